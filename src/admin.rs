@@ -22,10 +22,11 @@ const CONNECTIONS_MAX: usize = 64;
 /// Lifetime of a connection, which serves one request.
 const CONNECTION_MAX: Duration = Duration::from_secs(10);
 
-/// Accepts connections for the life of the process. `respond` returns the response to a path.
+/// Accepts connections for the life of the process. `respond` returns status and text of the response
+/// to one of the three paths; `None` for others.
 pub(crate) async fn serve(
     listener: TcpListener,
-    respond: impl Fn(&Method, &str) -> (StatusCode, String) + Clone + Send + 'static,
+    respond: impl Fn(&str) -> Option<(StatusCode, String)> + Clone + Send + 'static,
 ) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -34,9 +35,7 @@ pub(crate) async fn serve(
             (Ok((stream, _)), Ok(permit)) => {
                 let respond = respond.clone();
                 let service = service_fn(move |request: Request<Incoming>| {
-                    let path = request.uri().path();
-                    let (status, text) = respond(request.method(), path);
-                    std::future::ready(Ok::<_, Infallible>(response(path, status, text)))
+                    std::future::ready(Ok::<_, Infallible>(response(&request, &respond)))
                 });
                 let connection = http1::Builder::new()
                     .keep_alive(false)
@@ -56,7 +55,20 @@ pub(crate) async fn serve(
     }
 }
 
-fn response(path: &str, status: StatusCode, text: String) -> Response<Full<Bytes>> {
+fn response(
+    request: &Request<Incoming>,
+    respond: impl Fn(&str) -> Option<(StatusCode, String)>,
+) -> Response<Full<Bytes>> {
+    let path = request.uri().path();
+    let (status, text) = if matches!(*request.method(), Method::GET | Method::HEAD) {
+        respond(path).unwrap_or_else(|| {
+            let text = "not found; the paths are /metrics, /livez and /readyz\n";
+            (StatusCode::NOT_FOUND, text.to_owned())
+        })
+    } else {
+        let text = "only GET and HEAD are allowed\n";
+        (StatusCode::METHOD_NOT_ALLOWED, text.to_owned())
+    };
     let media_type = match (path, status) {
         ("/metrics", StatusCode::OK) => Exposition::MEDIA_TYPE,
         _ => "text/plain; charset=utf-8",

@@ -38,6 +38,8 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Option<(Vec<u8>, Metadata
         return Ok(None);
     };
     let (metadata, mut bytes) = (file.metadata()?, Vec::new());
+    let size = usize::try_from(metadata.len().min(bytes_max)).unwrap_or(usize::MAX);
+    bytes.try_reserve_exact(size)?;
     file.take(bytes_max).read_to_end(&mut bytes)?;
     Ok(Some((bytes, metadata)))
 }

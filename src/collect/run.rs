@@ -86,17 +86,14 @@ struct Page {
 }
 
 impl Page {
-    fn respond(&self, path: &str) -> (StatusCode, String) {
-        match (path, self.problem) {
+    fn respond(&self, path: &str) -> Option<(StatusCode, String)> {
+        Some(match (path, self.problem) {
             ("/metrics", _) => (StatusCode::OK, self.metrics.clone()),
             ("/livez", _) => (StatusCode::OK, "alive\n".to_owned()),
             ("/readyz", None) => (StatusCode::OK, "ready\n".to_owned()),
             ("/readyz", Some(problem)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")),
-            _ => {
-                let problem = "the paths are /metrics, /livez and /readyz\n";
-                (StatusCode::NOT_FOUND, problem.to_owned())
-            }
-        }
+            _ => return None,
+        })
     }
 }
 
@@ -174,14 +171,14 @@ impl<'a> Loop<'a> {
         synced
     }
 
-    /// Runs the loop. It can be dropped while it waits: nothing is written then.
+    /// Runs the loop. The future can be dropped at any `await`: no write is in progress there.
     async fn collect(&mut self) -> Result<(), CollectError> {
         if let Some(address) = self.collector.settings.admin {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 CollectError::Unavailable(format!("cannot listen on --admin {address}: {error}"))
             })?;
             let page = Arc::clone(&self.page);
-            let respond = move |_: &_, path: &str| lock(&page).respond(path);
+            let respond = move |path: &str| lock(&page).respond(path);
             tokio::spawn(admin::serve(listener, respond));
         }
         self.notifier.ready("collecting");

@@ -159,7 +159,7 @@ impl DatasetReader<'_> {
         Ok(LiveStep { time, players })
     }
 
-    /// Reads the rows of a daily file. The codes need not be in islands.csv.
+    /// Reads the rows of a daily file; a missing file has none. The codes need not be in islands.csv.
     pub fn daily_rows(&self, day: UtcDay) -> Result<Vec<(IslandCode, Metrics)>, LoadError> {
         let name = format!("daily/{day}.csv");
         let mut rows = Vec::new();

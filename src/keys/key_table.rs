@@ -35,7 +35,7 @@ pub struct KeyTable {
     /// Ascending. The last is a sentinel, larger than any id that can be sent, so that every search ends
     /// at an id that has a record.
     ids: Box<[u64]>,
-    /// Digests and the status of who knows the secret, in the same order as `ids`.
+    /// The digest of each key, and the status that a matching key has, in the same order as `ids`.
     records: Box<[([u8; 32], KeyStatus)]>,
 }
 

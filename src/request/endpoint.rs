@@ -5,8 +5,8 @@
 //!
 //! - `route.rs`: a `Route`, made in `route`; its texts in `text_bytes`, since caches count them; a path
 //!   of five segments also in `SEGMENTS_MAX`;
-//! - `snapshot/lookup.rs`: `unpublished`; `find_body` (history) or `get` (live), where a missing arm is a
-//!   503;
+//! - `snapshot/lookup.rs`: `unpublished`; `find_body` (history) or `get` (live), where a missing arm
+//!   compiles, and its response is a 503;
 //! - its body: `publish/render`; `publish/history_payload.rs` and the count in `snapshot/history.rs`, or
 //!   `live_payload.rs` and `snapshot/read.rs` if it changes with each publish; a higher `MAGIC`
 //!   (`snapshot/format.rs`) and `PROGRAM` (`publish/changes.rs`);

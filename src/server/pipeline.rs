@@ -20,7 +20,7 @@ use crate::server::conn::time_slice::TimeSlice;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate, QuotaStatus};
 use crate::server::http::request_head::RequestHead;
-use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody, REVALIDATED};
+use crate::server::http::response::{ApiResponse, JSON, PendingBody, REVALIDATED};
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::web::pages::{self, PageRequest, Pages, SignUp};
 use crate::snapshot::{Content, Encoded, EntityTag, Missing, ReadContext, Snapshot};
@@ -72,7 +72,7 @@ pub(crate) fn respond(head: &RequestHead<'_>, context: &RequestContext<'_>) -> H
     }
     // No cached target has a key in its query.
     metered(head, None, endpoint, context, |caller| {
-        context.admit(caller, || cached)
+        context.admit(caller, cached)
     })
 }
 
@@ -264,7 +264,7 @@ fn found_response(
         found.content = Content::Omitted(None);
     }
     let is_known = head.knows(&found.etag);
-    let mut response = ApiResponse::cacheable(is_known, found, &[CACHED_A_MINUTE], JSON);
+    let mut response = ApiResponse::published(is_known, found);
     if let Some(PendingBody::Download(_, slot)) = response.pending_body.as_deref_mut() {
         *slot = permit;
     }

@@ -25,6 +25,7 @@ use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::pending::ResponseBody;
 use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
+use crate::server::conn::send_buffer::put_buffer;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
 use crate::server::http::access_record::AccessRecord;
@@ -301,18 +302,22 @@ impl Worker {
         let now = self.clock.now();
         let remaining = self.gate.remaining(caller, now.day);
         let quota = self.gate.status(caller, remaining, now);
-        let (status, body) = (error.status(), error.body());
+        let status = error.status();
         let id = self.ids.next();
         let date = now.moment().to_http();
         let mut out =
             format!("HTTP/1.1 {status}\r\nconnection: close\r\ndate: {date}\r\n").into_bytes();
-        let (lines, _) = ApiResponse::from(error).complete(quota, id);
+        let (lines, body) = ApiResponse::from(error).complete(quota, id);
         out.extend_from_slice(&lines);
+        put_buffer(lines);
         out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(&body);
+        let body_bytes = body.bytes();
+        if let ResponseBody::Whole(body) = body {
+            out.extend_from_slice(&body);
+        }
         if context.access_log.is_enabled() {
             let record = AccessRecord::unreadable(now.moment(), id, peer);
-            record.push(&context.access_log, status, body.len() as u64, false);
+            record.push(&context.access_log, status, body_bytes, false);
         }
         out
     }

@@ -153,7 +153,7 @@ impl Service {
         loop {
             let exchanged = self.exchange(&mut connection).await;
             self.set_state(exchanged.is_ok());
-            // Only the first one is received.
+            // The receiver reads only the first message.
             let _ = first_exchange.try_send(());
             if let Err(problem) = exchanged {
                 connection = None;

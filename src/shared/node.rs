@@ -129,7 +129,8 @@ async fn inspect(
         lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
     };
     // A sentinel has a mode in place of a role.
-    match member("role").or_else(|| member("redis_mode")) {
+    let sentinel = || member("redis_mode").filter(|mode| *mode == "sentinel");
+    match member("role").or_else(sentinel) {
         Some("master") => {}
         Some(other) => return Err(format!("its role is {other}, which accepts no writes")),
         None => return Err("INFO has no role".to_owned()),

@@ -97,6 +97,7 @@ pub(crate) struct SignupService {
     /// `None` if the address is the client's IP address.
     mailer: Option<Mailer>,
     secret: Secret,
+    /// The records, and the version of the key file that they are from.
     stored: StoredKeys,
     requests: GcraLimiter,
     mails_by_client: GcraLimiter,

@@ -1,4 +1,4 @@
-//! TLS settings shared by everything that speaks TLS: one cryptography provider.
+//! TLS settings of the server and of all clients: one cryptography provider.
 //!
 //! In: PEM files. Out: rustls configurations of clients and of the server. The provider is aws-lc-rs,
 //! rustls' default. Errors are texts that name the file.

@@ -215,3 +215,49 @@ fn only_declared_parameters_are_in_a_link() {
     );
     assert_eq!(links(&reply).len(), 4, "{header}");
 }
+
+/// The headers of a response that are the same for all clients.
+fn shared_headers(reply: &Reply) -> Vec<(String, String)> {
+    let is_own =
+        |name: &str| ["date", "x-request-id"].contains(&name) || name.starts_with("x-ratelimit-");
+    let names = reply
+        .headers
+        .iter()
+        .map(|(name, value)| (name.to_lowercase(), value.clone()));
+    names.filter(|(name, _)| !is_own(name)).collect()
+}
+
+#[test]
+fn a_response_from_a_cache_has_the_headers_and_the_body_of_the_first() {
+    let (world, dir) = (world(), TempDir::new());
+    let server = serve(&world, &dir);
+    let mut client = server.connect();
+    let island = format!("/v1/islands/{}", world.islands.keys().next().unwrap());
+    let targets = [
+        "/v1/islands?limit=2&offset=2",
+        "/v1/creators?limit=3",
+        "/v1/new",
+        &island,
+    ];
+    for target in targets {
+        let etag = get(&mut client, target).expect("etag").to_owned();
+        for header in [
+            ("Accept", "*/*"),
+            ("Accept-Encoding", "gzip"),
+            ("If-None-Match", &etag),
+        ] {
+            let replies: Vec<Reply> = (0..5)
+                .map(|_| client.request("GET", target, &[header]))
+                .collect();
+            for reply in &replies[1..] {
+                assert_eq!(reply.status, replies[0].status, "{target} {header:?}");
+                assert_eq!(
+                    shared_headers(reply),
+                    shared_headers(&replies[0]),
+                    "{target} {header:?}"
+                );
+                assert_eq!(reply.body, replies[0].body, "{target} {header:?}");
+            }
+        }
+    }
+}

@@ -160,7 +160,7 @@ async fn next_wake() {
     .await;
 }
 
-/// Returns the result of a handshake that is counted.
+/// Returns the result under which a handshake is counted.
 pub(in crate::server) fn result(
     accepted: &Result<Box<TlsStream<TcpStream>>, HandshakeError>,
 ) -> HandshakeResult {

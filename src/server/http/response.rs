@@ -107,15 +107,15 @@ pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
     /// Whether the body is gzip.
     pub(crate) gzip: bool,
-    /// The header lines that are the same for all clients, but for `content-length`. A buffer of the
-    /// worker's pool.
+    /// All header lines except `content-length`, the quota and the request id. A buffer of the
+    /// worker's pool, unless `pending_body` supplies the response.
     pub(crate) lines: Vec<u8>,
     /// The body in memory; empty with 204 and 304, and where `pending_body` supplies it.
     pub(crate) body: ResponseBody,
     pub(crate) pending_body: Option<Box<PendingBody>>,
 }
 
-/// A body, or a whole response, that takes waiting.
+/// A body, or a whole response, that is not available immediately.
 pub(crate) enum PendingBody {
     /// It is read from a disk, with the permit that this takes unless for HEAD.
     Download(Download, Option<Permit>),
@@ -158,6 +158,11 @@ impl ApiResponse {
         for lines in lines {
             self.lines.extend_from_slice(lines.as_bytes());
         }
+    }
+
+    /// 200 with a published body; 304 if the client has it.
+    pub(crate) fn published(is_known: bool, body: Encoded) -> ApiResponse {
+        ApiResponse::cacheable(is_known, body, &[CACHED_A_MINUTE], JSON)
     }
 
     /// 200 with a body; 304 if the client has it. `lines` are the fixed ones of its kind.
@@ -229,8 +234,8 @@ impl ApiResponse {
         response
     }
 
-    /// Takes the place of a response until `pending_body` supplies it. Has no buffer, since many
-    /// clients may wait at a time.
+    /// Takes the place of a response until `pending_body` supplies it. Has no buffer: many
+    /// requests may be pending at a time.
     pub(crate) fn after(pending_body: PendingBody) -> ApiResponse {
         ApiResponse {
             status: StatusCode::SERVICE_UNAVAILABLE,
@@ -268,7 +273,7 @@ impl ApiResponse {
     }
 }
 
-/// The `retry-after` line, if the client is to try again.
+/// The `retry-after` line, if there is a time after which to retry.
 pub(in crate::server) fn retry_after(seconds: Option<u32>) -> String {
     seconds.map_or_else(String::new, |seconds| format!("retry-after: {seconds}\r\n"))
 }

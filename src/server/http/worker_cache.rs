@@ -17,7 +17,8 @@ use hyper::StatusCode;
 
 use crate::request::Endpoint;
 use crate::server::conn::pending::ResponseBody;
-use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON};
+use crate::server::conn::send_buffer::put_buffer;
+use crate::server::http::response::ApiResponse;
 use crate::snapshot::{Content, Encoded, EntityTag};
 
 /// Slots in the table, of which each target has one.
@@ -71,7 +72,7 @@ struct CachedEntry {
     etag: EntityTag,
     /// The header lines of a 304, to a client that knows the entity tag.
     not_modified: Box<[u8]>,
-    /// The response to all others, if one of them has asked.
+    /// The response to all others, if one of them has requested it.
     whole: Option<WholeResponse>,
     bytes: usize,
     /// Whether it was sent since another target was requested twice in a row.
@@ -96,23 +97,26 @@ impl WorkerCache {
         }
     }
 
-    /// Returns the response to a GET of a target, from the snapshot of a generation. `knows` tells
-    /// whether the client has the body with an entity tag.
+    /// Returns the endpoint of a target, and a function that builds the response to a GET of it, from
+    /// the snapshot of a generation. Most refused requests have a cached target too: nothing is built
+    /// for them. `knows` returns whether the client has the body with an entity tag. The cache is
+    /// borrowed as long as the function lives.
     pub(crate) fn get(
         &self,
         form: TargetForm<'_>,
         generation: u64,
         knows: impl FnOnce(&EntityTag) -> bool,
-    ) -> Option<(Endpoint, ApiResponse)> {
+    ) -> Option<(Endpoint, impl FnOnce() -> ApiResponse)> {
         let hash = self.hasher.hash_one(form);
         let at = usize::try_from(hash % SLOTS as u64).expect("below a usize");
         let mut table = self.table(generation);
         let slot = &mut table.slots[at];
         let was_used = match &mut slot.entry {
             Some(entry) if entry.form() == form => {
-                if let Some(response) = entry.response(knows(&entry.etag)) {
+                let is_known = knows(&entry.etag);
+                if is_known || entry.whole.is_some() {
                     entry.used = true;
-                    return Some((entry.endpoint, response));
+                    return Some((entry.endpoint, move || table.slots[at].response(is_known)));
                 }
                 false
             }
@@ -138,28 +142,30 @@ impl WorkerCache {
         let Some(at) = table.wanted.take() else {
             return;
         };
-        let lines = |is_known| -> Box<[u8]> {
-            let found = found.clone();
-            let response = ApiResponse::cacheable(is_known, found, &[CACHED_A_MINUTE], JSON);
-            Box::from(response.lines.as_slice())
-        };
-        let not_modified = lines(true);
-        let whole = match &found.content {
-            Content::Whole(body) => Some(WholeResponse {
-                gzip: found.gzip,
-                lines: lines(false),
-                body: Bytes::from_owner(body.clone()),
-            }),
+        let body = match &found.content {
+            Content::Whole(body) => Some(body),
             Content::Omitted(_) => None,
             Content::Long(_) => return,
         };
-        let sizes = |whole: &WholeResponse| (whole.body.len(), whole.lines.len());
-        let (body_bytes, line_bytes) = whole.as_ref().map_or((0, 0), sizes);
+        let body_bytes = body.map_or(0, Bytes::len);
         let target_bytes = path.len() + query.map_or(0, str::len);
         if body_bytes > BODY_BYTES_MAX || target_bytes > TARGET_BYTES_MAX {
             return;
         }
-        let bytes = body_bytes + line_bytes + not_modified.len() + target_bytes + ENTRY_BYTES;
+        let lines = |is_known| -> Box<[u8]> {
+            let ApiResponse { lines, .. } = ApiResponse::published(is_known, found.clone());
+            let copy = Box::from(lines.as_slice());
+            put_buffer(lines);
+            copy
+        };
+        let not_modified = lines(true);
+        let whole = body.map(|body| WholeResponse {
+            gzip: found.gzip,
+            lines: lines(false),
+            body: Bytes::from_owner(body.clone()),
+        });
+        let line_bytes = not_modified.len() + whole.as_ref().map_or(0, |whole| whole.lines.len());
+        let bytes = body_bytes + line_bytes + target_bytes + ENTRY_BYTES;
         if bytes > self.bytes_max {
             return;
         }
@@ -197,17 +203,19 @@ impl CachedEntry {
     fn form(&self) -> TargetForm<'_> {
         (&self.path, self.query.as_deref(), self.accepts_gzip)
     }
+}
 
-    fn response(&self, is_known: bool) -> Option<ApiResponse> {
-        if is_known {
-            let status = StatusCode::NOT_MODIFIED;
-            return Some(ApiResponse::with_lines(status, &self.not_modified));
-        }
-        let WholeResponse { gzip, lines, body } = self.whole.as_ref()?;
-        let mut response = ApiResponse::with_lines(StatusCode::OK, lines);
-        response.gzip = *gzip;
-        response.body = ResponseBody::Whole(body.clone());
-        Some(response)
+impl Slot {
+    /// The response to a client that has the body, or to one for which the entry has it.
+    fn response(&self, is_known: bool) -> ApiResponse {
+        let entry = self.entry.as_ref().expect("the entry was found");
+        let Some(whole) = entry.whole.as_ref().filter(|_| !is_known) else {
+            return ApiResponse::with_lines(StatusCode::NOT_MODIFIED, &entry.not_modified);
+        };
+        let mut response = ApiResponse::with_lines(StatusCode::OK, &whole.lines);
+        response.gzip = whole.gzip;
+        response.body = ResponseBody::Whole(whole.body.clone());
+        response
     }
 }
 
@@ -232,155 +240,5 @@ impl CacheTable {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::calendar::UnixSeconds;
-
-    fn found(text: String) -> Encoded {
-        Encoded {
-            content: Content::Whole(text.into()),
-            etag: EntityTag::new(UnixSeconds(0), 0, false),
-            gzip: false,
-            links: None,
-        }
-    }
-
-    /// Requests a path; `text` is the response elsewhere. Returns whether the cache had it, and
-    /// the text.
-    fn request(
-        cache: &WorkerCache,
-        (path, gzip): (&str, bool),
-        generation: u64,
-        text: &str,
-    ) -> (bool, Bytes) {
-        let form = (path, Some("limit=2"), gzip);
-        let Some((endpoint, response)) = cache.get(form, generation, |_| false) else {
-            let found = found(text.to_owned());
-            cache.put(form, generation, Endpoint::Creator, &found);
-            return (false, text.to_owned().into());
-        };
-        assert_eq!(endpoint, Endpoint::Creator);
-        (true, body(response))
-    }
-
-    /// The body of a 200.
-    fn body(response: ApiResponse) -> Bytes {
-        assert_eq!(response.status, StatusCode::OK);
-        let ResponseBody::Whole(body) = response.body else {
-            panic!("no body");
-        };
-        body
-    }
-
-    #[test]
-    fn a_cached_response_is_of_the_target_the_form_and_the_snapshot_requested() {
-        arbtest::arbtest(|u| {
-            let bytes_max = u.int_in_range(0..=SLOTS * (ENTRY_BYTES + 60))?;
-            let cache = WorkerCache::new(bytes_max);
-            let mut generation = 0;
-            for _ in 0..u.int_in_range(0..=2000)? {
-                generation += u64::from(u.ratio(1, 200)?);
-                let path = format!("/v1/creators/{}", u.int_in_range(0..=600)?);
-                let gzip = u.arbitrary()?;
-                let text = format!("{path} {gzip} {generation}");
-                let (_, body) = request(&cache, (&path, gzip), generation, &text);
-                assert_eq!(body, text);
-                let table = cache.table(generation);
-                let entries = table.slots.iter().filter_map(|slot| slot.entry.as_ref());
-                assert_eq!(table.bytes, entries.map(|entry| entry.bytes).sum::<usize>());
-                assert!(table.bytes <= bytes_max);
-            }
-            Ok(())
-        });
-    }
-
-    #[test]
-    fn targets_that_differ_in_their_query_are_different() {
-        let cache = WorkerCache::new(10_000);
-        let forms = [
-            ("/v1", None, false),
-            ("/v1", Some(""), false),
-            ("/v", Some("1"), false),
-        ];
-        for form in forms {
-            for _ in 0..2 {
-                assert!(cache.get(form, 1, |_| false).is_none(), "{form:?}");
-                let text = found(format!("{form:?}"));
-                cache.put(form, 1, Endpoint::Index, &text);
-            }
-        }
-        let mut hits = 0;
-        for form in forms {
-            // Two of them may have one slot.
-            let Some((_, response)) = cache.get(form, 1, |_| false) else {
-                continue;
-            };
-            assert_eq!(body(response), format!("{form:?}"));
-            hits += 1;
-        }
-        assert!(hits > 0);
-    }
-
-    #[test]
-    fn a_target_that_is_requested_again_and_again_is_looked_up_twice() {
-        let cache = WorkerCache::new(10_000);
-        let hits: Vec<bool> = (0..100)
-            .map(|_| request(&cache, ("/v1", false), 7, "x").0)
-            .collect();
-        assert_eq!(hits[..2], [false, false]);
-        assert!(hits[2..].iter().all(|hit| *hit));
-    }
-
-    #[test]
-    fn a_response_without_content_is_for_clients_that_know_it_until_another_asks() {
-        let cache = WorkerCache::new(10_000);
-        let form = ("/v1", None, false);
-        let whole = found("x".to_owned());
-        let bare = Encoded {
-            content: Content::Omitted(None),
-            ..whole.clone()
-        };
-        let get = |knows: bool| {
-            let response = cache.get(form, 1, |etag| knows && *etag == whole.etag);
-            response.map(|(_, response)| response.status.as_u16())
-        };
-        for _ in 0..2 {
-            assert_eq!(get(true), None);
-            cache.put(form, 1, Endpoint::Index, &bare);
-        }
-        assert_eq!(get(true), Some(304));
-        assert_eq!(get(false), None);
-        cache.put(form, 1, Endpoint::Index, &whole);
-        assert_eq!((get(false), get(true)), (Some(200), Some(304)));
-    }
-
-    #[test]
-    fn long_targets_and_long_bodies_are_not_cached() {
-        let cache = WorkerCache::new(usize::MAX);
-        let long_path = "x".repeat(TARGET_BYTES_MAX + 1);
-        let long_body = "x".repeat(BODY_BYTES_MAX + 1);
-        for (path, body) in [(long_path.as_str(), "x"), ("/v1", long_body.as_str())] {
-            for _ in 0..3 {
-                assert!(!request(&cache, (path, false), 1, body).0);
-            }
-        }
-    }
-
-    #[test]
-    fn a_sweep_does_not_evict_what_is_in_use() {
-        for bytes_max in [usize::MAX, 20 * (ENTRY_BYTES + 10)] {
-            let cache = WorkerCache::new(bytes_max);
-            let mut misses = 0;
-            for round in 0..20_000 {
-                let hit = request(&cache, ("/v1", false), 1, "x").0;
-                misses += usize::from(!hit);
-                let path = format!("/v1/creators/{round}");
-                for _ in 0..2 {
-                    request(&cache, (&path, false), 1, "y");
-                }
-            }
-            // Only a path with the same slot takes it, one in 256, for two requests.
-            assert!(misses < 600, "{misses}");
-        }
-    }
-}
+#[path = "worker_cache_tests.rs"]
+mod tests;

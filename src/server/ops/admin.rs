@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 use tokio::net::TcpListener;
 
 use crate::server::ops::metrics;
@@ -33,20 +33,13 @@ pub(crate) fn bind(
     Ok(Some(bound))
 }
 
-/// Returns status and text of the response to a request.
-pub(crate) fn respond(method: &Method, path: &str, server: &ServerState) -> (StatusCode, String) {
-    if method != Method::GET && method != Method::HEAD {
-        let text = "only GET and HEAD are allowed\n".to_owned();
-        return (StatusCode::METHOD_NOT_ALLOWED, text);
-    }
+/// Returns status and text of the response to a path.
+pub(crate) fn respond(path: &str, server: &ServerState) -> Option<(StatusCode, String)> {
     match path {
-        "/metrics" => (StatusCode::OK, metrics::page(server)),
-        "/livez" => health(liveness(server)),
-        "/readyz" => health(readiness(server)),
-        _ => {
-            let text = "not found; the paths are /metrics, /livez and /readyz\n".to_owned();
-            (StatusCode::NOT_FOUND, text)
-        }
+        "/metrics" => Some((StatusCode::OK, metrics::page(server))),
+        "/livez" => Some(health(liveness(server))),
+        "/readyz" => Some(health(readiness(server))),
+        _ => None,
     }
 }
 

@@ -65,8 +65,8 @@ fn serve(
     let threads = start_workers(settings, &state, sockets)?;
     if let Some(listener) = admin_listener {
         let server = Arc::clone(&state);
-        runtime.spawn(crate::admin::serve(listener, move |method, path| {
-            admin::respond(method, path, &server)
+        runtime.spawn(crate::admin::serve(listener, move |path: &str| {
+            admin::respond(path, &server)
         }));
     }
     for line in started(&urls) {

@@ -7,7 +7,7 @@ use crate::request::{self, SiteRoute};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::{names_html, prefers_json};
-use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody};
+use crate::server::http::response::{ApiResponse, PendingBody};
 use crate::server::web::page::PageKind;
 use crate::server::web::pages::{PageRequest, stored};
 use crate::server::web::signup_handler;
@@ -21,12 +21,7 @@ impl PageRequest<'_> {
             SiteRoute::OpenApi => {
                 let body = pages.openapi(head.accepts_gzip());
                 let is_known = head.knows(&body.etag);
-                Ok(ApiResponse::cacheable(
-                    is_known,
-                    body,
-                    &[CACHED_A_MINUTE],
-                    JSON,
-                ))
+                Ok(ApiResponse::published(is_known, body))
             }
             SiteRoute::Docs => Ok(stored(snapshot.docs_page(), head, PageKind::Html)),
             SiteRoute::File(file) => Ok(pages.file(*file, head)),
