@@ -14,7 +14,7 @@
 //!      ▼
 //!   worker.rs           Worker::handle: RequestHead, RequestContext
 //!      │
-//!   pipeline.rs         respond(&RequestHead, &RequestContext) -> Handled (with an ApiResponse)
+//!   pipeline.rs         respond(&RequestContext) -> Handled (with an ApiResponse)
 //!      │                  WorkerCache or request::parse ─► QuotaGate::authenticate ─► admit
 //!      │                  ─► Snapshot, unless the cache had the response
 //!      ▼
@@ -37,7 +37,7 @@
 //!
 //! In reading order:
 //!
-//! - `pipeline`: the service as one function of request head and context;
+//! - `pipeline`: the service as one function of a request and its context;
 //! - `http`: request heads, callers, conditions, responses and their bodies;
 //! - `conn`: listening sockets, limits, timeouts, and the socket as hyper sees it;
 //! - `worker`, `deferred`, `accept`: the state of a worker and its requests; responses that wait;

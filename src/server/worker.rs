@@ -34,9 +34,10 @@ use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate};
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, RequestId, RequestIds};
 use crate::server::http::worker_cache::WorkerCache;
-use crate::server::pipeline::{Handled, RequestContext, respond};
+use crate::server::pipeline::{Handled, respond};
 use crate::server::settings::ConnectionLimits;
-use crate::server::web::pages::{Pages, SignUp};
+use crate::server::web::pages::Pages;
+use crate::server::web::request_context::RequestContext;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::snapshot::Snapshot;
 use crate::sync::{ArcSwap, ArcSwapCache};
@@ -190,7 +191,8 @@ impl Worker {
         may_wait: bool,
     ) -> Handled {
         self.snapshot.with(|generation, snapshot, cache| {
-            let context = RequestContext {
+            respond(&RequestContext {
+                head,
                 now,
                 identity,
                 time_slice,
@@ -200,13 +202,10 @@ impl Worker {
                 downloads: &self.downloads,
                 gate: &self.gate,
                 pages: &self.pages,
-                sign_up: SignUp {
-                    is_open: self.signup.is_some(),
-                    shared_keys: self.shared_keys.as_deref(),
-                },
+                has_sign_up: self.signup.is_some(),
+                shared_keys: self.shared_keys.as_deref(),
                 may_wait,
-            };
-            respond(head, &context)
+            })
         })
     }
 

@@ -3,25 +3,20 @@
 //! The dashboard, the reference and fixed files are stored. Other pages are rendered per request
 //! (`rendered`), at a limited rate per client: programs have the API and the dumps.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
 
 use crate::calendar::UnixSeconds;
-use crate::keys::SharedKeysState;
-use crate::quota::AnonymousClient;
 use crate::request::SITE_FILES;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{RequestHead, names_html};
 use crate::server::http::response::ApiResponse;
 use crate::server::web::page::{PageKind, page, uncached_page};
 use crate::server::web::rate_limiter::PageRateLimiter;
+use crate::server::web::request_context::RequestContext;
 use crate::site::{self, DumpsPage, SiteSettings};
-use crate::snapshot::{
-    Body, Compressor, Content, DumpDirectory, Encoded, EncodedPair, EntityTag, Snapshot,
-};
-use crate::sync::ArcSwap;
+use crate::snapshot::{Body, Compressor, Content, DumpDirectory, Encoded, EncodedPair, EntityTag};
 
 /// Maximum depth of a path with an HTML error page, whose links begin with that many `../`.
 const SEGMENTS_MAX: usize = 8;
@@ -32,31 +27,11 @@ pub(crate) struct Pages {
     openapi: Body,
     files: [Body; SITE_FILES.len()],
     limiter: Arc<PageRateLimiter>,
-    service: Arc<SiteSettings>,
+    /// The settings that pages state.
+    pub(super) service: Arc<SiteSettings>,
 }
 
-/// The ways in which clients get keys.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SignUp<'a> {
-    /// Whether clients can sign up.
-    pub(crate) is_open: bool,
-    /// The keys that several servers share.
-    pub(crate) shared_keys: Option<&'a ArcSwap<SharedKeysState>>,
-}
-
-/// A request outside the API, and what its response is made of.
-#[derive(Clone, Copy)]
-pub(crate) struct PageRequest<'a> {
-    pub(crate) head: &'a RequestHead<'a>,
-    pub(crate) pages: &'a Pages,
-    pub(crate) snapshot: &'a Snapshot,
-    pub(crate) sign_up: SignUp<'a>,
-    pub(crate) client: AnonymousClient,
-    pub(crate) address: IpAddr,
-    pub(crate) now: UnixSeconds,
-}
-
-impl PageRequest<'_> {
+impl RequestContext<'_> {
     /// Returns a rendered page. It is compressed only if its body is sent.
     pub(super) fn page(&self, html: String, kind: PageKind) -> ApiResponse {
         let gzip = self.head.accepts_gzip();
@@ -105,7 +80,11 @@ impl PageRequest<'_> {
 
     /// Counts a rendered page, and returns 429 if its client exceeds the rate.
     pub(super) fn rate_limited(&self, root: &str) -> Option<ApiResponse> {
-        let wait = self.pages.limiter.check(self.address, self.now).err()?;
+        let wait = self
+            .pages
+            .limiter
+            .check(self.address(), self.now.moment())
+            .err()?;
         let message = "Your address has opened too many pages in a short time. Try again in a few seconds. \
             Programs should use the API or the dumps.";
         let html = site::message_page("Too many requests", message, root);
@@ -133,11 +112,6 @@ impl Pages {
             limiter: Arc::clone(&self.limiter),
             service: Arc::clone(&self.service),
         }
-    }
-
-    /// Returns the settings that pages state.
-    pub(crate) fn service(&self) -> &SiteSettings {
-        &self.service
     }
 
     /// Returns the page that issues free keys, and their limit.

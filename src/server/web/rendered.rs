@@ -8,7 +8,7 @@ use crate::request::{CreatorQuery, DayRef, IslandQuery, Quoted, Route, SiteRoute
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
 use crate::server::web::page::PageKind;
-use crate::server::web::pages::PageRequest;
+use crate::server::web::request_context::RequestContext;
 use crate::site::{self, DayLinks, IslandBodies, ListQuery};
 use crate::snapshot::{Missing, ReadContext};
 
@@ -19,7 +19,7 @@ const CREATOR_BYTES_MAX: u64 = 16 * 1024;
 /// Bytes that are read of a list of new islands: a row has about 500.
 const NEW_BYTES_MAX: u64 = 128 * 1024;
 
-impl PageRequest<'_> {
+impl RequestContext<'_> {
     /// Renders the page of a route, unless its client exceeds the rate.
     pub(super) fn render(&self, route: &SiteRoute) -> Result<ApiResponse, ApiError> {
         let depth = match route {
@@ -49,7 +49,7 @@ impl PageRequest<'_> {
 
     /// Reads a body of the API.
     fn read(&self, route: &Route, not_found: &str) -> Result<Bytes, ApiError> {
-        let context = ReadContext::with_content(self.client.number(), false);
+        let context = ReadContext::with_content(self.client().number(), false);
         let found = self.snapshot.get(route, context);
         let body = found.and_then(|found| found.content.into_bytes().map_err(Missing::Damaged));
         body.map_err(|missing| error_of(&missing, not_found))

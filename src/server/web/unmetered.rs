@@ -9,13 +9,17 @@ use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::{names_html, prefers_json};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody};
 use crate::server::web::page::PageKind;
-use crate::server::web::pages::{PageRequest, stored};
+use crate::server::web::pages::stored;
+use crate::server::web::request_context::RequestContext;
 use crate::server::web::signup_handler;
 use crate::sync::ArcSwap;
 
-impl PageRequest<'_> {
+impl RequestContext<'_> {
     /// Responds to a route outside the API.
-    pub(in crate::server) fn respond(&self, route: &SiteRoute) -> Result<ApiResponse, ApiError> {
+    pub(in crate::server) fn respond_unmetered(
+        &self,
+        route: &SiteRoute,
+    ) -> Result<ApiResponse, ApiError> {
         let (head, pages, snapshot) = (self.head, self.pages, self.snapshot);
         match route {
             SiteRoute::OpenApi => {
@@ -42,9 +46,9 @@ impl PageRequest<'_> {
     }
 
     fn keys(&self) -> Result<ApiResponse, ApiError> {
-        let (is_open, service) = (self.sign_up.is_open, self.pages.service());
+        let (is_open, service) = (self.has_sign_up, &self.pages.service);
         let is_page = is_open || names_html(self.head.headers);
-        let shared_keys = self.sign_up.shared_keys.map(ArcSwap::load_full);
+        let shared_keys = self.shared_keys.map(ArcSwap::load_full);
         if let Some(state) = shared_keys
             && let Some(leader) = state.role.other_leader()
             && self.head.method != Method::POST
