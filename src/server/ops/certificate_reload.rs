@@ -32,8 +32,8 @@ pub(crate) fn start(
     };
     let status = ReloadStatus::new(log, &metrics.certificate_reloads);
     let loader = CertificateLoader::new(files.certificate.clone(), files.key.clone());
-    let mut loader = loader.map_err(StartError::Tls)?;
-    let first = loader.load().map_err(StartError::Tls)?;
+    let mut loader = loader.map_err(StartError::Setting)?;
+    let first = loader.load().map_err(StartError::Setting)?;
     let first = first.expect("the first call finds no earlier contents");
     let expiry = Arc::clone(&metrics.certificate_expiry);
     report(&first, &expiry, &status.log);

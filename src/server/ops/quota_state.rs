@@ -31,7 +31,8 @@ impl QuotaState {
         let (clock, anonymous, day_file) = match &settings.state {
             None => (Clock::system(None), AnonymousQuota::new(sizes), None),
             Some(directory) => {
-                let file = DayFile::open(directory, &log).map_err(StartError::State)?;
+                let failed = |error| StartError::counters(&error);
+                let file = DayFile::open(directory, &log).map_err(failed)?;
                 let clock = Clock::system(file.day());
                 let today = clock.now().day;
                 if let Some(newest) = file.day().filter(|newest| today.0 > newest.0 + 1) {
@@ -39,8 +40,8 @@ impl QuotaState {
                         "the quota counters belong to {newest}; today is {today}"
                     ));
                 }
-                let anonymous = AnonymousQuota::open(directory, sizes, today, &log)
-                    .map_err(StartError::State)?;
+                let anonymous =
+                    AnonymousQuota::open(directory, sizes, today, &log).map_err(failed)?;
                 (clock, anonymous, Some(file))
             }
         };

@@ -42,18 +42,21 @@ fn serve(
     log: &Log,
 ) -> Result<(), StartError> {
     let notifier = Notifier::connect(settings.systemd.notify_socket.as_deref())
-        .map_err(StartError::NotifySocket)?;
+        .map_err(|error| StartError::Io(format!("cannot use NOTIFY_SOCKET: {error}")))?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     // Binding and signal handlers require a runtime.
     let entered = runtime.enter();
     let mut sockets = Listeners::open(settings)?;
-    let admin_listener = admin::bind(settings, sockets.admin.take())?;
+    let admin_listener = sockets.admin.take();
+    let admin_listener = admin_listener.map(tokio::net::TcpListener::from_std);
+    let admin_listener = admin_listener.transpose()?;
     // Before the address is announced: connections could use up the file descriptors.
     let events = Events::new()?;
     drop(entered);
     let addresses = sockets.addresses.clone();
     if addresses.iter().any(|(_, is_tls)| *is_tls) && settings.certificate.is_none() {
-        return Err(StartError::NoCertificate);
+        let problem = "the socket named tls requires --tls-certificate and --tls-key";
+        return Err(StartError::Setting(problem.to_owned()));
     }
     let urls = addresses.iter();
     let urls = urls.map(|(address, is_tls)| format!("{}://{address}", scheme(*is_tls)));

@@ -164,9 +164,9 @@ fn open_access_log(settings: &Settings, log: &Log) -> Result<Option<AccessLog>, 
     let Some(path) = &settings.access_log else {
         return Ok(None);
     };
-    let opened = AccessLog::open(path, log).map_err(|source| {
-        let path = path.clone();
-        StartError::AccessLog { path, source }
+    let opened = AccessLog::open(path, log).map_err(|error| {
+        let path = path.display();
+        StartError::Io(format!("cannot write the access log {path}: {error}"))
     });
     opened.map(Some)
 }
@@ -222,7 +222,9 @@ fn open_data(
     let memory_bytes = settings.snapshot_cache_bytes();
     let Some(directory) = &settings.published else {
         let sample = (settings.open_sample)(memory_bytes, service);
-        let sample = sample.map_err(StartError::Sample)?;
+        let sample = sample.map_err(|error| {
+            StartError::Internal(format!("cannot serve the sample dataset: {error}"))
+        })?;
         return Ok((Arc::new(ArcSwap::new(sample)), None));
     };
     log.write(&format!("watching {}", directory.display()));
