@@ -34,7 +34,7 @@ pub(crate) async fn accept(
         let Some(permit) = limiter.take() else {
             worker.metrics.full.add(1);
             worker.registry.evict();
-            worker.registry.freed().await;
+            worker.registry.freed.notified().await;
             continue;
         };
         match listener.socket.accept().await {
@@ -50,7 +50,7 @@ pub(crate) async fn accept(
                 worker.metrics.accept_errors.add(1);
                 drop(permit);
                 worker.registry.evict();
-                worker.registry.freed().await;
+                worker.registry.freed.notified().await;
             }
         }
     }
@@ -88,7 +88,7 @@ impl Worker {
     ) {
         self.metrics.accepted.add(1);
         // A proxy has the connections of many clients.
-        if !self.gate.is_proxy(peer.ip()) && !permit.count_for(peer.ip()) {
+        if !self.gate.proxies.contains(peer.ip()) && !permit.count_for(peer.ip()) {
             self.metrics.refused.add(1);
             return;
         }

@@ -332,7 +332,7 @@ impl Worker {
             if let Some(buffer) = &self.access {
                 buffer.flush();
             }
-            self.registry.heartbeat_due().await;
+            self.registry.heartbeat_due.notified().await;
         }
     }
 }

@@ -77,7 +77,7 @@ impl TlsAcceptor {
         self.admit(&handle.state);
         // In a box, so that the connection does not keep its kilobytes.
         let mut handshake = Box::pin(self.handshake(stream));
-        let ended = poll_fn(|cx| handle.poll(cx, |cx| handshake.as_mut().poll(cx))).await;
+        let ended = poll_fn(|cx| handle.state.poll(cx, |cx| handshake.as_mut().poll(cx))).await;
         // The first request has its own timeout.
         handle.enter(ConnectionPhase::New);
         ended.unwrap_or_else(|reason| Err(HandshakeError::Closed(Some(reason))))

@@ -26,7 +26,7 @@ pub(crate) async fn lingering_close(
     handle.enter_with_grace(ConnectionPhase::Closing, rest_time);
     let mut left = DISCARDED_MAX;
     let mut end = |cx: &mut Context<'_>| poll_end(stream, &mut left, cx);
-    poll_fn(|cx| handle.poll(cx, &mut end).map(drop)).await;
+    poll_fn(|cx| handle.state.poll(cx, &mut end).map(drop)).await;
 }
 
 fn poll_end(stream: &mut impl ClientStream, left: &mut usize, cx: &mut Context<'_>) -> Poll<()> {

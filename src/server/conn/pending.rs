@@ -1,5 +1,5 @@
 //! Values that the request handler passes to the I/O adapter besides hyper's own response:
-//! `PendingResponse` with header lines and body, and the lines of the access log.
+//! header lines and body, and the lines of the access log.
 
 use std::fmt;
 use std::future::Future;
@@ -51,20 +51,13 @@ impl fmt::Debug for ResponseBody {
     }
 }
 
-/// Header lines and body of a response.
-#[derive(Debug)]
-pub(in crate::server) struct ReadyResponse {
-    /// A buffer of the worker's pool.
-    pub(in crate::server) lines: Vec<u8>,
-    pub(in crate::server) body: ResponseBody,
-}
-
 /// The response of a connection whose head hyper has not written yet. Hyper does not pass another
 /// request to the handler before that.
 #[derive(Debug, Default)]
 pub(crate) struct PendingResponse {
+    /// The header lines, in a buffer of the worker's pool, and the body.
     // Locked by one thread only, so there is never contention.
-    response: Mutex<Option<ReadyResponse>>,
+    response: Mutex<Option<(Vec<u8>, ResponseBody)>>,
     /// Whether hyper may end the connection before it has written the head, as after CONNECT, or
     /// after `upgrade` and a body.
     is_last: AtomicBool,
@@ -75,8 +68,7 @@ pub(crate) struct PendingResponse {
 impl PendingResponse {
     /// Puts a response.
     pub(in crate::server) fn put(&self, lines: Vec<u8>, body: ResponseBody) {
-        let response = ReadyResponse { lines, body };
-        let before = lock(&self.response).replace(response);
+        let before = lock(&self.response).replace((lines, body));
         debug_assert!(before.is_none(), "one response at a time");
     }
 
@@ -104,8 +96,8 @@ impl PendingResponse {
         self.is_last.load(Ordering::Relaxed) || lock(&self.response).is_none()
     }
 
-    /// Takes the response. There is none if the head is hyper's own.
-    pub(in crate::server) fn take(&self) -> Option<ReadyResponse> {
+    /// Takes header lines and body. There are none if the head is hyper's own.
+    pub(in crate::server) fn take(&self) -> Option<(Vec<u8>, ResponseBody)> {
         lock(&self.response).take()
     }
 }
@@ -151,9 +143,7 @@ impl PendingAccessLog {
     fn write_to(&self, buffer: &AccessLogBuffer, end: &str) {
         for (text, begun) in lock(&self.lines).drain(..) {
             let micros = begun.elapsed().as_micros();
-            buffer.line(|out| {
-                out.extend_from_slice(format!("{text} us={micros}{end}").as_bytes());
-            });
+            buffer.line(&format!("{text} us={micros}{end}"));
         }
     }
 }

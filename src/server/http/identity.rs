@@ -170,11 +170,6 @@ impl QuotaGate {
         }
     }
 
-    /// Whether a peer is a trusted proxy.
-    pub fn is_proxy(&self, peer: IpAddr) -> bool {
-        self.proxies.contains(peer)
-    }
-
     /// The caller of a request: the key of the header, else of the query, else the address.
     #[inline]
     pub fn authenticate(
