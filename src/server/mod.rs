@@ -19,7 +19,7 @@
 //!      │                  ─► Snapshot, unless the cache had the response
 //!      ▼
 //!   worker.rs           Worker::finish: ApiResponse::complete ─► PendingResponse (lines, body)
-//!      │                                AccessRecord ─────────────► PendingAccessLog (line)
+//!      │                                access_record::line ──────► PendingAccessLog
 //!      │                (deferred.rs first, where the body takes waiting)
 //!      │ a message with the status, and an empty body
 //!      ▼

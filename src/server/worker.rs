@@ -27,12 +27,12 @@ use crate::server::conn::pending::ResponseBody;
 use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
-use crate::server::http::access_record::AccessRecord;
+use crate::server::http::access_record;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::connection::{drive, is_last};
 use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate};
 use crate::server::http::request_head::RequestHead;
-use crate::server::http::response::{ApiResponse, RequestId, RequestIds};
+use crate::server::http::response::{ApiResponse, RequestIds};
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::pipeline::{Handled, respond};
 use crate::server::settings::ConnectionLimits;
@@ -79,10 +79,10 @@ pub(in crate::server) type DeferredResponse<'a> =
 
 /// Inputs of a response besides the result of the pipeline.
 pub(in crate::server) struct ResponseContext {
-    id: RequestId,
+    id: u64,
     is_head: bool,
-    /// `None` where there is no access log.
-    record: Option<AccessRecord>,
+    /// The request's part of its log line, and when it was read; `None` where there is no access log.
+    record: Option<(String, Instant)>,
     /// Has the version and the headers for hyper.
     message: HyperResponse,
 }
@@ -172,7 +172,9 @@ impl Worker {
             let head = RequestHead::new(request);
             let client = self.gate.address(identity, head.headers);
             let (caller, endpoint) = (handled.caller, handled.endpoint);
-            AccessRecord::new(now.moment(), id, client, caller, &head, endpoint)
+            let time = now.moment();
+            let pairs = access_record::of_request(time, id, client, caller, &head, endpoint);
+            (pairs, Instant::now())
         });
         ResponseContext {
             id,
@@ -273,8 +275,9 @@ impl Worker {
         if let (StatusCode::TOO_MANY_REQUESTS, Some(caller)) = (status, handled.caller) {
             self.metrics.quota_rejections[caller.tier()].add(1);
         }
-        if let Some(record) = record {
-            record.push(&context.access_log, status, body_bytes, gzip);
+        if let Some((request, begun)) = record {
+            let line = access_record::line(&request, status, body_bytes, gzip);
+            context.access_log.push(line, begun);
         }
         *message.status_mut() = status;
         message
@@ -310,8 +313,9 @@ impl Worker {
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(&body);
         if context.access_log.is_enabled() {
-            let record = AccessRecord::unreadable(now.moment(), id, peer);
-            record.push(&context.access_log, status, body.len() as u64, false);
+            let request = access_record::of_unreadable(now.moment(), id, peer);
+            let line = access_record::line(&request, status, body.len() as u64, false);
+            context.access_log.push(line, Instant::now());
         }
         out
     }

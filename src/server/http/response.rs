@@ -4,7 +4,6 @@
 //! Header lines are text from the start: most are the same for all responses of a kind, and hyper
 //! would hash, store, walk and copy each of them. `TimedIo` puts the text behind the status line.
 
-use std::fmt;
 use std::sync::Arc;
 
 use ahash::RandomState;
@@ -50,29 +49,9 @@ const ALLOW: &str = "allow: GET, HEAD, OPTIONS\r\n";
 const ALLOW_FORMS: &str = "allow: GET, HEAD, OPTIONS, POST\r\n";
 const AUTHENTICATE: &str = "www-authenticate: Bearer\r\n";
 
-/// A number that identifies a response, in its head and in the access log: sixteen hexadecimal
-/// digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestId(pub(crate) u64);
-
-impl RequestId {
-    fn digits(self) -> [u8; 16] {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        std::array::from_fn(|at| {
-            let digit = self.0 >> (60 - 4 * at) & 15;
-            DIGITS[usize::try_from(digit).expect("below 16")]
-        })
-    }
-}
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-/// The source of a worker's request ids: a counter, encrypted with a secret, so that an id reveals
-/// neither the next one nor the number of responses. No id repeats.
+/// The source of a worker's request ids: numbers that identify a response, in its head and in the
+/// access log. A counter, encrypted with a secret, so that an id reveals neither the next one nor
+/// the number of responses. No id repeats.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     secret: RandomState,
@@ -90,7 +69,7 @@ impl RequestIds {
     /// The next id. A Feistel network of four rounds: it is a permutation, so different counts stay
     /// different, and with three rounds some structure of the count could still be seen.
     #[inline]
-    pub(crate) fn next(&self) -> RequestId {
+    pub(crate) fn next(&self) -> u64 {
         self.count.add(1);
         let count = self.count.get();
         let (mut left, mut right) = (count >> 32, count & u64::from(u32::MAX));
@@ -98,7 +77,7 @@ impl RequestIds {
             let mixed = self.secret.hash_one((round, right)) >> 32;
             (left, right) = (right, left ^ mixed);
         }
-        RequestId(left << 32 | right)
+        left << 32 | right
     }
 }
 
@@ -248,7 +227,7 @@ impl ApiResponse {
     }
 
     /// Returns all header lines and the body. `connection` and `date` are not among the lines.
-    pub(crate) fn complete(self, quota: QuotaStatus, id: RequestId) -> (Vec<u8>, ResponseBody) {
+    pub(crate) fn complete(self, quota: QuotaStatus, id: u64) -> (Vec<u8>, ResponseBody) {
         let has_length = match self.body {
             ResponseBody::Omitted(None) => false,
             _ => !matches!(
@@ -263,7 +242,7 @@ impl ApiResponse {
         number(&mut lines, "x-ratelimit-limit: ", quota.limit);
         number(&mut lines, "x-ratelimit-remaining: ", quota.remaining);
         number(&mut lines, "x-ratelimit-reset: ", quota.reset_seconds);
-        line(&mut lines, "x-request-id: ", &id.digits());
+        line(&mut lines, "x-request-id: ", &hex_digits(id));
         (lines, self.body)
     }
 }
@@ -292,6 +271,15 @@ impl From<ApiError> for ApiResponse {
         response.body = ResponseBody::Whole(error.body());
         response
     }
+}
+
+/// A request id as text.
+fn hex_digits(id: u64) -> [u8; 16] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    std::array::from_fn(|at| {
+        let digit = id >> (60 - 4 * at) & 15;
+        DIGITS[usize::try_from(digit).expect("below 16")]
+    })
 }
 
 /// Appends a line. Values are visible ASCII: entity tags, percent-encoded links, digits.
