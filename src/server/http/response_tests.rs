@@ -2,7 +2,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::*;
 use crate::calendar::UnixSeconds;
-use crate::server::web::page::{PageKind, page, uncached_page};
+use crate::server::web::pages::{HTML, page, uncached_page};
 use crate::snapshot::EntityTag;
 
 const QUOTA: QuotaStatus = QuotaStatus {
@@ -45,8 +45,8 @@ fn responses() -> Vec<(String, ApiResponse)> {
                 add(format!("body, gzip {gzip}, known {is_known}"), response);
             }
         }
-        for kind in [PageKind::Html, PageKind::HtmlOfRoot, PageKind::Svg] {
-            let response = page(is_known, body(gzip, None), kind);
+        for by_accept in [false, true] {
+            let response = page(is_known, body(gzip, None), HTML, by_accept);
             add(format!("page, gzip {gzip}, known {is_known}"), response);
         }
     }

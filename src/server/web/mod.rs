@@ -6,10 +6,8 @@
 //! - `pages`: fixed files, which it stores, and the stored pages of a snapshot; and what all pages share
 //! - `rendered`: pages rendered per request
 //! - `rate_limiter`: the rate limit of rendered pages
-//! - `page`: header lines of pages, and responses that contain a page
 //! - `signup_handler`: the forms and pages of `/keys`
 
-pub(in crate::server) mod page;
 pub(in crate::server) mod pages;
 pub(in crate::server) mod rate_limiter;
 mod rendered;

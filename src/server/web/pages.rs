@@ -9,10 +9,10 @@ use hyper::{Method, StatusCode};
 
 use crate::calendar::UnixSeconds;
 use crate::request::SITE_FILES;
+use crate::server::conn::pending::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{RequestHead, names_html};
-use crate::server::http::response::ApiResponse;
-use crate::server::web::page::{PageKind, page, uncached_page};
+use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, retry_after};
 use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::web::request_context::RequestContext;
 use crate::site::{self, DumpsPage, SiteSettings};
@@ -21,10 +21,23 @@ use crate::snapshot::{Body, Compressor, Content, DumpDirectory, Encoded, Encoded
 /// Maximum depth of a path with an HTML error page, whose links begin with that many `../`.
 const SEGMENTS_MAX: usize = 8;
 
+const CACHED_A_MINUTE_BY_ACCEPT: &str = "cache-control: private, max-age=60\r\n\
+    vary: Accept, Accept-Encoding, Authorization\r\n";
+const NO_STORE: &str = "cache-control: no-store\r\n";
+pub(in crate::server) const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
+/// Style and scripts are files of this service; everything else that a page could load is
+/// forbidden. Under this policy a form sends its origin, and no link sends the token of its page.
+const POLICY: &str = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'\r\n\
+    referrer-policy: strict-origin\r\n";
+/// No page of another site may embed it.
+const SAME_ORIGIN: &str = "cross-origin-resource-policy: same-origin\r\n";
+
 /// The pages of a worker.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    openapi: Body,
+    /// `/openapi.json`
+    pub(super) openapi: Body,
     files: [Body; SITE_FILES.len()],
     limiter: Arc<PageRateLimiter>,
     /// The settings that pages state.
@@ -33,7 +46,7 @@ pub(crate) struct Pages {
 
 impl RequestContext<'_> {
     /// Returns a rendered page. It is compressed only if its body is sent.
-    pub(super) fn page(&self, html: String, kind: PageKind) -> ApiResponse {
+    pub(super) fn page(&self, html: String, by_accept: bool) -> ApiResponse {
         let gzip = self.head.accepts_gzip();
         let published = self.snapshot.published.unwrap_or(UnixSeconds(0));
         let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
@@ -53,7 +66,7 @@ impl RequestContext<'_> {
             gzip,
             links: None,
         };
-        page(is_known, body, kind)
+        page(is_known, body, HTML, by_accept)
     }
 
     /// The dumps as a page, at the path of their index.
@@ -122,29 +135,31 @@ impl Pages {
         )
     }
 
-    /// `/openapi.json`
-    pub(crate) fn openapi(&self, accepts_gzip: bool) -> Encoded {
-        self.openapi.choose(accepts_gzip)
-    }
-
     /// A fixed file, by its index in [`SITE_FILES`].
     pub(crate) fn file(&self, index: usize, head: &RequestHead<'_>) -> ApiResponse {
-        let kind = match SITE_FILES[index].rsplit('.').next() {
-            Some("txt") if SITE_FILES[index] == "/llms.txt" => PageKind::Markdown,
-            Some("txt") => PageKind::Text,
-            Some("css") => PageKind::Style,
-            Some("js") => PageKind::Script,
-            Some("svg" | "ico") => PageKind::Svg,
-            _ => PageKind::Html,
+        let content_type = match SITE_FILES[index].rsplit('.').next() {
+            Some("txt") if SITE_FILES[index] == "/llms.txt" => {
+                "content-type: text/markdown; charset=utf-8\r\n"
+            }
+            Some("txt") => "content-type: text/plain; charset=utf-8\r\n",
+            Some("css") => "content-type: text/css; charset=utf-8\r\n",
+            Some("js") => "content-type: text/javascript; charset=utf-8\r\n",
+            Some("svg" | "ico") => "content-type: image/svg+xml\r\n",
+            _ => HTML,
         };
-        stored(&self.files[index], head, kind)
+        stored(&self.files[index], head, content_type, false)
     }
 }
 
 /// Returns a page or file that was rendered in advance.
-pub(crate) fn stored(body: &Body, head: &RequestHead<'_>, kind: PageKind) -> ApiResponse {
+pub(crate) fn stored(
+    body: &Body,
+    head: &RequestHead<'_>,
+    content_type: &str,
+    by_accept: bool,
+) -> ApiResponse {
     let body = body.choose(head.accepts_gzip());
-    page(head.knows(&body.etag), body, kind)
+    page(head.knows(&body.etag), body, content_type, by_accept)
 }
 
 /// Returns an error outside the API: a page if it is one that a browser may get, JSON otherwise.
@@ -172,10 +187,44 @@ pub(crate) fn html_error(error: ApiError, head: &RequestHead<'_>) -> ApiResponse
     uncached(error.status(), html, error.retry_after_seconds())
 }
 
+/// A page that is the same for all clients until its entity tag changes: 200 or 304. `by_accept` at
+/// `/`, where a client that prefers JSON gets another response.
+pub(crate) fn page(
+    is_known: bool,
+    body: Encoded,
+    content_type: &str,
+    by_accept: bool,
+) -> ApiResponse {
+    let cached = if by_accept {
+        CACHED_A_MINUTE_BY_ACCEPT
+    } else {
+        CACHED_A_MINUTE
+    };
+    ApiResponse::cacheable(is_known, body, &[cached, POLICY], content_type)
+}
+
 pub(super) fn uncached(
     status: StatusCode,
     html: String,
     retry_after_seconds: Option<u32>,
 ) -> ApiResponse {
     uncached_page(status, html, retry_after_seconds, false)
+}
+
+/// A page for one client at one moment. Only pages of this service may read one that is `private`:
+/// it contains addresses, ids of keys, form tokens.
+pub(crate) fn uncached_page(
+    status: StatusCode,
+    html: String,
+    retry_after_seconds: Option<u32>,
+    private: bool,
+) -> ApiResponse {
+    let retry_after = retry_after(retry_after_seconds);
+    let mut response = if private {
+        ApiResponse::of_same_origin(status, &[NO_STORE, POLICY, SAME_ORIGIN, HTML, &retry_after])
+    } else {
+        ApiResponse::new(status, &[NO_STORE, POLICY, HTML, &retry_after])
+    };
+    response.body = ResponseBody::Whole(html.into());
+    response
 }

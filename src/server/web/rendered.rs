@@ -7,7 +7,6 @@ use crate::model::IslandCode;
 use crate::request::{CreatorQuery, DayRef, IslandQuery, Quoted, Route, SiteRoute};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
-use crate::server::web::page::PageKind;
 use crate::server::web::request_context::RequestContext;
 use crate::site::{self, DayLinks, IslandBodies, ListQuery};
 use crate::snapshot::{Missing, ReadContext};
@@ -40,11 +39,7 @@ impl RequestContext<'_> {
             SiteRoute::New(day, _) => self.new_islands(day, root),
             _ => unreachable!("other pages are stored or have their own functions"),
         }?;
-        let kind = match route {
-            SiteRoute::Search(_) => PageKind::HtmlOfRoot,
-            _ => PageKind::Html,
-        };
-        Ok(self.page(html, kind))
+        Ok(self.page(html, matches!(route, SiteRoute::Search(_))))
     }
 
     /// Reads a body of the API.

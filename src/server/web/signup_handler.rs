@@ -17,7 +17,7 @@ use crate::request;
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::ApiResponse;
 use crate::server::settings::{Settings, StartError};
-use crate::server::web::page::uncached_page;
+use crate::server::web::pages::uncached_page;
 use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::signup::{
     AddressProof, SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService,

@@ -8,8 +8,7 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::{names_html, prefers_json};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody};
-use crate::server::web::page::PageKind;
-use crate::server::web::pages::stored;
+use crate::server::web::pages::{HTML, stored};
 use crate::server::web::request_context::RequestContext;
 use crate::server::web::signup_handler;
 use crate::sync::ArcSwap;
@@ -23,7 +22,7 @@ impl RequestContext<'_> {
         let (head, pages, snapshot) = (self.head, self.pages, self.snapshot);
         match route {
             SiteRoute::OpenApi => {
-                let body = pages.openapi(head.accepts_gzip());
+                let body = pages.openapi.choose(head.accepts_gzip());
                 let is_known = head.knows(&body.etag);
                 Ok(ApiResponse::cacheable(
                     is_known,
@@ -32,13 +31,13 @@ impl RequestContext<'_> {
                     JSON,
                 ))
             }
-            SiteRoute::Docs => Ok(stored(snapshot.docs_page(), head, PageKind::Html)),
+            SiteRoute::Docs => Ok(stored(snapshot.docs_page(), head, HTML, false)),
             SiteRoute::File(file) => Ok(pages.file(*file, head)),
             SiteRoute::Home | SiteRoute::Search(_) if prefers_json(head.headers) => {
                 let message = "this page has no JSON form; /v1 lists the endpoints of the API";
                 Err(ApiError::NotFound(message.to_owned()))
             }
-            SiteRoute::Home => Ok(stored(snapshot.home_page(), head, PageKind::HtmlOfRoot)),
+            SiteRoute::Home => Ok(stored(snapshot.home_page(), head, HTML, true)),
             SiteRoute::Keys => self.keys(),
             SiteRoute::Dump(name) => self.dump(name),
             route => self.render(route),
