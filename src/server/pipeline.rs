@@ -118,7 +118,7 @@ impl RequestContext<'_> {
         if let Some(error) = head.host_error() {
             return fail(ApiError::BadRequest(error.to_owned()));
         }
-        let takes_forms = self.has_sign_up && endpoint == Endpoint::Keys;
+        let takes_forms = self.signup.is_some() && endpoint == Endpoint::Keys;
         match *head.method {
             Method::GET | Method::HEAD => {}
             Method::OPTIONS => return Some(ApiResponse::preflight(takes_forms)),
@@ -223,7 +223,7 @@ impl RequestContext<'_> {
     #[cold]
     fn quota_exceeded(&self, caller: Caller) -> ApiResponse {
         let is_anonymous = matches!(caller, Caller::Anonymous(_));
-        let has_advice = is_anonymous && self.has_sign_up;
+        let has_advice = is_anonymous && self.signup.is_some();
         let error = ApiError::RateLimited {
             limit: self.gate.limit(caller),
             reset_seconds: self.now.reset_seconds,

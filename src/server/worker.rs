@@ -204,7 +204,7 @@ impl Worker {
                 downloads: &self.downloads,
                 gate: &self.gate,
                 pages: &self.pages,
-                has_sign_up: self.signup.is_some(),
+                signup: self.signup.as_ref(),
                 shared_keys: self.shared_keys.as_deref(),
                 may_wait,
             })

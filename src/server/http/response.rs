@@ -4,6 +4,7 @@
 //! Header lines are text from the start: most are the same for all responses of a kind, and hyper
 //! would hash, store, walk and copy each of them. `TimedIo` puts the text behind the status line.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ahash::RandomState;
@@ -19,6 +20,7 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::body::Download;
 use crate::server::http::conditional::{Part, Selection};
 use crate::server::http::identity::QuotaStatus;
+use crate::signup::SignupRequest;
 use crate::snapshot::{Content, Dump, DumpContent, Encoded};
 
 /// On every response that pages of other sites may read.
@@ -100,9 +102,13 @@ pub(crate) enum PendingBody {
     Download(Download, Option<Permit>),
     /// The store of shared quotas grants credits; then the request is handled again.
     Lease(LeaseWait),
-    /// The form of sign-up is read, and the sign-up service responds to it with a page.
-    SignUp,
+    /// The form of sign-up is read, unless the request of this address has none, and the sign-up
+    /// service responds to it with a page.
+    SignUp(IpAddr, Result<Option<SignupRequest>, InvalidForm>),
 }
+
+/// A form that is rejected without passing it to the sign-up service.
+pub(crate) type InvalidForm = (StatusCode, String);
 
 impl ApiResponse {
     /// A response that pages of other sites may read, without a body.

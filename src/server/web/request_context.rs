@@ -12,6 +12,7 @@ use crate::server::http::identity::{ConnectionIdentity, QuotaGate};
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::web::pages::Pages;
+use crate::server::web::signup_handler::SignupHandler;
 use crate::snapshot::Snapshot;
 use crate::sync::ArcSwap;
 
@@ -31,8 +32,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) downloads: &'a Arc<ConnectionLimiter>,
     pub(crate) gate: &'a QuotaGate,
     pub(crate) pages: &'a Pages,
-    /// Whether clients can sign up for keys.
-    pub(crate) has_sign_up: bool,
+    /// Sign-up, if it is open.
+    pub(crate) signup: Option<&'a SignupHandler>,
     /// The keys that several servers share.
     pub(crate) shared_keys: Option<&'a ArcSwap<SharedKeysState>>,
     /// Whether the request may wait for the store of shared quotas.

@@ -15,7 +15,7 @@ use crate::keys::NewKey;
 use crate::observe::Log;
 use crate::request;
 use crate::server::http::request_head::RequestHead;
-use crate::server::http::response::ApiResponse;
+use crate::server::http::response::{ApiResponse, InvalidForm};
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::uncached_page;
 use crate::server::web::rate_limiter::PageRateLimiter;
@@ -30,18 +30,6 @@ const FORM_BYTES_MAX: usize = 4096;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Time to wait until the server has loaded a new or revoked key.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// A request for `/keys`, of which the body may not have arrived. Has no `Debug`: it may have a token.
-pub(crate) struct SignupForm {
-    pub(crate) client: IpAddr,
-    /// The query of a GET request; `None` with a form.
-    query: Option<String>,
-    is_posted: bool,
-    is_same_origin: bool,
-}
-
-/// The form is rejected without passing it to the service.
-pub(crate) type InvalidForm = (StatusCode, String);
 
 /// Sign-up as seen by a worker.
 #[derive(Clone, Debug)]
@@ -89,30 +77,28 @@ impl SignupHandler {
         }))
     }
 
-    /// Returns the request for `/keys` with this head.
-    pub(crate) fn form(&self, head: &RequestHead<'_>, client: IpAddr) -> SignupForm {
-        let is_posted = head.method == Method::POST;
-        SignupForm {
-            client,
-            query: head.query.map(str::to_owned),
-            is_posted,
-            is_same_origin: is_same_origin(head.headers, &self.site.base_url, is_posted),
-        }
-    }
-
-    /// Reads the body and parses the form. The timeout of request heads applies.
-    pub(crate) async fn read(
+    /// Parses a request for `/keys`. Returns `None` if the body is to be read, which may not have
+    /// arrived.
+    pub(crate) fn parse(
         &self,
-        form: &SignupForm,
-        body: Incoming,
-    ) -> Result<SignupRequest, InvalidForm> {
-        if !form.is_same_origin {
+        head: &RequestHead<'_>,
+    ) -> Result<Option<SignupRequest>, InvalidForm> {
+        let is_posted = head.method == Method::POST;
+        if !is_same_origin(head.headers, &self.site.base_url, is_posted) {
             let page = format!("{}/keys", self.site.base_url);
             let message = format!("This request came from another site. Use the page at {page}");
             return Err((StatusCode::FORBIDDEN, message));
         }
-        if !form.is_posted {
-            return Ok(parse_query(form.query.as_deref()));
+        Ok((!is_posted).then(|| parse_query(head.query)))
+    }
+
+    /// Reads the body, if it is needed, and parses the form. The timeout of request heads applies.
+    pub(crate) async fn read(
+        parsed: Result<Option<SignupRequest>, InvalidForm>,
+        body: Incoming,
+    ) -> Result<SignupRequest, InvalidForm> {
+        if let Some(request) = parsed? {
+            return Ok(request);
         }
         let read = Limited::new(body, FORM_BYTES_MAX).collect().await;
         let Ok(read) = read else {

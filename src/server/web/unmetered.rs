@@ -45,8 +45,8 @@ impl RequestContext<'_> {
     }
 
     fn keys(&self) -> Result<ApiResponse, ApiError> {
-        let (is_open, service) = (self.has_sign_up, &self.pages.service);
-        let is_page = is_open || names_html(self.head.headers);
+        let service = &self.pages.service;
+        let is_page = self.signup.is_some() || names_html(self.head.headers);
         let shared_keys = self.shared_keys.map(ArcSwap::load_full);
         if let Some(state) = shared_keys
             && let Some(leader) = state.role.other_leader()
@@ -59,8 +59,9 @@ impl RequestContext<'_> {
             let message = "keys are issued by another server of this service";
             return Err(ApiError::NotFound(message.to_owned()));
         }
-        if is_open {
-            return Ok(ApiResponse::after(PendingBody::SignUp));
+        if let Some(signup) = self.signup {
+            let body = PendingBody::SignUp(self.address(), signup.parse(self.head));
+            return Ok(ApiResponse::after(body));
         }
         if is_page {
             return Ok(signup_handler::closed(service));
