@@ -96,7 +96,7 @@ impl Worker {
         // Only a hint to the kernel: without it responses are late, not wrong.
         let _ = stream.set_nodelay(true);
         let worker = Arc::clone(self);
-        let context = self.connection(handle, is_tls);
+        let context = ConnectionContext::new(handle, is_tls, &self.metrics, self.access.clone());
         if is_tls {
             #[cfg(feature = "tls")]
             tokio::spawn(worker.serve_tls(stream, peer.ip(), context));

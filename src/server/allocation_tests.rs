@@ -22,6 +22,7 @@ use crate::observe::WorkerMetrics;
 use crate::publish::open_sample;
 use crate::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
 use crate::request::Endpoint;
+use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::http::identity::QuotaGate;
 use crate::server::http::response::RequestIds;
@@ -188,7 +189,13 @@ fn a_fixed_body_is_sent_without_an_allocation_of_ours() {
             allocations(
                 |stream| {
                     let worker = Arc::clone(&worker);
-                    let context = worker.connection(worker.registry.join(None), false);
+                    let handle = worker.registry.join(None);
+                    let context = ConnectionContext::new(
+                        handle,
+                        false,
+                        &worker.metrics,
+                        worker.access.clone(),
+                    );
                     async move { worker.serve(stream, peer, &context).await }
                 },
                 &request,

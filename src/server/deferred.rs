@@ -29,7 +29,7 @@ impl Worker {
     ) -> DeferredResponse<'a> {
         let pending_body = handled.response.pending_body.take().map(|body| *body);
         if let Some(PendingBody::Lease(wait)) = pending_body {
-            let peer = identity.peer();
+            let peer = identity.peer;
             return self.retry_with_lease(request, wait, peer, waiting_since, context);
         }
         let sent = self.response_context(&mut request, &handled, identity, now, context);

@@ -24,7 +24,7 @@ use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::pending::ResponseBody;
-use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
+use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
 use crate::server::http::access_record;
@@ -88,15 +88,6 @@ pub(in crate::server) struct ResponseContext {
 }
 
 impl Worker {
-    pub(in crate::server) fn connection(
-        &self,
-        handle: ConnectionHandle,
-        is_tls: bool,
-    ) -> Arc<ConnectionContext> {
-        let access_log = self.access.clone();
-        ConnectionContext::new(handle, is_tls, &self.metrics, access_log)
-    }
-
     /// Serves the requests that come on a socket. Returns it when all is written, with the time
     /// that a slow client may need to read that; or with the reason for which the server closed the
     /// connection.

@@ -112,8 +112,8 @@ impl TlsAcceptor {
             Ok(1) => return Err(HandshakeError::NotTls(stream)),
             Ok(_) | Err(_) => return Err(HandshakeError::Closed(None)),
         }
-        let (_, certificate) = self.certificate.load_full_with_generation();
-        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(&certificate.config));
+        let config = |_, current: &ServerCertificate, (): &()| Arc::clone(&current.config);
+        let acceptor = tokio_rustls::TlsAcceptor::from(self.certificate.with(config));
         let accepting = pin!(acceptor.accept(stream).into_fallible());
         let accepted = self.in_turns(accepting).await;
         accepted

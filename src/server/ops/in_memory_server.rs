@@ -12,6 +12,7 @@ use hyper::rt::{Read, Write};
 use crate::calendar::Clock;
 use crate::observe::{Log, RateLimitedLog, WorkerMetrics};
 use crate::request::Endpoint;
+use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::http::identity::QuotaGate;
@@ -67,13 +68,9 @@ impl InMemoryServer {
 
     /// Serves a connection to its end, without the lingering close of a real server.
     pub async fn serve<S: Read + Write + Unpin>(&self, socket: S, peer: IpAddr) {
-        let context = self
-            .worker
-            .connection(self.worker.registry.join(None), false);
-        let send_buffer_bytes = |_: &S| 0;
-        let _ = self
-            .worker
-            .serve_io(socket, peer, send_buffer_bytes, &context)
-            .await;
+        let worker = &self.worker;
+        let context =
+            ConnectionContext::new(worker.registry.join(None), false, &worker.metrics, None);
+        let _ = worker.serve_io(socket, peer, |_| 0, &context).await;
     }
 }
