@@ -10,12 +10,11 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use crate::observe::CloseReason;
-use crate::server::conn::client_stream::{ClientStream, send_buffer_bytes};
+use crate::server::conn::client_stream::{ClientStream, lingering_close, send_buffer_bytes};
 use crate::server::conn::context::ConnectionContext;
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::{HandshakeError, result};
 use crate::server::conn::limiter::{ConnectionLimiter, Permit};
-use crate::server::conn::lingering_close::lingering_close;
 use crate::server::conn::listener::Listener;
 #[cfg(feature = "tls")]
 use crate::server::http::api_error::ApiError;

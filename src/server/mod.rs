@@ -32,7 +32,7 @@
 //!      │
 //!      │ after the last request
 //!      ▼
-//!   conn/lingering_close.rs                                   ConnectionPhase::Closing
+//!   conn/client_stream.rs lingering_close                     ConnectionPhase::Closing
 //! ```
 //!
 //! In reading order:

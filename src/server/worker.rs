@@ -215,7 +215,7 @@ impl Worker {
         let is_last = is_last(request);
         let closes = is_last
             || context.requests.get() >= u64::from(self.limits.requests)
-            || context.handle.is_stopping()
+            || context.handle.registry.is_stopping()
             || context.handle.age() >= self.limits.age;
         // Hyper ends perhaps without offering the head again then.
         if closes && (is_last || request.headers().contains_key(UPGRADE)) {

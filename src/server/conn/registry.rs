@@ -60,7 +60,7 @@ pub(crate) struct ConnectionRegistry {
 /// The membership of a connection in the registry, which it leaves when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionHandle {
-    registry: Arc<ConnectionRegistry>,
+    pub(in crate::server) registry: Arc<ConnectionRegistry>,
     pub(in crate::server) state: Arc<ConnectionState>,
     /// The tick at which the connection was accepted.
     accepted: u64,
@@ -256,12 +256,6 @@ impl ConnectionHandle {
     pub(crate) fn enter_with_grace(&self, phase: ConnectionPhase, grace: Duration) {
         self.state.grace.store(ticks(grace), Ordering::Relaxed);
         self.enter(phase);
-    }
-
-    /// Whether the server shuts down.
-    #[inline]
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.registry.is_stopping()
     }
 
     #[inline]

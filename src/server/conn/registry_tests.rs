@@ -157,7 +157,7 @@ fn a_shutdown_closes_connections_that_are_silent_for_a_second_and_none_that_is_p
             }
         }
     }
-    assert!(registry.join(None).is_stopping());
+    assert!(registry.join(None).registry.is_stopping());
 }
 
 #[test]

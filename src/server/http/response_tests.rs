@@ -2,7 +2,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::*;
 use crate::calendar::UnixSeconds;
-use crate::server::web::pages::{HTML, page, uncached_page};
+use crate::server::web::pages::{HTML, page, private_page, uncached_page};
 use crate::snapshot::EntityTag;
 
 const QUOTA: QuotaStatus = QuotaStatus {
@@ -45,14 +45,16 @@ fn responses() -> Vec<(String, ApiResponse)> {
                 add(format!("body, gzip {gzip}, known {is_known}"), response);
             }
         }
-        for by_accept in [false, true] {
-            let response = page(is_known, body(gzip, None), HTML, by_accept);
+        for path in ["/", "/docs"] {
+            let response = page(is_known, body(gzip, None), HTML, path);
             add(format!("page, gzip {gzip}, known {is_known}"), response);
         }
     }
-    for (retry_after, private) in [(None, false), (Some(7), true)] {
-        let html = "<p>".to_owned();
-        let response = uncached_page(StatusCode::FORBIDDEN, html, retry_after, private);
+    for (retry_after, page) in [
+        (None, uncached_page as fn(_, _, _) -> _),
+        (Some(7), private_page),
+    ] {
+        let response = page(StatusCode::FORBIDDEN, "<p>".to_owned(), retry_after);
         add("uncached page".to_owned(), response);
     }
     // Messages stand in the body; none may come into the head.

@@ -53,7 +53,7 @@ fn serve(
     // Before the address is announced: connections could use up the file descriptors.
     let events = Events::new()?;
     drop(entered);
-    let addresses = sockets.addresses.clone();
+    let addresses = &sockets.addresses;
     if addresses.iter().any(|(_, is_tls)| *is_tls) && settings.certificate.is_none() {
         let problem = "the socket named tls requires --tls-certificate and --tls-key";
         return Err(StartError::Setting(problem.to_owned()));

@@ -46,7 +46,7 @@ pub(crate) struct Pages {
 
 impl RequestContext<'_> {
     /// Returns a rendered page. It is compressed only if its body is sent.
-    pub(super) fn page(&self, html: String, by_accept: bool) -> ApiResponse {
+    pub(super) fn page(&self, html: String) -> ApiResponse {
         let gzip = self.head.accepts_gzip();
         let published = self.snapshot.published.unwrap_or(UnixSeconds(0));
         let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
@@ -66,7 +66,7 @@ impl RequestContext<'_> {
             gzip,
             links: None,
         };
-        page(is_known, body, HTML, by_accept)
+        page(is_known, body, HTML, self.head.path)
     }
 
     /// The dumps as a page, at the path of their index.
@@ -86,7 +86,7 @@ impl RequestContext<'_> {
                 root,
                 folder,
             };
-            uncached(StatusCode::OK, site::dumps(page), None)
+            uncached_page(StatusCode::OK, site::dumps(page), None)
         };
         self.rate_limited(root).unwrap_or_else(page)
     }
@@ -101,7 +101,11 @@ impl RequestContext<'_> {
         let message = "Your address has opened too many pages in a short time. Try again in a few seconds. \
             Programs should use the API or the dumps.";
         let html = site::message_page("Too many requests", message, root);
-        Some(uncached(StatusCode::TOO_MANY_REQUESTS, html, Some(wait)))
+        Some(uncached_page(
+            StatusCode::TOO_MANY_REQUESTS,
+            html,
+            Some(wait),
+        ))
     }
 }
 
@@ -147,19 +151,14 @@ impl Pages {
             Some("svg" | "ico") => "content-type: image/svg+xml\r\n",
             _ => HTML,
         };
-        stored(&self.files[index], head, content_type, false)
+        stored(&self.files[index], head, content_type)
     }
 }
 
 /// Returns a page or file that was rendered in advance.
-pub(crate) fn stored(
-    body: &Body,
-    head: &RequestHead<'_>,
-    content_type: &str,
-    by_accept: bool,
-) -> ApiResponse {
+pub(crate) fn stored(body: &Body, head: &RequestHead<'_>, content_type: &str) -> ApiResponse {
     let body = body.choose(head.accepts_gzip());
-    page(head.knows(&body.etag), body, content_type, by_accept)
+    page(head.knows(&body.etag), body, content_type, head.path)
 }
 
 /// Returns an error outside the API: a page if it is one that a browser may get, JSON otherwise.
@@ -184,18 +183,13 @@ pub(crate) fn html_error(error: ApiError, head: &RequestHead<'_>) -> ApiResponse
         message.push('.');
     }
     let html = site::message_page(title, &message, &"../".repeat(depth.saturating_sub(1)));
-    uncached(error.status(), html, error.retry_after_seconds())
+    uncached_page(error.status(), html, error.retry_after_seconds())
 }
 
-/// A page that is the same for all clients until its entity tag changes: 200 or 304. `by_accept` at
-/// `/`, where a client that prefers JSON gets another response.
-pub(crate) fn page(
-    is_known: bool,
-    body: Encoded,
-    content_type: &str,
-    by_accept: bool,
-) -> ApiResponse {
-    let cached = if by_accept {
+/// A page that is the same for all clients until its entity tag changes: 200 or 304. At `/`, a
+/// client that prefers JSON gets another response.
+pub(crate) fn page(is_known: bool, body: Encoded, content_type: &str, path: &str) -> ApiResponse {
+    let cached = if path == "/" {
         CACHED_A_MINUTE_BY_ACCEPT
     } else {
         CACHED_A_MINUTE
@@ -203,28 +197,28 @@ pub(crate) fn page(
     ApiResponse::cacheable(is_known, body, &[cached, POLICY], content_type)
 }
 
-pub(super) fn uncached(
-    status: StatusCode,
-    html: String,
-    retry_after_seconds: Option<u32>,
-) -> ApiResponse {
-    uncached_page(status, html, retry_after_seconds, false)
-}
-
-/// A page for one client at one moment. Only pages of this service may read one that is `private`:
-/// it contains addresses, ids of keys, form tokens.
+/// A page for one moment.
 pub(crate) fn uncached_page(
     status: StatusCode,
     html: String,
     retry_after_seconds: Option<u32>,
-    private: bool,
 ) -> ApiResponse {
     let retry_after = retry_after(retry_after_seconds);
-    let mut response = if private {
-        ApiResponse::of_same_origin(status, &[NO_STORE, POLICY, SAME_ORIGIN, HTML, &retry_after])
-    } else {
-        ApiResponse::new(status, &[NO_STORE, POLICY, HTML, &retry_after])
-    };
+    let mut response = ApiResponse::new(status, &[NO_STORE, POLICY, HTML, &retry_after]);
+    response.body = ResponseBody::Whole(html.into());
+    response
+}
+
+/// A page for one client at one moment. Only pages of this service may read it: it contains
+/// addresses, ids of keys, form tokens.
+pub(crate) fn private_page(
+    status: StatusCode,
+    html: String,
+    retry_after_seconds: Option<u32>,
+) -> ApiResponse {
+    let retry_after = retry_after(retry_after_seconds);
+    let lines = [NO_STORE, POLICY, SAME_ORIGIN, HTML, &retry_after];
+    let mut response = ApiResponse::of_same_origin(status, &lines);
     response.body = ResponseBody::Whole(html.into());
     response
 }

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use crate::model::IslandCode;
-use crate::request::{CreatorQuery, DayRef, IslandQuery, Quoted, Route, SiteRoute};
+use crate::request::{CreatorQuery, DayRef, IslandQuery, Quoted, Route};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
 use crate::server::web::request_context::RequestContext;
@@ -19,27 +19,18 @@ const CREATOR_BYTES_MAX: u64 = 16 * 1024;
 const NEW_BYTES_MAX: u64 = 128 * 1024;
 
 impl RequestContext<'_> {
-    /// Renders the page of a route, unless its client exceeds the rate.
-    pub(super) fn render(&self, route: &SiteRoute) -> Result<ApiResponse, ApiError> {
-        let depth = match route {
-            SiteRoute::Island(..) | SiteRoute::Creator(_) => 1,
-            SiteRoute::Ranking(_, depth) | SiteRoute::New(_, depth) => *depth,
-            _ => 0,
-        };
-        let root = &"../".repeat(depth);
-        if let Some(rate_limited) = self.rate_limited(root) {
+    /// Renders a page at this depth, unless its client exceeds the rate. `render` has the start of
+    /// links to the root.
+    pub(super) fn render(
+        &self,
+        depth: usize,
+        render: impl FnOnce(&str) -> Result<String, ApiError>,
+    ) -> Result<ApiResponse, ApiError> {
+        let root = "../".repeat(depth);
+        if let Some(rate_limited) = self.rate_limited(&root) {
             return Ok(rate_limited);
         }
-        let html = match route {
-            SiteRoute::Search(query) | SiteRoute::Islands(query) => self.islands(query),
-            SiteRoute::Island(code, metric) => self.island(*code, metric.as_deref()),
-            SiteRoute::Creators(query) => self.creators(query),
-            SiteRoute::Creator(slug) => self.creator(slug),
-            SiteRoute::Ranking(day, _) => self.ranking(day, root),
-            SiteRoute::New(day, _) => self.new_islands(day, root),
-            _ => unreachable!("other pages are stored or have their own functions"),
-        }?;
-        Ok(self.page(html, matches!(route, SiteRoute::Search(_))))
+        Ok(self.page(render(&root)?))
     }
 
     /// Reads a body of the API.
@@ -50,7 +41,7 @@ impl RequestContext<'_> {
         body.map_err(|missing| error_of(&missing, not_found))
     }
 
-    fn islands(&self, query: &IslandQuery) -> Result<String, ApiError> {
+    pub(super) fn islands(&self, query: &IslandQuery) -> Result<String, ApiError> {
         let mut query = query.clone();
         query.page.limit = query.page.limit.min(ROWS_MAX);
         let body = self.read(&Route::Islands(query.clone()), "")?;
@@ -69,7 +60,11 @@ impl RequestContext<'_> {
         ))
     }
 
-    fn island(&self, code: IslandCode, metric: Option<&str>) -> Result<String, ApiError> {
+    pub(super) fn island(
+        &self,
+        code: IslandCode,
+        metric: Option<&str>,
+    ) -> Result<String, ApiError> {
         let names = site::metric_names();
         let metric = metric.unwrap_or(names[0]);
         let index = names.iter().position(|name| *name == metric);
@@ -95,7 +90,7 @@ impl RequestContext<'_> {
         Ok(site::island(bodies, index))
     }
 
-    fn creators(&self, query: &CreatorQuery) -> Result<String, ApiError> {
+    pub(super) fn creators(&self, query: &CreatorQuery) -> Result<String, ApiError> {
         let mut query = query.clone();
         query.page.limit = query.page.limit.min(ROWS_MAX);
         let q = query.q.clone().unwrap_or_default();
@@ -103,7 +98,7 @@ impl RequestContext<'_> {
         Ok(site::creators(&body, &q))
     }
 
-    fn creator(&self, slug: &str) -> Result<String, ApiError> {
+    pub(super) fn creator(&self, slug: &str) -> Result<String, ApiError> {
         let not_found = format!("creator {} is not tracked", Quoted(slug));
         let route = Route::Creator(slug.to_owned());
         let body = self.snapshot.body_start(&route, CREATOR_BYTES_MAX);
@@ -113,13 +108,13 @@ impl RequestContext<'_> {
         site::creator(&body, &islands).ok_or(ApiError::Damaged)
     }
 
-    fn ranking(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
+    pub(super) fn ranking(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
         let not_found = format!("no data is available for the day {day}");
         let body = self.read(&Route::Ranking(day.clone()), &not_found)?;
         self.with_links(day, root, |links| site::ranking(&body, links))
     }
 
-    fn new_islands(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
+    pub(super) fn new_islands(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
         let not_found = format!("no data is available for the day {day}");
         let body = self
             .snapshot

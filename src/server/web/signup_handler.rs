@@ -17,7 +17,7 @@ use crate::request;
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, InvalidForm};
 use crate::server::settings::{Settings, StartError};
-use crate::server::web::pages::uncached_page;
+use crate::server::web::pages::private_page;
 use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::signup::{
     AddressProof, SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService,
@@ -122,7 +122,7 @@ impl SignupHandler {
         let request = match request {
             Ok(request) => request,
             Err((status, message)) => {
-                return page(status, site::keys_refused(&message, None), None);
+                return private_page(status, site::keys_refused(&message, None), None);
             }
         };
         let token = match &request {
@@ -145,24 +145,22 @@ impl SignupHandler {
             receiver.await.unwrap_or(Err(SignupError::Internal))
         };
         match response {
-            Ok(response) => self.page(response),
+            Ok(response) => private_page(StatusCode::OK, self.page(response), None),
             Err(error) => {
                 let is_valid =
                     !matches!(error, SignupError::InvalidToken | SignupError::ExpiredToken);
                 // With proof by IP address, the page needs no token.
                 let token = token.filter(|_| is_valid && !self.is_shared);
                 let html = site::keys_refused(&error.to_string(), token.as_deref());
-                page(status(error), html, error.retry_after_seconds())
+                private_page(status(error), html, error.retry_after_seconds())
             }
         }
     }
 
-    fn page(&self, response: SignupResponse) -> ApiResponse {
+    fn page(&self, response: SignupResponse) -> String {
         match response {
-            SignupResponse::EmailForm { token } => {
-                page(StatusCode::OK, site::keys_form(&token, &self.site), None)
-            }
-            SignupResponse::LinkMailed => page(StatusCode::OK, site::keys_mailed(), None),
+            SignupResponse::EmailForm { token } => site::keys_form(&token, &self.site),
+            SignupResponse::LinkMailed => site::keys_mailed(),
             SignupResponse::Keys {
                 address,
                 keys,
@@ -176,7 +174,7 @@ impl SignupHandler {
                     issued: key.issued,
                     revoked: key.revoked,
                 });
-                let list = AddressKeys {
+                site::keys_list(&AddressKeys {
                     address: address.as_str(),
                     keys: keys.collect(),
                     token: &token,
@@ -184,26 +182,10 @@ impl SignupHandler {
                     revoked: revoked.map(|id| id.to_string()),
                     is_shared: self.is_shared,
                     service: &self.site,
-                };
-                page(StatusCode::OK, site::keys_list(&list), None)
+                })
             }
         }
     }
-}
-
-/// Returns the page of a server without sign-up.
-pub(crate) fn closed(service: &SiteSettings) -> ApiResponse {
-    page(StatusCode::NOT_FOUND, site::keys_closed(service), None)
-}
-
-/// Returns the page of a server whose keys another server issues.
-pub(crate) fn elsewhere(leader: &str, url: Option<&str>, service: &SiteSettings) -> ApiResponse {
-    let html = site::keys_elsewhere(leader, url, service);
-    page(StatusCode::OK, html, None)
-}
-
-fn page(status: StatusCode, html: String, retry_after_seconds: Option<u32>) -> ApiResponse {
-    uncached_page(status, html, retry_after_seconds, true)
 }
 
 fn status(error: SignupError) -> StatusCode {

@@ -1,16 +1,16 @@
 //! The routes outside the API: pages, sign-up, dumps. No key is verified for them and no quota is
 //! spent.
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
 
 use crate::request::{self, SiteRoute};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::{names_html, prefers_json};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody};
-use crate::server::web::pages::{HTML, stored};
+use crate::server::web::pages::{HTML, private_page, stored};
 use crate::server::web::request_context::RequestContext;
-use crate::server::web::signup_handler;
+use crate::site;
 use crate::sync::ArcSwap;
 
 impl RequestContext<'_> {
@@ -31,16 +31,25 @@ impl RequestContext<'_> {
                     JSON,
                 ))
             }
-            SiteRoute::Docs => Ok(stored(snapshot.docs_page(), head, HTML, false)),
+            SiteRoute::Docs => Ok(stored(snapshot.docs_page(), head, HTML)),
             SiteRoute::File(file) => Ok(pages.file(*file, head)),
             SiteRoute::Home | SiteRoute::Search(_) if prefers_json(head.headers) => {
                 let message = "this page has no JSON form; /v1 lists the endpoints of the API";
                 Err(ApiError::NotFound(message.to_owned()))
             }
-            SiteRoute::Home => Ok(stored(snapshot.home_page(), head, HTML, true)),
+            SiteRoute::Home => Ok(stored(snapshot.home_page(), head, HTML)),
             SiteRoute::Keys => self.keys(),
             SiteRoute::Dump(name) => self.dump(name),
-            route => self.render(route),
+            SiteRoute::Search(query) | SiteRoute::Islands(query) => {
+                self.render(0, |_| self.islands(query))
+            }
+            SiteRoute::Island(code, metric) => {
+                self.render(1, |_| self.island(*code, metric.as_deref()))
+            }
+            SiteRoute::Creators(query) => self.render(0, |_| self.creators(query)),
+            SiteRoute::Creator(slug) => self.render(1, |_| self.creator(slug)),
+            SiteRoute::Ranking(day, depth) => self.render(*depth, |root| self.ranking(day, root)),
+            SiteRoute::New(day, depth) => self.render(*depth, |root| self.new_islands(day, root)),
         }
     }
 
@@ -54,7 +63,8 @@ impl RequestContext<'_> {
         {
             if is_page {
                 let url = state.leader_url.as_deref();
-                return Ok(signup_handler::elsewhere(leader, url, service));
+                let html = site::keys_elsewhere(leader, url, service);
+                return Ok(private_page(StatusCode::OK, html, None));
             }
             let message = "keys are issued by another server of this service";
             return Err(ApiError::NotFound(message.to_owned()));
@@ -64,7 +74,8 @@ impl RequestContext<'_> {
             return Ok(ApiResponse::after(body));
         }
         if is_page {
-            return Ok(signup_handler::closed(service));
+            let html = site::keys_closed(service);
+            return Ok(private_page(StatusCode::NOT_FOUND, html, None));
         }
         let message = "sign-up is closed; ask the publisher of the service for a key";
         Err(ApiError::NotFound(message.to_owned()))
