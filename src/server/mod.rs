@@ -28,7 +28,7 @@
 //!      │                                                      ConnectionPhase::Processing
 //!      │ the socket has taken everything
 //!      ▼
-//!   conn/pending.rs     PendingAccessLog::write               ConnectionPhase::Idle
+//!   conn/context.rs     PendingAccessLog::write               ConnectionPhase::Idle
 //!      │
 //!      │ after the last request
 //!      ▼

@@ -19,11 +19,10 @@ use crate::calendar::{Clock, RequestTime};
 use crate::keys::SharedKeysState;
 use crate::observe::{AccessLogBuffer, CloseReason, RateLimitedLog, WorkerMetrics};
 use crate::quota::STORE_WAIT_MAX;
-use crate::server::conn::context::ConnectionContext;
+use crate::server::conn::context::{ConnectionContext, ResponseBody};
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::limiter::ConnectionLimiter;
-use crate::server::conn::pending::ResponseBody;
 use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;

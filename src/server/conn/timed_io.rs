@@ -29,8 +29,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use memchr::memmem;
 
 use crate::server::conn::connection_state::ConnectionPhase;
-use crate::server::conn::context::ConnectionContext;
-use crate::server::conn::pending::{BodyStream, ResponseBody};
+use crate::server::conn::context::{BodyStream, ConnectionContext, ResponseBody};
 use crate::server::conn::send_buffer::{SendBuffer, put_buffer};
 use crate::server::conn::time_slice::poll_yield;
 

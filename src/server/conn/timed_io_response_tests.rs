@@ -12,8 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 
-use crate::server::conn::context::ConnectionContext;
-use crate::server::conn::pending::ResponseBody;
+use crate::server::conn::context::{ConnectionContext, ResponseBody};
 use crate::server::conn::send_buffer::take_buffer;
 use crate::server::http::connection::is_last;
 use crate::sync::{AtomicU64, Ordering};

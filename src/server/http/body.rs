@@ -17,8 +17,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::observe::RateLimitedLog;
+use crate::server::conn::context::ResponseBody;
 use crate::server::conn::limiter::Permit;
-use crate::server::conn::pending::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::Part;
 use crate::snapshot::{Dump, LongBody, LongBodyReader};

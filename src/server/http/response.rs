@@ -13,8 +13,8 @@ use hyper::StatusCode;
 
 use crate::observe::LocalCounter;
 use crate::quota::LeaseWait;
+use crate::server::conn::context::ResponseBody;
 use crate::server::conn::limiter::Permit;
-use crate::server::conn::pending::ResponseBody;
 use crate::server::conn::send_buffer::take_buffer;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::body::Download;

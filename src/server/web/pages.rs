@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 
 use crate::calendar::UnixSeconds;
 use crate::request::SITE_FILES;
-use crate::server::conn::pending::ResponseBody;
+use crate::server::conn::context::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{RequestHead, names_html};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, retry_after};
