@@ -18,7 +18,7 @@ use crate::server::conn::limiter::Permit;
 use crate::server::conn::send_buffer::take_buffer;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::body::Download;
-use crate::server::http::conditional::{Part, Selection};
+use crate::server::http::conditional::Part;
 use crate::server::http::identity::QuotaStatus;
 use crate::signup::SignupRequest;
 use crate::snapshot::{Content, Dump, DumpContent, Encoded};
@@ -183,13 +183,15 @@ impl ApiResponse {
     }
 
     /// 200, 206 or 304 of a file of the dumps. `varies` if browsers get a page at its path.
-    pub(crate) fn dump(dump: &Arc<Dump>, selection: Selection, varies: bool) -> ApiResponse {
+    pub(crate) fn dump(
+        dump: &Arc<Dump>,
+        status: StatusCode,
+        range: Option<Part>,
+        varies: bool,
+    ) -> ApiResponse {
         let bytes = dump.file.bytes;
-        let (status, part) = match selection {
-            Selection::Whole => (StatusCode::OK, Part::all(bytes)),
-            Selection::Part(part) => (StatusCode::PARTIAL_CONTENT, Some(part)),
-            Selection::NotModified => (StatusCode::NOT_MODIFIED, None),
-        };
+        let whole = (status == StatusCode::OK).then(|| Part::all(bytes));
+        let part = range.or(whole.flatten());
         let vary = if varies { "vary: Accept\r\n" } else { "" };
         let (etag, modified) = (&dump.etag, dump.modified.to_http());
         let validators = format!("etag: {etag}\r\nlast-modified: {modified}\r\n");
@@ -198,7 +200,7 @@ impl ApiResponse {
             let (accept, content_type) = ("accept-ranges: bytes\r\n", dump.content_type);
             response.add(&[accept, "content-type: ", content_type, "\r\n"]);
         }
-        if let Selection::Part(Part { first, last }) = selection {
+        if let Some(Part { first, last }) = range {
             response.add(&[&format!("content-range: bytes {first}-{last}/{bytes}\r\n")]);
         }
         match (part, &dump.content) {

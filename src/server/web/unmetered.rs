@@ -99,7 +99,7 @@ impl RequestContext<'_> {
             modified: dump.modified,
             bytes: dump.file.bytes,
         };
-        let selection = conditional::select(head.method, head.headers, validators)?;
-        Ok(ApiResponse::dump(dump, selection, is_page))
+        let (status, range) = conditional::select(head.method, head.headers, validators)?;
+        Ok(ApiResponse::dump(dump, status, range, is_page))
     }
 }
