@@ -9,7 +9,7 @@
 //! - its body: `publish/render`; `publish/history_payload.rs` and the count in `snapshot/history.rs`, or
 //!   `live_payload.rs` and `snapshot/read.rs` if it changes with each publish; a higher `MAGIC`
 //!   (`snapshot/format.rs`) and `PROGRAM` (`publish/changes.rs`);
-//! - a new kind of 404: `snapshot/error.rs`, `server/pipeline.rs`, `server/web/rendered.rs`;
+//! - a new kind of 404: `snapshot/error.rs`, `server/http/api_error.rs`;
 //! - an entry in `/v1/health`: `snapshot/service_bodies.rs`, `snapshot/read.rs`;
 //! - `site/changelog.md`, `server/allocation_tests.rs`, `tests/fuzz/src/snapshot.rs`,
 //!   `benches/scenario/targets.rs`;

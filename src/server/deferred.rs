@@ -23,26 +23,25 @@ impl Worker {
         &'a self,
         mut request: Request<Incoming>,
         mut handled: Handled,
-        pending_body: Box<PendingBody>,
         identity: &ConnectionIdentity,
         (now, waiting_since): (RequestTime, Option<Instant>),
         context: &'a ConnectionContext,
     ) -> DeferredResponse<'a> {
-        let pending_body = *pending_body;
-        if let PendingBody::Lease(wait) = pending_body {
+        let pending_body = handled.response.pending_body.take().map(|body| *body);
+        if let Some(PendingBody::Lease(wait)) = pending_body {
             return self.retry_with_lease(request, wait, identity.peer, waiting_since, context);
         }
         let sent = self.response_context(&mut request, &handled, identity, now, context);
         Box::pin(async move {
             match (pending_body, &self.signup) {
-                (PendingBody::Download(download, permit), _) => {
+                (Some(PendingBody::Download(download, permit)), _) => {
                     let opening = download.open(permit, &self.complaints);
                     match context.pending.wait(opening).await {
                         Ok(body) => handled.response.body = body,
                         Err(error) => handled.response = error.into(),
                     }
                 }
-                (PendingBody::SignUp(client, parsed), Some(signup)) => {
+                (Some(PendingBody::SignUp(client, parsed)), Some(signup)) => {
                     let form = SignupHandler::read(parsed, request.into_body()).await;
                     // With the time of the request, a rate limiter's clock could go back.
                     let now = self.clock.now().moment();

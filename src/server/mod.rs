@@ -58,4 +58,4 @@ mod worker;
 pub use http::identity::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 pub use ops::in_memory_server::InMemoryServer;
 pub(crate) use ops::run::run;
-pub(crate) use settings::{CertificateFiles, ConnectionLimits, OTHER_FDS, Settings, StartError};
+pub(crate) use settings::{ConnectionLimits, OTHER_FDS, Settings, StartError};

@@ -8,9 +8,7 @@
 use hyper::Method;
 
 use crate::quota::{Decision, NoLease};
-use crate::request::{
-    self, DayRef, Endpoint, ParsedTarget, Quoted, Route, RouteError, SentKey, SiteRoute,
-};
+use crate::request::{self, Endpoint, ParsedTarget, Route, RouteError, SentKey, SiteRoute};
 use crate::server::conn::limiter::Permit;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::identity::{Caller, QuotaStatus};
@@ -18,7 +16,7 @@ use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody, REVALIDATED};
 use crate::server::web::pages;
 use crate::server::web::request_context::RequestContext;
-use crate::snapshot::{Content, Encoded, EntityTag, Missing, ReadContext};
+use crate::snapshot::{Content, Encoded, EntityTag, ReadContext};
 
 /// A response, and what is sent, counted and logged with it.
 pub(crate) struct Handled {
@@ -240,12 +238,11 @@ impl RequestContext<'_> {
         read: ReadContext<'_>,
     ) -> Result<Encoded, ApiError> {
         let (head, snapshot) = (self.head, self.snapshot);
-        let found = snapshot.get(route, read).map_err(|missing| match missing {
-            Missing::Payload => {
-                ApiError::NotReady(snapshot.unpublished(route).unwrap_or("islands"))
-            }
-            Missing::Damaged(_) => ApiError::Damaged,
-            Missing::Island | Missing::Creator | Missing::Day => not_found(route),
+        let found = snapshot.get(route, read).map_err(|missing| {
+            let payload = snapshot.unpublished(route).unwrap_or("islands");
+            ApiError::missing(&missing, route, payload, |day, index| {
+                format!("day {day} is not available; the available days are listed at {index}")
+            })
         })?;
         // No key stays in memory for longer than its connection.
         if *head.method == Method::GET && request::key(head.query) == SentKey::None {
@@ -273,18 +270,4 @@ fn found_response(
         *slot = permit;
     }
     response
-}
-
-/// The error of a route to an island, creator or day that is not published.
-fn not_found(route: &Route) -> ApiError {
-    let day = |day: &DayRef, index: &str| {
-        format!("day {day} is not available; the available days are listed at {index}")
-    };
-    ApiError::NotFound(match route {
-        Route::Island(code) | Route::IslandCcu(code) => format!("island {code} is not tracked"),
-        Route::Ranking(date) => day(date, "/v1/rankings"),
-        Route::New(date) => day(date, "/v1/new"),
-        Route::Creator(slug) => format!("creator {} is not tracked", Quoted(slug)),
-        _ => "not tracked".to_owned(),
-    })
 }

@@ -71,8 +71,8 @@ pub(crate) struct Settings {
     pub(crate) listen: Vec<SocketAddr>,
     /// Listening addresses for TLS.
     pub(crate) listen_tls: Vec<SocketAddr>,
-    /// The certificate, which TLS requires.
-    pub(crate) certificate: Option<CertificateFiles>,
+    /// The files of a certificate chain and of its private key, both PEM, which TLS requires.
+    pub(crate) certificate: Option<(PathBuf, PathBuf)>,
     /// The public URL of the service in links; by default the first listening address.
     pub(crate) base_url: Option<String>,
     /// The number of worker threads. Each has its own runtime and sockets.
@@ -117,14 +117,6 @@ impl Settings {
             contact: self.contact.clone(),
         }
     }
-}
-
-/// The files of a certificate chain and of its private key, both PEM.
-#[derive(Clone, Debug)]
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "read with TLS only"))]
-pub(crate) struct CertificateFiles {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
 }
 
 /// The reason why a server could not start, by the remedy.

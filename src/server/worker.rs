@@ -134,10 +134,9 @@ impl Worker {
         let now = self.clock.now();
         let head = RequestHead::new(&request);
         let may_wait = waiting_since.is_none_or(|since| since.elapsed() < STORE_WAIT_MAX);
-        let mut handled = self.respond(&head, identity, now, &context.time_slice, may_wait);
-        if let Some(body) = handled.response.pending_body.take() {
-            let times = (now, waiting_since);
-            return Err(self.defer(request, handled, body, identity, times, context));
+        let handled = self.respond(&head, identity, now, &context.time_slice, may_wait);
+        if handled.response.pending_body.is_some() {
+            return Err(self.defer(request, handled, identity, (now, waiting_since), context));
         }
         let sent = self.response_context(&mut request, &handled, identity, now, context);
         let response = self.finish(handled, sent, context);

@@ -27,11 +27,11 @@ pub(crate) fn start(
     pollers: &mut Vec<PollTrigger>,
     log: &Log,
 ) -> Result<Option<Arc<ArcSwap<ServerCertificate>>>, StartError> {
-    let Some(files) = &settings.certificate else {
+    let Some((certificate, key)) = &settings.certificate else {
         return Ok(None);
     };
     let status = ReloadStatus::new(log, &metrics.certificate_reloads);
-    let loader = CertificateLoader::new(files.certificate.clone(), files.key.clone());
+    let loader = CertificateLoader::new(certificate.clone(), key.clone());
     let mut loader = loader.map_err(StartError::Setting)?;
     let first = loader.load().map_err(StartError::Setting)?;
     let first = first.expect("the first call finds no earlier contents");

@@ -34,17 +34,23 @@ impl RequestContext<'_> {
     }
 
     /// Reads a body of the API.
-    fn read(&self, route: &Route, not_found: &str) -> Result<Bytes, ApiError> {
+    fn read(&self, route: &Route) -> Result<Bytes, ApiError> {
         let context = ReadContext::with_content(self.client().number(), false);
         let found = self.snapshot.get(route, context);
         let body = found.and_then(|found| found.content.into_bytes().map_err(Missing::Damaged));
-        body.map_err(|missing| error_of(&missing, not_found))
+        body.map_err(|missing| error_of(&missing, route))
+    }
+
+    /// Reads the start of a body of the API.
+    fn read_start(&self, route: &Route, bytes_max: u64) -> Result<Bytes, ApiError> {
+        let body = self.snapshot.body_start(route, bytes_max);
+        body.map_err(|missing| error_of(&missing, route))
     }
 
     pub(super) fn islands(&self, query: &IslandQuery) -> Result<String, ApiError> {
         let mut query = query.clone();
         query.page.limit = query.page.limit.min(ROWS_MAX);
-        let body = self.read(&Route::Islands(query.clone()), "")?;
+        let body = self.read(&Route::Islands(query.clone()))?;
         let limit = query.page.limit.to_string();
         // Links keep a limit that is not the usual one.
         let limit = Some(("limit", limit.as_str())).filter(|_| query.page.limit < ROWS_MAX);
@@ -73,9 +79,8 @@ impl RequestContext<'_> {
             let message = format!("metric must be one of {names}, got {got}");
             return Err(ApiError::BadRequest(message));
         };
-        let not_found = format!("island {code} is not tracked");
-        let detail = self.read(&Route::Island(code), &not_found)?;
-        let optional = |route| match self.read(&route, "") {
+        let detail = self.read(&Route::Island(code))?;
+        let optional = |route| match self.read(&route) {
             Err(ApiError::Damaged) => Err(ApiError::Damaged),
             body => Ok(body.ok()),
         };
@@ -94,32 +99,23 @@ impl RequestContext<'_> {
         let mut query = query.clone();
         query.page.limit = query.page.limit.min(ROWS_MAX);
         let q = query.q.clone().unwrap_or_default();
-        let body = self.read(&Route::Creators(query), "")?;
+        let body = self.read(&Route::Creators(query))?;
         Ok(site::creators(&body, &q))
     }
 
     pub(super) fn creator(&self, slug: &str) -> Result<String, ApiError> {
-        let not_found = format!("creator {} is not tracked", Quoted(slug));
-        let route = Route::Creator(slug.to_owned());
-        let body = self.snapshot.body_start(&route, CREATOR_BYTES_MAX);
-        let body = body.map_err(|missing| error_of(&missing, &not_found))?;
-        let islands = Route::Islands(IslandQuery::of_creator(slug));
-        let islands = self.read(&islands, &not_found)?;
+        let body = self.read_start(&Route::Creator(slug.to_owned()), CREATOR_BYTES_MAX)?;
+        let islands = self.read(&Route::Islands(IslandQuery::of_creator(slug)))?;
         site::creator(&body, &islands).ok_or(ApiError::Damaged)
     }
 
     pub(super) fn ranking(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
-        let not_found = format!("no data is available for the day {day}");
-        let body = self.read(&Route::Ranking(day.clone()), &not_found)?;
+        let body = self.read(&Route::Ranking(day.clone()))?;
         self.with_links(day, root, |links| site::ranking(&body, links))
     }
 
     pub(super) fn new_islands(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
-        let not_found = format!("no data is available for the day {day}");
-        let body = self
-            .snapshot
-            .body_start(&Route::New(day.clone()), NEW_BYTES_MAX);
-        let body = body.map_err(|missing| error_of(&missing, &not_found))?;
+        let body = self.read_start(&Route::New(day.clone()), NEW_BYTES_MAX)?;
         let published = self.snapshot.published.map(|time| time.to_string());
         let published = published.unwrap_or_default();
         self.with_links(day, root, |links| {
@@ -147,12 +143,8 @@ impl RequestContext<'_> {
     }
 }
 
-fn error_of(missing: &Missing, not_found: &str) -> ApiError {
-    match missing {
-        Missing::Payload => ApiError::NotReady("islands"),
-        Missing::Damaged(_) => ApiError::Damaged,
-        Missing::Island | Missing::Creator | Missing::Day => {
-            ApiError::NotFound(not_found.to_owned())
-        }
-    }
+fn error_of(missing: &Missing, route: &Route) -> ApiError {
+    ApiError::missing(missing, route, "islands", |day, _| {
+        format!("no data is available for the day {day}")
+    })
 }
