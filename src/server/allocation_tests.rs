@@ -29,7 +29,6 @@ use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
-use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::site::SiteSettings;
 use crate::sync::{ArcSwap, ArcSwapCache};
 
@@ -58,10 +57,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
             },
             proxies: Arc::new(Vec::new().into()),
         },
-        pages: Pages::new(
-            &Arc::new(SiteSettings::new("http://x.test")),
-            Arc::new(PageRateLimiter::new()),
-        ),
+        pages: Pages::new(SiteSettings::new("http://x.test")),
         signup: None,
         shared_keys: None,
         clock,

@@ -45,7 +45,7 @@ impl Worker {
                     let form = SignupHandler::read(parsed, request.into_body()).await;
                     // With the time of the request, a rate limiter's clock could go back.
                     let now = self.clock.now().moment();
-                    let responding = signup.respond(client, form, now);
+                    let responding = signup.respond(&self.pages, client, form, now);
                     handled.response = context.pending.wait(responding).await;
                 }
                 _ => {}

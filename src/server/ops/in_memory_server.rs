@@ -20,7 +20,6 @@ use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
-use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::worker::Worker;
 use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
@@ -46,10 +45,7 @@ impl InMemoryServer {
                 WorkerCache::new(1 << 20),
             ),
             gate,
-            pages: Pages::new(
-                &Arc::new(SiteSettings::new(base_url)),
-                Arc::new(PageRateLimiter::new()),
-            ),
+            pages: Pages::new(SiteSettings::new(base_url)),
             signup: None,
             shared_keys: None,
             clock: Arc::new(clock),

@@ -1,14 +1,23 @@
-//! [`QuotaState`]: the clock, the keys and the quota counters, by which requests are counted.
+//! [`QuotaState`]: the clock, the keys and the quota counters, by which requests are counted; and
+//! [`StatePoller`], a thread that checks the clock, the key file and the counters.
 
 use std::sync::Arc;
 
-use crate::calendar::Clock;
+use crate::calendar::{Clock, UtcDay};
 use crate::keys::{KeyRecords, KeyTable};
-use crate::observe::Log;
+use crate::observe::{DedupLog, Log};
 use crate::quota::{AnonymousQuota, DayFile, KeyedQuota, LeaseTable};
 use crate::server::http::identity::QuotaGate;
+use crate::server::ops::key_reload::KeyReloader;
+use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::settings::{Settings, StartError};
-use crate::sync::{ArcSwap, ArcSwapCache};
+use crate::sync::{ArcSwap, ArcSwapCache, Ordering, PollTrigger};
+
+/// Polls between two counts of anonymous clients: 15 seconds, as a count reads the whole table.
+const POLLS_PER_COUNT: u32 = 60;
+/// After a jump of the clock, this many polls clear the counters of other days, since late requests may
+/// still write some.
+const CLEARING_POLLS: u32 = 8;
 
 /// The clock, keys and counters of all workers.
 #[derive(Clone, Debug)]
@@ -64,6 +73,83 @@ impl QuotaState {
             leases: leases.map(Arc::clone),
             limits: settings.limits,
             proxies: Arc::new(settings.trusted_proxies.clone()),
+        }
+    }
+}
+
+pub(crate) struct StatePoller {
+    quota: QuotaState,
+    keys: Option<KeyReloader>,
+    day_file: Option<DayFile>,
+    day_file_errors: DedupLog,
+    /// The day of the last poll.
+    day: UtcDay,
+    /// The number of next polls that clear the counters of other days.
+    clearing_polls: u32,
+    polls: u32,
+    metrics: StateMetrics,
+    log: Log,
+}
+
+impl StatePoller {
+    /// Opens the counters and the keys, and starts the poller.
+    pub(crate) fn start(
+        settings: &Settings,
+        metrics: &StateMetrics,
+        log: &Log,
+    ) -> Result<(QuotaState, PollTrigger), StartError> {
+        let (quota, day_file) = QuotaState::open(settings, log)?;
+        let keys = match &settings.state {
+            None => None,
+            Some(directory) => {
+                let status = ReloadStatus::new(log, &metrics.key_reloads);
+                let prefix = settings.key_prefix.clone();
+                Some(KeyReloader::open(directory, prefix, quota.clone(), status)?)
+            }
+        };
+        let mut poller = StatePoller {
+            quota: quota.clone(),
+            keys,
+            day_file,
+            day_file_errors: DedupLog::new(log.clone()),
+            day: quota.clock.now().day,
+            clearing_polls: 0,
+            polls: 0,
+            metrics: metrics.clone(),
+            log: log.clone(),
+        };
+        let trigger = PollTrigger::start("keys", move || poller.poll())?;
+        Ok((quota, trigger))
+    }
+
+    fn poll(&mut self) {
+        if let Some(line) = self.quota.clock.check() {
+            self.log.write(&line);
+        }
+        let (today, anonymous) = (self.quota.clock.now().day, &self.quota.anonymous);
+        // Not in the poll that finds the jump: a request that read the clock before it would find
+        // its counter cleared and start its old day again. By the next poll it has been counted.
+        if self.clearing_polls > 0 {
+            self.clearing_polls -= 1;
+            anonymous.clear_other_days(today);
+        }
+        if today.0 > self.day.0 + 1 {
+            self.clearing_polls = CLEARING_POLLS;
+        }
+        self.day = today;
+        if self.polls.is_multiple_of(POLLS_PER_COUNT) {
+            let (clients, overflow) = anonymous.in_use(today);
+            let metrics = &self.metrics;
+            metrics.clients.store(clients, Ordering::Relaxed);
+            metrics.overflow_clients.store(overflow, Ordering::Relaxed);
+        }
+        self.polls = self.polls.wrapping_add(1);
+        if let Some(keys) = &mut self.keys {
+            keys.poll();
+        }
+        if let Some(Err(error)) = self.day_file.as_mut().map(|file| file.record(today)) {
+            let line = format!("{error}; after a restart only the clock determines the day");
+            self.day_file_errors.write(line);
         }
     }
 }

@@ -15,12 +15,10 @@ use crate::server::http::worker_cache::WorkerCache;
 #[cfg(feature = "tls")]
 use crate::server::ops::certificate_reload;
 use crate::server::ops::publish_reload::PublishReloader;
-use crate::server::ops::quota_state::QuotaState;
+use crate::server::ops::quota_state::{QuotaState, StatePoller};
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
-use crate::server::ops::state_poller::StatePoller;
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::Pages;
-use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::server::worker::Worker;
 #[cfg(feature = "shared-quota")]
@@ -58,7 +56,7 @@ impl ServerState {
         log: &Log,
     ) -> Result<ServerState, StartError> {
         let access_log = open_access_log(settings, log)?;
-        let service = Arc::new(settings.service(base_url));
+        let service = settings.service(base_url);
         let metrics = StateMetrics::default();
         // In parallel, since each reads large files.
         let (quota, data) = join(
@@ -70,9 +68,8 @@ impl ServerState {
         pollers.extend(data_poller);
         #[cfg(feature = "tls")]
         let certificate = certificate_reload::start(settings, &metrics, &mut pollers, log)?;
-        let limiter = Arc::new(PageRateLimiter::new());
-        let signup = SignupHandler::start(settings, &service, &pollers[0], &limiter, log)?;
-        let pages = Pages::new(&service, limiter);
+        let signup = SignupHandler::start(settings, base_url, &pollers[0], log)?;
+        let pages = Pages::new(service);
         let complaints = Arc::new(RateLimitedLog::new(log.clone()));
         let downloads = Arc::new(settings.download_limiter());
         #[cfg(feature = "shared-quota")]

@@ -39,7 +39,7 @@ pub(crate) struct Pages {
     /// `/openapi.json`
     pub(super) openapi: Body,
     files: [Body; SITE_FILES.len()],
-    limiter: Arc<PageRateLimiter>,
+    pub(super) limiter: Arc<PageRateLimiter>,
     /// The settings that pages state.
     pub(super) service: Arc<SiteSettings>,
 }
@@ -111,13 +111,13 @@ impl RequestContext<'_> {
 
 impl Pages {
     /// Renders all files of a server.
-    pub(crate) fn new(service: &Arc<SiteSettings>, limiter: Arc<PageRateLimiter>) -> Pages {
+    pub(crate) fn new(service: SiteSettings) -> Pages {
         let body = |text: String| Body::new(EncodedPair::new(text.into_bytes()), UnixSeconds(0));
         Pages {
-            openapi: body(site::openapi(service)),
-            files: SITE_FILES.map(|path| body(site::file(path, service))),
-            limiter,
-            service: Arc::clone(service),
+            openapi: body(site::openapi(&service)),
+            files: SITE_FILES.map(|path| body(site::file(path, &service))),
+            limiter: Arc::new(PageRateLimiter::new()),
+            service: Arc::new(service),
         }
     }
 

@@ -17,8 +17,7 @@ use crate::request;
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, InvalidForm};
 use crate::server::settings::{Settings, StartError};
-use crate::server::web::pages::private_page;
-use crate::server::web::rate_limiter::PageRateLimiter;
+use crate::server::web::pages::{Pages, private_page};
 use crate::signup::{
     AddressProof, SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService,
 };
@@ -35,8 +34,6 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(crate) struct SignupHandler {
     service: SignupHandle,
-    limiter: Arc<PageRateLimiter>,
-    site: Arc<SiteSettings>,
     /// Whether keys belong to an IP address, which several people may share.
     is_shared: bool,
 }
@@ -45,15 +42,13 @@ impl SignupHandler {
     /// Starts the service if the settings enable sign-up. `keys` triggers a reload of the server's keys.
     pub(crate) fn start(
         settings: &Settings,
-        site: &Arc<SiteSettings>,
+        base_url: &str,
         keys: &PollTrigger,
-        limiter: &Arc<PageRateLimiter>,
         log: &Log,
     ) -> Result<Option<SignupHandler>, StartError> {
         let (Some(policy), Some(state)) = (&settings.signup, &settings.state) else {
             return Ok(None);
         };
-        let base_url = &site.base_url;
         if settings.base_url.is_none() {
             log.write(&format!(
                 "sign-up in a browser works only at {base_url}/keys, localhost or an IP address of this server; set --base-url to allow another host name"
@@ -71,8 +66,6 @@ impl SignupHandler {
         };
         Ok(Some(SignupHandler {
             service: SignupHandle::start(service, reload_keys)?,
-            limiter: Arc::clone(limiter),
-            site: Arc::clone(site),
             is_shared: policy.proof == AddressProof::ClientIp,
         }))
     }
@@ -80,13 +73,13 @@ impl SignupHandler {
     /// Parses a request for `/keys`. Returns `None` if the body is to be read, which may not have
     /// arrived.
     pub(crate) fn parse(
-        &self,
+        base_url: &str,
         head: &RequestHead<'_>,
     ) -> Result<Option<SignupRequest>, InvalidForm> {
         let is_posted = head.method == Method::POST;
-        if !is_same_origin(head.headers, &self.site.base_url, is_posted) {
-            let page = format!("{}/keys", self.site.base_url);
-            let message = format!("This request came from another site. Use the page at {page}");
+        if !is_same_origin(head.headers, base_url, is_posted) {
+            let message =
+                format!("This request came from another site. Use the page at {base_url}/keys");
             return Err((StatusCode::FORBIDDEN, message));
         }
         Ok((!is_posted).then(|| parse_query(head.query)))
@@ -115,6 +108,7 @@ impl SignupHandler {
     /// Returns the page of a request.
     pub(crate) async fn respond(
         &self,
+        pages: &Pages,
         client: IpAddr,
         request: Result<SignupRequest, InvalidForm>,
         now: UnixSeconds,
@@ -133,7 +127,7 @@ impl SignupHandler {
             }
         };
         // Before the queue, which is short.
-        let response = if let Err(seconds) = self.limiter.check(client, now) {
+        let response = if let Err(seconds) = pages.limiter.check(client, now) {
             Err(SignupError::RateLimited(seconds))
         } else {
             let (sender, receiver) = oneshot::channel();
@@ -145,7 +139,7 @@ impl SignupHandler {
             receiver.await.unwrap_or(Err(SignupError::Internal))
         };
         match response {
-            Ok(response) => private_page(StatusCode::OK, self.page(response), None),
+            Ok(response) => private_page(StatusCode::OK, self.page(&pages.service, response), None),
             Err(error) => {
                 let is_valid =
                     !matches!(error, SignupError::InvalidToken | SignupError::ExpiredToken);
@@ -157,9 +151,9 @@ impl SignupHandler {
         }
     }
 
-    fn page(&self, response: SignupResponse) -> String {
+    fn page(&self, site: &SiteSettings, response: SignupResponse) -> String {
         match response {
-            SignupResponse::EmailForm { token } => site::keys_form(&token, &self.site),
+            SignupResponse::EmailForm { token } => site::keys_form(&token, site),
             SignupResponse::LinkMailed => site::keys_mailed(),
             SignupResponse::Keys {
                 address,
@@ -181,7 +175,7 @@ impl SignupHandler {
                     issued: issued.as_ref().map(NewKey::reveal),
                     revoked: revoked.map(|id| id.to_string()),
                     is_shared: self.is_shared,
-                    service: &self.site,
+                    service: site,
                 })
             }
         }

@@ -10,6 +10,7 @@ use crate::server::http::request_head::{names_html, prefers_json};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody};
 use crate::server::web::pages::{HTML, private_page, stored};
 use crate::server::web::request_context::RequestContext;
+use crate::server::web::signup_handler::SignupHandler;
 use crate::site;
 use crate::sync::ArcSwap;
 
@@ -69,8 +70,9 @@ impl RequestContext<'_> {
             let message = "keys are issued by another server of this service";
             return Err(ApiError::NotFound(message.to_owned()));
         }
-        if let Some(signup) = self.signup {
-            let body = PendingBody::SignUp(self.address(), signup.parse(self.head));
+        if self.signup.is_some() {
+            let parsed = SignupHandler::parse(&service.base_url, self.head);
+            let body = PendingBody::SignUp(self.address(), parsed);
             return Ok(ApiResponse::after(body));
         }
         if is_page {
