@@ -222,10 +222,11 @@ impl RequestContext<'_> {
     fn quota_exceeded(&self, caller: Caller) -> ApiResponse {
         let is_anonymous = matches!(caller, Caller::Anonymous(_));
         let has_advice = is_anonymous && self.signup.is_some();
+        let service = &self.pages.service;
         let error = ApiError::RateLimited {
             limit: self.gate.limit(caller),
             reset_seconds: self.now.reset_seconds,
-            free_key: has_advice.then(|| self.pages.free_key()),
+            free_key: has_advice.then(|| (format!("{}/keys", service.base_url), service.limits[1])),
         };
         error.into()
     }

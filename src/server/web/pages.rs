@@ -41,10 +41,36 @@ pub(crate) struct Pages {
     files: [Body; SITE_FILES.len()],
     pub(super) limiter: Arc<PageRateLimiter>,
     /// The settings that pages state.
-    pub(super) service: Arc<SiteSettings>,
+    pub(in crate::server) service: Arc<SiteSettings>,
 }
 
 impl RequestContext<'_> {
+    /// Returns a page or file that was rendered in advance.
+    pub(super) fn stored(&self, body: &Body, content_type: &str) -> ApiResponse {
+        let body = body.choose(self.head.accepts_gzip());
+        page(
+            self.head.knows(&body.etag),
+            body,
+            content_type,
+            self.head.path,
+        )
+    }
+
+    /// A fixed file, by its index in [`SITE_FILES`].
+    pub(super) fn file(&self, index: usize) -> ApiResponse {
+        let content_type = match SITE_FILES[index].rsplit('.').next() {
+            Some("txt") if SITE_FILES[index] == "/llms.txt" => {
+                "content-type: text/markdown; charset=utf-8\r\n"
+            }
+            Some("txt") => "content-type: text/plain; charset=utf-8\r\n",
+            Some("css") => "content-type: text/css; charset=utf-8\r\n",
+            Some("js") => "content-type: text/javascript; charset=utf-8\r\n",
+            Some("svg" | "ico") => "content-type: image/svg+xml\r\n",
+            _ => HTML,
+        };
+        self.stored(&self.pages.files[index], content_type)
+    }
+
     /// Returns a rendered page. It is compressed only if its body is sent.
     pub(super) fn page(&self, html: String) -> ApiResponse {
         let gzip = self.head.accepts_gzip();
@@ -130,35 +156,6 @@ impl Pages {
             service: Arc::clone(&self.service),
         }
     }
-
-    /// Returns the page that issues free keys, and their limit.
-    pub(crate) fn free_key(&self) -> (String, u32) {
-        (
-            format!("{}/keys", self.service.base_url),
-            self.service.limits[1],
-        )
-    }
-
-    /// A fixed file, by its index in [`SITE_FILES`].
-    pub(crate) fn file(&self, index: usize, head: &RequestHead<'_>) -> ApiResponse {
-        let content_type = match SITE_FILES[index].rsplit('.').next() {
-            Some("txt") if SITE_FILES[index] == "/llms.txt" => {
-                "content-type: text/markdown; charset=utf-8\r\n"
-            }
-            Some("txt") => "content-type: text/plain; charset=utf-8\r\n",
-            Some("css") => "content-type: text/css; charset=utf-8\r\n",
-            Some("js") => "content-type: text/javascript; charset=utf-8\r\n",
-            Some("svg" | "ico") => "content-type: image/svg+xml\r\n",
-            _ => HTML,
-        };
-        stored(&self.files[index], head, content_type)
-    }
-}
-
-/// Returns a page or file that was rendered in advance.
-pub(crate) fn stored(body: &Body, head: &RequestHead<'_>, content_type: &str) -> ApiResponse {
-    let body = body.choose(head.accepts_gzip());
-    page(head.knows(&body.etag), body, content_type, head.path)
 }
 
 /// Returns an error outside the API: a page if it is one that a browser may get, JSON otherwise.

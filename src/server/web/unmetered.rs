@@ -8,7 +8,7 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::{names_html, prefers_json};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, JSON, PendingBody};
-use crate::server::web::pages::{HTML, private_page, stored};
+use crate::server::web::pages::{HTML, private_page};
 use crate::server::web::request_context::RequestContext;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::site;
@@ -32,13 +32,13 @@ impl RequestContext<'_> {
                     JSON,
                 ))
             }
-            SiteRoute::Docs => Ok(stored(snapshot.docs_page(), head, HTML)),
-            SiteRoute::File(file) => Ok(pages.file(*file, head)),
+            SiteRoute::Docs => Ok(self.stored(snapshot.docs_page(), HTML)),
+            SiteRoute::File(file) => Ok(self.file(*file)),
             SiteRoute::Home | SiteRoute::Search(_) if prefers_json(head.headers) => {
                 let message = "this page has no JSON form; /v1 lists the endpoints of the API";
                 Err(ApiError::NotFound(message.to_owned()))
             }
-            SiteRoute::Home => Ok(stored(snapshot.home_page(), head, HTML)),
+            SiteRoute::Home => Ok(self.stored(snapshot.home_page(), HTML)),
             SiteRoute::Keys => self.keys(),
             SiteRoute::Dump(name) => self.dump(name),
             SiteRoute::Search(query) | SiteRoute::Islands(query) => {
