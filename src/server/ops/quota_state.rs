@@ -1,9 +1,9 @@
 //! [`QuotaState`]: the clock, the keys and the quota counters, by which requests are counted; and
-//! [`StatePoller`], a thread that checks the clock, the key file and the counters.
+//! the thread that checks them.
 
 use std::sync::Arc;
 
-use crate::calendar::{Clock, UtcDay};
+use crate::calendar::Clock;
 use crate::keys::{KeyRecords, KeyTable};
 use crate::observe::{DedupLog, Log};
 use crate::quota::{AnonymousQuota, DayFile, KeyedQuota, LeaseTable};
@@ -77,79 +77,56 @@ impl QuotaState {
     }
 }
 
-pub(crate) struct StatePoller {
-    quota: QuotaState,
-    keys: Option<KeyReloader>,
-    day_file: Option<DayFile>,
-    day_file_errors: DedupLog,
-    /// The day of the last poll.
-    day: UtcDay,
-    /// The number of next polls that clear the counters of other days.
-    clearing_polls: u32,
-    polls: u32,
-    metrics: StateMetrics,
-    log: Log,
-}
-
-impl StatePoller {
-    /// Opens the counters and the keys, and starts the poller.
-    pub(crate) fn start(
-        settings: &Settings,
-        metrics: &StateMetrics,
-        log: &Log,
-    ) -> Result<(QuotaState, PollTrigger), StartError> {
-        let (quota, day_file) = QuotaState::open(settings, log)?;
-        let keys = match &settings.state {
-            None => None,
-            Some(directory) => {
-                let status = ReloadStatus::new(log, &metrics.key_reloads);
-                let prefix = settings.key_prefix.clone();
-                Some(KeyReloader::open(directory, prefix, quota.clone(), status)?)
-            }
-        };
-        let mut poller = StatePoller {
-            quota: quota.clone(),
-            keys,
-            day_file,
-            day_file_errors: DedupLog::new(log.clone()),
-            day: quota.clock.now().day,
-            clearing_polls: 0,
-            polls: 0,
-            metrics: metrics.clone(),
-            log: log.clone(),
-        };
-        let trigger = PollTrigger::start("keys", move || poller.poll())?;
-        Ok((quota, trigger))
-    }
-
-    fn poll(&mut self) {
-        if let Some(line) = self.quota.clock.check() {
-            self.log.write(&line);
+/// Opens the counters and the keys, and starts a thread that checks the clock, the key file and the
+/// counters.
+pub(crate) fn start(
+    settings: &Settings,
+    metrics: &StateMetrics,
+    log: &Log,
+) -> Result<(QuotaState, PollTrigger), StartError> {
+    let (quota, mut day_file) = QuotaState::open(settings, log)?;
+    let mut keys = match &settings.state {
+        None => None,
+        Some(directory) => {
+            let status = ReloadStatus::new(log, &metrics.key_reloads);
+            let prefix = settings.key_prefix.clone();
+            Some(KeyReloader::open(directory, prefix, quota.clone(), status)?)
         }
-        let (today, anonymous) = (self.quota.clock.now().day, &self.quota.anonymous);
+    };
+    let (polled, metrics, log) = (quota.clone(), metrics.clone(), log.clone());
+    let mut day_file_errors = DedupLog::new(log.clone());
+    // The day of the last poll, and the number of next polls that clear the counters of other days.
+    let (mut day, mut clearing_polls) = (quota.clock.now().day, 0);
+    let mut polls: u32 = 0;
+    let poll = move || {
+        if let Some(line) = polled.clock.check() {
+            log.write(&line);
+        }
+        let (today, anonymous) = (polled.clock.now().day, &polled.anonymous);
         // Not in the poll that finds the jump: a request that read the clock before it would find
         // its counter cleared and start its old day again. By the next poll it has been counted.
-        if self.clearing_polls > 0 {
-            self.clearing_polls -= 1;
+        if clearing_polls > 0 {
+            clearing_polls -= 1;
             anonymous.clear_other_days(today);
         }
-        if today.0 > self.day.0 + 1 {
-            self.clearing_polls = CLEARING_POLLS;
+        if today.0 > day.0 + 1 {
+            clearing_polls = CLEARING_POLLS;
         }
-        self.day = today;
-        if self.polls.is_multiple_of(POLLS_PER_COUNT) {
+        day = today;
+        if polls.is_multiple_of(POLLS_PER_COUNT) {
             let (clients, overflow) = anonymous.in_use(today);
-            let metrics = &self.metrics;
             metrics.clients.store(clients, Ordering::Relaxed);
             metrics.overflow_clients.store(overflow, Ordering::Relaxed);
         }
-        self.polls = self.polls.wrapping_add(1);
-        if let Some(keys) = &mut self.keys {
+        polls = polls.wrapping_add(1);
+        if let Some(keys) = &mut keys {
             keys.poll();
         }
-        if let Some(Err(error)) = self.day_file.as_mut().map(|file| file.record(today)) {
+        if let Some(Err(error)) = day_file.as_mut().map(|file| file.record(today)) {
             let line = format!("{error}; after a restart only the clock determines the day");
-            self.day_file_errors.write(line);
+            day_file_errors.write(line);
         }
-    }
+    };
+    let trigger = PollTrigger::start("keys", poll)?;
+    Ok((quota, trigger))
 }

@@ -15,7 +15,7 @@ use crate::server::http::worker_cache::WorkerCache;
 #[cfg(feature = "tls")]
 use crate::server::ops::certificate_reload;
 use crate::server::ops::publish_reload::PublishReloader;
-use crate::server::ops::quota_state::{QuotaState, StatePoller};
+use crate::server::ops::quota_state::{self, QuotaState};
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::Pages;
@@ -60,7 +60,7 @@ impl ServerState {
         let metrics = StateMetrics::default();
         // In parallel, since each reads large files.
         let (quota, data) = join(
-            || StatePoller::start(settings, &metrics, log),
+            || quota_state::start(settings, &metrics, log),
             || open_data(settings, &service, &metrics, log),
         );
         let ((quota, key_poller), (snapshot, data_poller)) = (quota?, data?);
