@@ -40,7 +40,10 @@ impl ConnectionContext {
     ) -> Arc<ConnectionContext> {
         Arc::new(ConnectionContext {
             pending: PendingResponse::default(),
-            access_log: PendingAccessLog::new(access_log),
+            access_log: PendingAccessLog {
+                buffer: access_log,
+                lines: Mutex::default(),
+            },
             time_slice: TimeSlice::default(),
             requests: LocalCounter::default(),
             handle,
@@ -158,13 +161,6 @@ pub(crate) struct PendingAccessLog {
 }
 
 impl PendingAccessLog {
-    pub(crate) fn new(buffer: Option<Arc<AccessLogBuffer>>) -> PendingAccessLog {
-        PendingAccessLog {
-            buffer,
-            lines: Mutex::default(),
-        }
-    }
-
     /// Whether there is an access log.
     #[inline]
     pub(crate) fn is_enabled(&self) -> bool {

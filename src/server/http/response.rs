@@ -54,20 +54,13 @@ const AUTHENTICATE: &str = "www-authenticate: Bearer\r\n";
 /// The source of a worker's request ids: numbers that identify a response, in its head and in the
 /// access log. A counter, encrypted with a secret, so that an id reveals neither the next one nor
 /// the number of responses. No id repeats.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RequestIds {
     secret: RandomState,
     count: LocalCounter,
 }
 
 impl RequestIds {
-    pub(crate) fn new() -> RequestIds {
-        RequestIds {
-            secret: RandomState::new(),
-            count: LocalCounter::default(),
-        }
-    }
-
     /// The next id. A Feistel network of four rounds: it is a permutation, so different counts stay
     /// different, and with three rounds some structure of the count could still be seen.
     #[inline]

@@ -145,7 +145,7 @@ fn headers_that_describe_a_body_come_with_a_body_only() {
 
 #[test]
 fn no_request_id_repeats_and_its_digits_read_back() {
-    let ids = RequestIds::new();
+    let ids = RequestIds::default();
     let mut seen = HashSet::new();
     for _ in 0..100_000 {
         let id = ids.next();

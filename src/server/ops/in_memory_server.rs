@@ -53,7 +53,7 @@ impl InMemoryServer {
             complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {})?)),
             limits: ConnectionLimits::default(),
             metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
-            ids: RequestIds::new(),
+            ids: RequestIds::default(),
             downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
             access: None,
             #[cfg(feature = "tls")]

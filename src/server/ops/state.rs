@@ -91,7 +91,7 @@ impl ServerState {
                 complaints: Arc::clone(&complaints),
                 limits: settings.connections,
                 metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
-                ids: RequestIds::new(),
+                ids: RequestIds::default(),
                 downloads: Arc::clone(&downloads),
                 access: access_log.as_ref().map(|log| Arc::new(log.buffer())),
                 #[cfg(feature = "tls")]
