@@ -118,24 +118,24 @@ impl Worker {
         };
         let accepted = acceptor.accept(stream, handle).await;
         self.metrics.handshakes[result(&accepted) as usize].add(1);
-        match accepted {
-            Ok(stream) => self.serve(stream, peer, &context).await,
-            Err(HandshakeError::NotTls(mut stream)) => {
+        let mut stream = match accepted {
+            Ok(stream) => return self.serve(stream, peer, &context).await,
+            Err(HandshakeError::NotTls(stream)) => {
                 let error = ApiError::BadRequest(PLAIN_HTTP.to_owned());
                 let response = self.last_response(error, peer, &context);
                 // The socket's buffer takes a response as short as this; nothing else was written.
                 let _ = stream.try_write(&response);
-                lingering_close(&mut stream, Duration::ZERO, handle).await;
+                stream
             }
-            Err(HandshakeError::Failed(mut stream)) => {
-                lingering_close(&mut stream, Duration::ZERO, handle).await;
-            }
+            Err(HandshakeError::Failed(stream)) => stream,
             Err(HandshakeError::Closed(reason)) => {
                 if let Some(reason) = reason {
                     self.metrics.closed[reason as usize].add(1);
                 }
+                return;
             }
-        }
+        };
+        lingering_close(&mut stream, Duration::ZERO, handle).await;
     }
 
     /// Serves a connection to its end.
