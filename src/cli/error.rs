@@ -112,21 +112,13 @@ impl From<PublishError> for CliError {
 impl From<StartError> for CliError {
     fn from(error: StartError) -> CliError {
         let code = match &error {
-            StartError::Bind { .. } => UNAVAILABLE,
-            StartError::Inherited(_) | StartError::SignUp(SignupStartError::Setting(_)) => CONFIG,
+            StartError::Unavailable(_) => UNAVAILABLE,
+            StartError::Setting(_) | StartError::SignUp(SignupStartError::Setting(_)) => CONFIG,
             StartError::SignUp(SignupStartError::Damaged(_)) => DATA,
-            StartError::SignUp(SignupStartError::Thread(_))
-            | StartError::Runtime(_)
-            | StartError::Sample(_) => SOFTWARE,
-            #[cfg(feature = "tls")]
-            StartError::Tls(_) => CONFIG,
-            StartError::NoCertificate => CONFIG,
-            StartError::Keys(error) => key_code(error),
+            StartError::Internal(_) | StartError::SignUp(SignupStartError::Thread(_)) => SOFTWARE,
             // A full disk or a missing directory may be temporary.
-            StartError::SignUp(SignupStartError::Io(..))
-            | StartError::State(_)
-            | StartError::AccessLog { .. }
-            | StartError::NotifySocket(_) => IO,
+            StartError::Io(_) | StartError::SignUp(SignupStartError::Io(..)) => IO,
+            StartError::Keys(error) => key_code(error),
         };
         CliError::new(code, error)
     }

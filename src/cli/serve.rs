@@ -1,6 +1,7 @@
 //! The command `serve`: flags to server settings.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::arguments::{Arguments, digits};
@@ -13,7 +14,7 @@ use crate::publish::open_sample;
 use crate::quota::{OutagePolicy, SharingSettings};
 use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
-use crate::server::{self, CertificateFiles, ConnectionLimits, Settings};
+use crate::server::{self, ConnectionLimits, Settings};
 #[cfg(feature = "shared-quota")]
 use crate::shared::{KeySharing, SharedQuotaSettings, StoreNode};
 use crate::signup::{AddressProof, SignupPolicy};
@@ -108,10 +109,10 @@ fn require_features(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 /// The files of the certificate, which `--listen-tls` requires.
-fn certificate(arguments: &Arguments) -> Result<Option<CertificateFiles>, CliError> {
+fn certificate(arguments: &Arguments) -> Result<Option<(PathBuf, PathBuf)>, CliError> {
     let [certificate, key] = ["tls-certificate", "tls-key"].map(|name| arguments.path(name));
     let (name, problem) = match (certificate, key) {
-        (Some(certificate), Some(key)) => return Ok(Some(CertificateFiles { certificate, key })),
+        (Some(certificate), Some(key)) => return Ok(Some((certificate, key))),
         (None, None) if !arguments.has("listen-tls") => return Ok(None),
         (None, None) => (
             "listen-tls",

@@ -113,10 +113,10 @@ pub(crate) struct AccessLogBuffer {
 }
 
 impl AccessLogBuffer {
-    /// Adds the line that `write` appends, and queues the batch if it is large enough.
-    pub(crate) fn line(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Adds a line, and queues the batch if it is large enough.
+    pub(crate) fn line(&self, line: &str) {
         let mut batch = lock(&self.batch);
-        write(&mut batch.text);
+        batch.text.extend_from_slice(line.as_bytes());
         batch.text.push(b'\n');
         batch.lines += 1;
         if batch.text.len() >= BATCH_BYTES {
@@ -235,14 +235,14 @@ mod tests {
         let log = open(&path, |_| {}).unwrap();
         let buffer = log.buffer();
         for line in ["one", "two"] {
-            buffer.line(|text| text.extend_from_slice(line.as_bytes()));
+            buffer.line(line);
         }
         buffer.flush();
         log.flush();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
         std::fs::rename(&path, &old).unwrap();
         log.reopen();
-        buffer.line(|text| text.extend_from_slice(b"three"));
+        buffer.line("three");
         buffer.flush();
         log.flush();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "three\n");
@@ -263,7 +263,7 @@ mod tests {
         let log = AccessLog::open("/dev/full".as_ref(), &server_log).unwrap();
         let buffer = log.buffer();
         for _ in 0..10_000 {
-            buffer.line(|text| text.extend_from_slice(&[b'x'; 1000]));
+            buffer.line(&"x".repeat(1000));
         }
         buffer.flush();
         while log.dropped() < 10_000 {

@@ -10,8 +10,7 @@
 //! - its body: `publish/render`; `publish/history_payload.rs` and the count in `snapshot/history.rs`, or
 //!   `live_payload.rs` and `snapshot/read.rs` if it changes with each publish; a higher `MAGIC`
 //!   (`snapshot/format.rs`) and `PROGRAM` (`publish/changes.rs`);
-//! - a 404: `not_found` in `server/pipeline.rs`; a new kind of it also in `snapshot/error.rs` and
-//!   `server/web/rendered.rs`;
+//! - a 404: `ApiError::missing` (`server/http/api_error.rs`);
 //! - an entry in `/v1/health`: `snapshot/service_bodies.rs`, `snapshot/read.rs`;
 //! - `site/changelog.md`, `server/allocation_tests.rs`, `tests/fuzz/src/snapshot.rs`,
 //!   `benches/scenario/targets.rs`;

@@ -24,7 +24,7 @@ mod route;
 pub use base_url::{BASE_URL_BYTES_MAX, is_base_url};
 pub use endpoint::Endpoint;
 pub use error::{Quoted, RouteError};
-pub use forwarded::{MalformedNetwork, ProxyNetwork, TrustedProxies};
+pub use forwarded::{ProxyNetwork, TrustedProxies};
 pub use lists::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
 pub use loggable::loggable;
 pub use query::{SentKey, key, pairs};

@@ -10,12 +10,11 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use crate::observe::CloseReason;
-use crate::server::conn::client_stream::{ClientStream, send_buffer_bytes};
+use crate::server::conn::client_stream::{ClientStream, lingering_close, send_buffer_bytes};
 use crate::server::conn::context::ConnectionContext;
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::{HandshakeError, result};
 use crate::server::conn::limiter::{ConnectionLimiter, Permit};
-use crate::server::conn::lingering_close::lingering_close;
 use crate::server::conn::listener::Listener;
 #[cfg(feature = "tls")]
 use crate::server::http::api_error::ApiError;
@@ -34,7 +33,7 @@ pub(crate) async fn accept(
         let Some(permit) = limiter.take() else {
             worker.metrics.full.add(1);
             worker.registry.evict();
-            worker.registry.freed().await;
+            worker.registry.freed.notified().await;
             continue;
         };
         match listener.socket.accept().await {
@@ -50,7 +49,7 @@ pub(crate) async fn accept(
                 worker.metrics.accept_errors.add(1);
                 drop(permit);
                 worker.registry.evict();
-                worker.registry.freed().await;
+                worker.registry.freed.notified().await;
             }
         }
     }
@@ -88,7 +87,7 @@ impl Worker {
     ) {
         self.metrics.accepted.add(1);
         // A proxy has the connections of many clients.
-        if !self.gate.is_proxy(peer.ip()) && !permit.count_for(peer.ip()) {
+        if !self.gate.proxies.contains(peer.ip()) && !permit.count_for(peer.ip()) {
             self.metrics.refused.add(1);
             return;
         }
@@ -96,7 +95,7 @@ impl Worker {
         // Only a hint to the kernel: without it responses are late, not wrong.
         let _ = stream.set_nodelay(true);
         let worker = Arc::clone(self);
-        let context = self.connection(handle, is_tls);
+        let context = ConnectionContext::new(handle, is_tls, &self.metrics, self.access.clone());
         if is_tls {
             #[cfg(feature = "tls")]
             tokio::spawn(worker.serve_tls(stream, peer.ip(), context));
@@ -119,24 +118,24 @@ impl Worker {
         };
         let accepted = acceptor.accept(stream, handle).await;
         self.metrics.handshakes[result(&accepted) as usize].add(1);
-        match accepted {
-            Ok(stream) => self.serve(stream, peer, &context).await,
-            Err(HandshakeError::NotTls(mut stream)) => {
+        let mut stream = match accepted {
+            Ok(stream) => return self.serve(stream, peer, &context).await,
+            Err(HandshakeError::NotTls(stream)) => {
                 let error = ApiError::BadRequest(PLAIN_HTTP.to_owned());
                 let response = self.last_response(error, peer, &context);
                 // The socket's buffer takes a response as short as this; nothing else was written.
                 let _ = stream.try_write(&response);
-                lingering_close(&mut stream, Duration::ZERO, handle).await;
+                stream
             }
-            Err(HandshakeError::Failed(mut stream)) => {
-                lingering_close(&mut stream, Duration::ZERO, handle).await;
-            }
+            Err(HandshakeError::Failed(stream)) => stream,
             Err(HandshakeError::Closed(reason)) => {
                 if let Some(reason) = reason {
                     self.metrics.closed[reason as usize].add(1);
                 }
+                return;
             }
-        }
+        };
+        lingering_close(&mut stream, Duration::ZERO, handle).await;
     }
 
     /// Serves a connection to its end.

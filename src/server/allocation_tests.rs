@@ -22,13 +22,13 @@ use crate::observe::WorkerMetrics;
 use crate::publish::open_sample;
 use crate::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
 use crate::request::Endpoint;
+use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::http::identity::QuotaGate;
 use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
-use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::site::SiteSettings;
 use crate::sync::{ArcSwap, ArcSwapCache};
 
@@ -57,10 +57,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
             },
             proxies: Arc::new(Vec::new().into()),
         },
-        pages: Pages::new(
-            &Arc::new(SiteSettings::new("http://x.test")),
-            Arc::new(PageRateLimiter::new()),
-        ),
+        pages: Pages::new(SiteSettings::new("http://x.test")),
         signup: None,
         shared_keys: None,
         clock,
@@ -68,7 +65,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
         complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {}).unwrap())),
         limits: ConnectionLimits::default(),
         metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
-        ids: RequestIds::new(),
+        ids: RequestIds::default(),
         downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
         access: None,
         #[cfg(feature = "tls")]
@@ -188,7 +185,13 @@ fn a_fixed_body_is_sent_without_an_allocation_of_ours() {
             allocations(
                 |stream| {
                     let worker = Arc::clone(&worker);
-                    let context = worker.connection(worker.registry.join(None), false);
+                    let handle = worker.registry.join(None);
+                    let context = ConnectionContext::new(
+                        handle,
+                        false,
+                        &worker.metrics,
+                        worker.access.clone(),
+                    );
                     async move { worker.serve(stream, peer, &context).await }
                 },
                 &request,

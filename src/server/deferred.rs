@@ -11,9 +11,9 @@ use crate::calendar::RequestTime;
 use crate::quota::{LeaseWait, STORE_WAIT_MAX};
 use crate::server::conn::context::ConnectionContext;
 use crate::server::http::identity::ConnectionIdentity;
-use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::PendingBody;
 use crate::server::pipeline::Handled;
+use crate::server::web::signup_handler::SignupHandler;
 use crate::server::worker::{DeferredResponse, Worker};
 
 impl Worker {
@@ -29,18 +29,11 @@ impl Worker {
     ) -> DeferredResponse<'a> {
         let pending_body = handled.response.pending_body.take().map(|body| *body);
         if let Some(PendingBody::Lease(wait)) = pending_body {
-            let peer = identity.peer();
-            return self.retry_with_lease(request, wait, peer, waiting_since, context);
+            return self.retry_with_lease(request, wait, identity.peer, waiting_since, context);
         }
-        let is_sign_up = matches!(pending_body, Some(PendingBody::SignUp));
-        let form = self.signup.as_ref().filter(|_| is_sign_up).map(|signup| {
-            let head = RequestHead::new(&request);
-            let client = self.gate.address(identity, head.headers);
-            (signup.form(&head, client), signup)
-        });
         let sent = self.response_context(&mut request, &handled, identity, now, context);
         Box::pin(async move {
-            match (pending_body, form) {
+            match (pending_body, &self.signup) {
                 (Some(PendingBody::Download(download, permit)), _) => {
                     let opening = download.open(permit, &self.complaints);
                     match context.pending.wait(opening).await {
@@ -48,11 +41,11 @@ impl Worker {
                         Err(error) => handled.response = error.into(),
                     }
                 }
-                (Some(PendingBody::SignUp), Some((form, signup))) => {
-                    let signup_request = signup.read(&form, request.into_body()).await;
+                (Some(PendingBody::SignUp(client, parsed)), Some(signup)) => {
+                    let form = SignupHandler::read(parsed, request.into_body()).await;
                     // With the time of the request, a rate limiter's clock could go back.
                     let now = self.clock.now().moment();
-                    let responding = signup.respond(form.client, signup_request, now);
+                    let responding = signup.respond(&self.pages, client, form, now);
                     handled.response = context.pending.wait(responding).await;
                 }
                 _ => {}

@@ -14,12 +14,12 @@
 //!      ▼
 //!   worker.rs           Worker::handle: RequestHead, RequestContext
 //!      │
-//!   pipeline.rs         respond(&RequestHead, &RequestContext) -> Handled (with an ApiResponse)
+//!   pipeline.rs         respond(&RequestContext) -> Handled (with an ApiResponse)
 //!      │                  WorkerCache or request::parse ─► QuotaGate::authenticate ─► admit
 //!      │                  ─► Snapshot, unless the cache had the response
 //!      ▼
 //!   worker.rs           Worker::finish: ApiResponse::complete ─► PendingResponse (lines, body)
-//!      │                                AccessRecord ─────────────► PendingAccessLog (line)
+//!      │                                access_record::line ──────► PendingAccessLog
 //!      │                (deferred.rs first, where the body takes waiting)
 //!      │ a message with the status, and an empty body
 //!      ▼
@@ -28,16 +28,16 @@
 //!      │                                                      ConnectionPhase::Processing
 //!      │ the socket has taken everything
 //!      ▼
-//!   conn/pending.rs     PendingAccessLog::write               ConnectionPhase::Idle
+//!   conn/context.rs     PendingAccessLog::write               ConnectionPhase::Idle
 //!      │
 //!      │ after the last request
 //!      ▼
-//!   conn/lingering_close.rs                                   ConnectionPhase::Closing
+//!   conn/client_stream.rs lingering_close                     ConnectionPhase::Closing
 //! ```
 //!
 //! In reading order:
 //!
-//! - `pipeline`: the service as one function of request head and context;
+//! - `pipeline`: the service as one function of a request and its context;
 //! - `http`: request heads, callers, conditions, responses and their bodies;
 //! - `conn`: listening sockets, limits, timeouts, and the socket as hyper sees it;
 //! - `worker`, `deferred`, `accept`: the state of a worker and its requests; responses that wait;
@@ -58,4 +58,4 @@ mod worker;
 pub use http::identity::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 pub use ops::in_memory_server::InMemoryServer;
 pub(crate) use ops::run::run;
-pub(crate) use settings::{CertificateFiles, ConnectionLimits, OTHER_FDS, Settings, StartError};
+pub(crate) use settings::{ConnectionLimits, OTHER_FDS, Settings, StartError};

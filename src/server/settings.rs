@@ -71,8 +71,8 @@ pub(crate) struct Settings {
     pub(crate) listen: Vec<SocketAddr>,
     /// Listening addresses for TLS.
     pub(crate) listen_tls: Vec<SocketAddr>,
-    /// The certificate, which TLS requires.
-    pub(crate) certificate: Option<CertificateFiles>,
+    /// The files of a certificate chain and of its private key, both PEM, which TLS requires.
+    pub(crate) certificate: Option<(PathBuf, PathBuf)>,
     /// The public URL of the service in links; by default the first listening address.
     pub(crate) base_url: Option<String>,
     /// The number of worker threads. Each has its own runtime and sockets.
@@ -119,77 +119,50 @@ impl Settings {
     }
 }
 
-/// The files of a certificate chain and of its private key, both PEM.
-#[derive(Clone, Debug)]
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "read with TLS only"))]
-pub(crate) struct CertificateFiles {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
-}
-
-/// The reason why a server could not start.
+/// The reason why a server could not start, by the remedy.
 #[derive(Debug)]
 pub(crate) enum StartError {
-    Bind {
-        address: SocketAddr,
-        source: io::Error,
-    },
-    /// An inherited socket is not a listening TCP socket.
-    Inherited(io::Error),
-    AccessLog {
-        path: PathBuf,
-        source: io::Error,
-    },
-    NotifySocket(io::Error),
-    /// A runtime or a thread cannot be created.
-    Runtime(io::Error),
-    Sample(String),
-    #[cfg(feature = "tls")]
-    Tls(String),
-    /// There is a socket for TLS, and no certificate.
-    NoCertificate,
+    /// An address is in use, or not one of this machine.
+    Unavailable(String),
+    /// A setting or an inherited socket cannot be used.
+    Setting(String),
+    /// A file or a socket cannot be opened; that may be temporary.
+    Io(String),
+    /// A runtime, a thread or the sample dataset cannot be created.
+    Internal(String),
     SignUp(SignupStartError),
     Keys(KeyStoreError),
-    /// The files of the quota counters cannot be opened; the error has the path.
-    State(io::Error),
+}
+
+impl StartError {
+    /// An address that cannot be bound.
+    pub(in crate::server) fn bind(address: SocketAddr, error: &io::Error) -> StartError {
+        StartError::Unavailable(format!(
+            "cannot listen on {address}: {error}; choose another address"
+        ))
+    }
+
+    /// Files of the quota counters that cannot be opened; the error has the path.
+    pub(in crate::server) fn counters(error: &io::Error) -> StartError {
+        StartError::Io(error.to_string())
+    }
 }
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Bind { address, source } => {
-                write!(
-                    f,
-                    "cannot listen on {address}: {source}; choose another address"
-                )
-            }
-            StartError::Inherited(error) => {
-                write!(f, "LISTEN_FDS must be listening TCP sockets: {error}")
-            }
-            StartError::AccessLog { path, source } => {
-                write!(
-                    f,
-                    "cannot write the access log {}: {source}",
-                    path.display()
-                )
-            }
-            StartError::NotifySocket(error) => write!(f, "cannot use NOTIFY_SOCKET: {error}"),
-            StartError::Runtime(error) => write!(f, "cannot start: {error}"),
-            StartError::Sample(error) => write!(f, "cannot serve the sample dataset: {error}"),
-            #[cfg(feature = "tls")]
-            StartError::Tls(error) => error.fmt(f),
-            StartError::NoCertificate => {
-                f.write_str("the socket named tls requires --tls-certificate and --tls-key")
-            }
+            StartError::Unavailable(problem)
+            | StartError::Setting(problem)
+            | StartError::Io(problem)
+            | StartError::Internal(problem) => f.write_str(problem),
             StartError::SignUp(error) => error.fmt(f),
             StartError::Keys(error) => error.fmt(f),
-            StartError::State(error) => error.fmt(f),
         }
     }
 }
 
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> StartError {
-        StartError::Runtime(error)
+        StartError::Internal(format!("cannot start: {error}"))
     }
 }

@@ -19,25 +19,25 @@ use crate::calendar::{Clock, RequestTime};
 use crate::keys::SharedKeysState;
 use crate::observe::{AccessLogBuffer, CloseReason, RateLimitedLog, WorkerMetrics};
 use crate::quota::STORE_WAIT_MAX;
-use crate::server::conn::context::ConnectionContext;
+use crate::server::conn::context::{ConnectionContext, ResponseBody};
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::limiter::ConnectionLimiter;
-use crate::server::conn::pending::ResponseBody;
-use crate::server::conn::registry::{ConnectionHandle, ConnectionRegistry};
+use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::conn::send_buffer::put_buffer;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
-use crate::server::http::access_record::AccessRecord;
+use crate::server::http::access_record;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::connection::{drive, is_last};
 use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate};
 use crate::server::http::request_head::RequestHead;
-use crate::server::http::response::{ApiResponse, RequestId, RequestIds};
+use crate::server::http::response::{ApiResponse, RequestIds};
 use crate::server::http::worker_cache::WorkerCache;
-use crate::server::pipeline::{Handled, RequestContext, respond};
+use crate::server::pipeline::{Handled, respond};
 use crate::server::settings::ConnectionLimits;
-use crate::server::web::pages::{Pages, SignUp};
+use crate::server::web::pages::Pages;
+use crate::server::web::request_context::RequestContext;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::snapshot::Snapshot;
 use crate::sync::{ArcSwap, ArcSwapCache};
@@ -79,24 +79,15 @@ pub(in crate::server) type DeferredResponse<'a> =
 
 /// Inputs of a response besides the result of the pipeline.
 pub(in crate::server) struct ResponseContext {
-    id: RequestId,
+    id: u64,
     is_head: bool,
-    /// `None` where there is no access log.
-    record: Option<AccessRecord>,
+    /// The request's part of its log line, and when it was read; `None` where there is no access log.
+    record: Option<(String, Instant)>,
     /// Has the version and the headers for hyper.
     message: HyperResponse,
 }
 
 impl Worker {
-    pub(in crate::server) fn connection(
-        &self,
-        handle: ConnectionHandle,
-        is_tls: bool,
-    ) -> Arc<ConnectionContext> {
-        let access_log = self.access.clone();
-        ConnectionContext::new(handle, is_tls, &self.metrics, access_log)
-    }
-
     /// Serves the requests that come on a socket. Returns it when all is written, with the time
     /// that a slow client may need to read that; or with the reason for which the server closed the
     /// connection.
@@ -172,7 +163,9 @@ impl Worker {
             let head = RequestHead::new(request);
             let client = self.gate.address(identity, head.headers);
             let (caller, endpoint) = (handled.caller, handled.endpoint);
-            AccessRecord::new(now.moment(), id, client, caller, &head, endpoint)
+            let time = now.moment();
+            let pairs = access_record::of_request(time, id, client, caller, &head, endpoint);
+            (pairs, Instant::now())
         });
         ResponseContext {
             id,
@@ -191,7 +184,8 @@ impl Worker {
         may_wait: bool,
     ) -> Handled {
         self.snapshot.with(|generation, snapshot, cache| {
-            let context = RequestContext {
+            respond(&RequestContext {
+                head,
                 now,
                 identity,
                 time_slice,
@@ -201,13 +195,10 @@ impl Worker {
                 downloads: &self.downloads,
                 gate: &self.gate,
                 pages: &self.pages,
-                sign_up: SignUp {
-                    is_open: self.signup.is_some(),
-                    shared_keys: self.shared_keys.as_deref(),
-                },
+                signup: self.signup.as_ref(),
+                shared_keys: self.shared_keys.as_deref(),
                 may_wait,
-            };
-            respond(head, &context)
+            })
         })
     }
 
@@ -224,7 +215,7 @@ impl Worker {
         let is_last = is_last(request);
         let closes = is_last
             || context.requests.get() >= u64::from(self.limits.requests)
-            || context.handle.is_stopping()
+            || context.handle.registry.is_stopping()
             || context.handle.age() >= self.limits.age;
         // Hyper ends perhaps without offering the head again then.
         if closes && (is_last || request.headers().contains_key(UPGRADE)) {
@@ -275,8 +266,9 @@ impl Worker {
         if let (StatusCode::TOO_MANY_REQUESTS, Some(caller)) = (status, handled.caller) {
             self.metrics.quota_rejections[caller.tier()].add(1);
         }
-        if let Some(record) = record {
-            record.push(&context.access_log, status, body_bytes, gzip);
+        if let Some((request, begun)) = record {
+            let line = access_record::line(&request, status, body_bytes, gzip);
+            context.access_log.push(line, begun);
         }
         *message.status_mut() = status;
         message
@@ -316,8 +308,9 @@ impl Worker {
             out.extend_from_slice(&body);
         }
         if context.access_log.is_enabled() {
-            let record = AccessRecord::unreadable(now.moment(), id, peer);
-            record.push(&context.access_log, status, body_bytes, false);
+            let request = access_record::of_unreadable(now.moment(), id, peer);
+            let line = access_record::line(&request, status, body_bytes, false);
+            context.access_log.push(line, Instant::now());
         }
         out
     }
@@ -338,7 +331,7 @@ impl Worker {
             if let Some(buffer) = &self.access {
                 buffer.flush();
             }
-            self.registry.heartbeat_due().await;
+            self.registry.heartbeat_due.notified().await;
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use super::{AtomicU64, Mutex, Ordering, lock};
 
 /// A value that can be swapped while others read it: the published snapshot, the key table.
 #[derive(Debug)]
@@ -94,22 +94,11 @@ impl<T, S> ArcSwapCache<T, S> {
     /// Calls `read` with the current generation and value, and the state. Does not change the
     /// reference count, whose cache line is shared by all workers.
     pub fn with<R>(&self, read: impl FnOnce(u64, &T, &S) -> R) -> R {
-        let cached = self.cached();
-        read(cached.generation, &cached.value, &cached.state)
-    }
-
-    /// Returns the current generation and value.
-    pub fn load_full_with_generation(&self) -> (u64, Arc<T>) {
-        let cached = self.cached();
-        (cached.generation, Arc::clone(&cached.value))
-    }
-
-    fn cached(&self) -> MutexGuard<'_, Cached<T, S>> {
         let mut cached = lock(&self.cached);
         if cached.generation != self.shared.generation() {
             (cached.generation, cached.value) = self.shared.load_with_generation();
         }
-        cached
+        read(cached.generation, &cached.value, &cached.state)
     }
 }
 
@@ -129,13 +118,13 @@ mod models {
             let reader = ArcSwapCache::new(shared);
             let mut before = 0;
             for _ in 0..2 {
-                let (generation, value) = reader.load_full_with_generation();
-                assert_eq!(generation, *value);
-                assert!(before <= *value);
-                before = *value;
+                let (generation, value) = reader.with(|generation, value, ()| (generation, *value));
+                assert_eq!(generation, value);
+                assert!(before <= value);
+                before = value;
             }
             writing.join().unwrap();
-            assert_eq!(*reader.load_full_with_generation().1, 2);
+            assert_eq!(reader.with(|_, value, ()| *value), 2);
         });
     }
 }

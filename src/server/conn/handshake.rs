@@ -77,7 +77,7 @@ impl TlsAcceptor {
         self.admit(&handle.state);
         // In a box, so that the connection does not keep its kilobytes.
         let mut handshake = Box::pin(self.handshake(stream));
-        let ended = poll_fn(|cx| handle.poll(cx, |cx| handshake.as_mut().poll(cx))).await;
+        let ended = poll_fn(|cx| handle.state.poll(cx, |cx| handshake.as_mut().poll(cx))).await;
         // The first request has its own timeout.
         handle.enter(ConnectionPhase::New);
         ended.unwrap_or_else(|reason| Err(HandshakeError::Closed(Some(reason))))
@@ -112,8 +112,8 @@ impl TlsAcceptor {
             Ok(1) => return Err(HandshakeError::NotTls(stream)),
             Ok(_) | Err(_) => return Err(HandshakeError::Closed(None)),
         }
-        let (_, certificate) = self.certificate.load_full_with_generation();
-        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(&certificate.config));
+        let config = |_, current: &ServerCertificate, (): &()| Arc::clone(&current.config);
+        let acceptor = tokio_rustls::TlsAcceptor::from(self.certificate.with(config));
         let accepting = pin!(acceptor.accept(stream).into_fallible());
         let accepted = self.in_turns(accepting).await;
         accepted

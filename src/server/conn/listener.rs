@@ -30,7 +30,7 @@ pub(crate) struct Listeners {
     /// Whether a service manager has them too. Connections that wait in them at a shutdown are for
     /// the next server then.
     pub(crate) are_inherited: bool,
-    /// The socket that the service manager calls `admin`.
+    /// The socket that the service manager calls `admin`, or that of the settings.
     pub(crate) admin: Option<TcpListener>,
 }
 
@@ -40,11 +40,11 @@ impl Listeners {
     pub(crate) fn open(settings: &Settings) -> Result<Listeners, StartError> {
         let workers = settings.workers;
         let names = &settings.systemd.socket_names;
-        let (inherited, admin) = inherited(names).map_err(StartError::Inherited)?;
+        let (inherited, mut admin) = inherited(names).map_err(unusable)?;
         let mut of_workers: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
         for Listener { socket, is_tls } in &inherited {
             for worker in &mut of_workers {
-                let socket = socket.try_clone().map_err(StartError::Inherited)?;
+                let socket = socket.try_clone().map_err(unusable)?;
                 let is_tls = *is_tls;
                 worker.push(Listener { socket, is_tls });
             }
@@ -60,14 +60,17 @@ impl Listeners {
             let mut others = addresses.iter();
             let only_v6 = address.is_ipv6()
                 && others.any(|(other, _)| other.is_ipv4() && other.port() == address.port());
-            let bound = bind(*address, only_v6, workers).map_err(|source| StartError::Bind {
-                address: *address,
-                source,
-            })?;
+            let bound = bind(*address, only_v6, workers);
+            let bound = bound.map_err(|error| StartError::bind(*address, &error))?;
             for (worker, socket) in of_workers.iter_mut().zip(bound) {
                 let is_tls = *is_tls;
                 worker.push(Listener { socket, is_tls });
             }
+        }
+        if let (None, Some(address)) = (&admin, settings.admin) {
+            let bound = TcpListener::bind(address);
+            let bound = bound.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+            admin = Some(bound.map_err(|error| StartError::bind(address, &error))?);
         }
         let of_first = of_workers.first().into_iter().flatten();
         let addresses = of_first
@@ -80,6 +83,12 @@ impl Listeners {
             admin,
         })
     }
+}
+
+/// The error of an inherited socket.
+#[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
+fn unusable(error: io::Error) -> StartError {
+    StartError::Setting(format!("LISTEN_FDS must be listening TCP sockets: {error}"))
 }
 
 /// The sockets that the environment passes to this process, `LISTEN_FDS` of them; those called `tls`

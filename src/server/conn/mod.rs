@@ -7,11 +7,10 @@
 //! - `handshake`: TLS, before the first request (feature `tls`);
 //! - `registry`, `connection_state`: the connections of a worker, their phases and timeouts,
 //!   shutdown;
-//! - `context`, `time_slice`: the state that the parts of one connection share, and its time;
-//! - `pending`: header lines and log lines on their way from the request handler to the socket;
-//! - `client_stream`: the socket, with TLS or without;
+//! - `context`, `time_slice`: the state that the parts of one connection share, with header lines and
+//!   log lines on their way from the request handler to the socket; and its time;
 //! - `timed_io`, `send_buffer`: the socket as hyper sees it;
-//! - `lingering_close`: the end.
+//! - `client_stream`: the socket, with TLS or without, and its end.
 
 pub(in crate::server) mod client_stream;
 pub(in crate::server) mod connection_state;
@@ -19,9 +18,7 @@ pub(in crate::server) mod context;
 #[cfg(feature = "tls")]
 pub(in crate::server) mod handshake;
 pub(in crate::server) mod limiter;
-pub(in crate::server) mod lingering_close;
 pub(in crate::server) mod listener;
-pub(in crate::server) mod pending;
 pub(in crate::server) mod registry;
 pub(in crate::server) mod send_buffer;
 pub(in crate::server) mod time_slice;

@@ -5,7 +5,6 @@
 //! which another thread calls; so no request registers a timer, and a worker's runtime has none.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -53,16 +52,16 @@ pub(crate) struct ConnectionRegistry {
     /// Notified when a shutdown begins, and when the last connection has ended after that.
     shutdown: Notify,
     /// Notified when a descriptor or a permit may have become free.
-    freed: Notify,
+    pub(crate) freed: Notify,
     /// Notified when a heartbeat is due.
-    heartbeat_due: Notify,
+    pub(crate) heartbeat_due: Notify,
 }
 
 /// The membership of a connection in the registry, which it leaves when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionHandle {
-    registry: Arc<ConnectionRegistry>,
-    pub(super) state: Arc<ConnectionState>,
+    pub(in crate::server) registry: Arc<ConnectionRegistry>,
+    pub(in crate::server) state: Arc<ConnectionState>,
     /// The tick at which the connection was accepted.
     accepted: u64,
     /// `None` where connections are not limited.
@@ -210,16 +209,6 @@ impl ConnectionRegistry {
         }
     }
 
-    /// Completes when a descriptor or a permit may have become free.
-    pub(crate) async fn freed(&self) {
-        self.freed.notified().await;
-    }
-
-    /// Completes when a heartbeat is due.
-    pub(crate) async fn heartbeat_due(&self) {
-        self.heartbeat_due.notified().await;
-    }
-
     /// Records a heartbeat of the worker.
     pub(crate) fn beat(&self) {
         self.heartbeat.store(self.now(), Ordering::Relaxed);
@@ -269,25 +258,9 @@ impl ConnectionHandle {
         self.enter(phase);
     }
 
-    /// Whether the server shuts down.
-    #[inline]
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.registry.is_stopping()
-    }
-
     #[inline]
     pub(crate) fn age(&self) -> Duration {
         duration(self.registry.now().saturating_sub(self.accepted))
-    }
-
-    /// Polls the connection's work, unless the connection is to end, for the reason returned.
-    #[inline]
-    pub(crate) fn poll<T>(
-        &self,
-        cx: &mut Context<'_>,
-        work: impl FnOnce(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<Result<T, CloseReason>> {
-        self.state.poll(cx, work)
     }
 }
 

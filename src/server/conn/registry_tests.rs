@@ -1,7 +1,7 @@
 //! The tests advance the time and choose the phases.
 
 use std::sync::atomic::AtomicUsize;
-use std::task::Wake;
+use std::task::{Context, Poll, Wake};
 
 use super::*;
 
@@ -38,7 +38,7 @@ impl Connection {
     fn ends(&self) -> Option<CloseReason> {
         let waker = Arc::clone(&self.woken).into();
         let mut cx = Context::from_waker(&waker);
-        let mut poll = || match self.handle.poll(&mut cx, |_| Poll::<()>::Pending) {
+        let mut poll = || match self.handle.state.poll(&mut cx, |_| Poll::<()>::Pending) {
             Poll::Ready(ended) => ended.err(),
             Poll::Pending => None,
         };
@@ -157,7 +157,7 @@ fn a_shutdown_closes_connections_that_are_silent_for_a_second_and_none_that_is_p
             }
         }
     }
-    assert!(registry.join(None).is_stopping());
+    assert!(registry.join(None).registry.is_stopping());
 }
 
 #[test]

@@ -29,8 +29,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use memchr::memmem;
 
 use crate::server::conn::connection_state::ConnectionPhase;
-use crate::server::conn::context::ConnectionContext;
-use crate::server::conn::pending::{BodyStream, ResponseBody};
+use crate::server::conn::context::{BodyStream, ConnectionContext, ResponseBody};
 use crate::server::conn::send_buffer::{SendBuffer, put_buffer};
 use crate::server::conn::time_slice::poll_yield;
 
@@ -173,16 +172,16 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
         // Status lines are short: a search by vectors takes longer to begin.
         let end = head.iter().position(|byte| *byte == b'\n');
         let (status_line, rest) = head.split_at(end.map_or(head.len(), |at| at + 1));
-        let Some(response) = self.context.pending.take() else {
+        let Some((lines, body)) = self.context.pending.take() else {
             return self.take_error(status(status_line));
         };
         let (connection, date) = rest.split_at(rest.len().saturating_sub(DATE_BYTES));
         let connection = connection.strip_suffix(EMPTY_BODY).unwrap_or(connection);
-        for part in [status_line, &response.lines, connection, date] {
+        for part in [status_line, &lines, connection, date] {
             self.buffer.extend(part);
         }
-        put_buffer(response.lines);
-        match response.body {
+        put_buffer(lines);
+        match body {
             ResponseBody::Whole(body) => self.buffer.put_body(body),
             ResponseBody::Omitted(_) => {}
             ResponseBody::Stream(stream) => self.stream = Some(stream),

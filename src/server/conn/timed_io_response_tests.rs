@@ -12,8 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 
-use crate::server::conn::context::ConnectionContext;
-use crate::server::conn::pending::ResponseBody;
+use crate::server::conn::context::{ConnectionContext, ResponseBody};
 use crate::server::conn::send_buffer::take_buffer;
 use crate::server::http::connection::is_last;
 use crate::sync::{AtomicU64, Ordering};
@@ -140,7 +139,7 @@ pub(in crate::server) fn respond(
     context.pending.put(buffer, body);
     let mut response = Response::new(Empty::new());
     *response.status_mut() = StatusCode::from_u16(status.try_into().unwrap()).unwrap();
-    let stops = context.handle.is_stopping();
+    let stops = context.handle.registry.is_stopping();
     if last || stops || words.next() == Some("close") {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);

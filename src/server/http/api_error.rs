@@ -6,8 +6,9 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Serialize;
 
-use crate::request::{Quoted, RouteError};
+use crate::request::{DayRef, Quoted, Route, RouteError};
 use crate::server::http::identity::KeyError;
+use crate::snapshot::Missing;
 
 /// Seconds after which a client should retry a 500 or 503; a publisher refreshes every ten minutes.
 const RETRY_SECONDS: u32 = 60;
@@ -51,6 +52,27 @@ pub(crate) enum ApiError {
 }
 
 impl ApiError {
+    /// The error of a route without a body. `payload` is that of the route; `day` makes the message
+    /// for a day, given the index of days.
+    pub(crate) fn missing(
+        missing: &Missing,
+        route: &Route,
+        payload: &'static str,
+        day: impl Fn(&DayRef, &str) -> String,
+    ) -> ApiError {
+        ApiError::NotFound(match (missing, route) {
+            (Missing::Payload, _) => return ApiError::NotReady(payload),
+            (Missing::Damaged(_), _) => return ApiError::Damaged,
+            (_, Route::Island(code) | Route::IslandCcu(code)) => {
+                format!("island {code} is not tracked")
+            }
+            (_, Route::Creator(slug)) => format!("creator {} is not tracked", Quoted(slug)),
+            (_, Route::Ranking(date)) => day(date, "/v1/rankings"),
+            (_, Route::New(date)) => day(date, "/v1/new"),
+            _ => "not tracked".to_owned(),
+        })
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.kind().0
     }

@@ -17,8 +17,8 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::observe::RateLimitedLog;
+use crate::server::conn::context::ResponseBody;
 use crate::server::conn::limiter::Permit;
-use crate::server::conn::pending::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::Part;
 use crate::snapshot::{Dump, LongBody, LongBodyReader};
@@ -207,13 +207,6 @@ impl Download {
     }
 }
 
-/// Runs work that waits for the disk, or takes long, on a thread for such work.
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    spawn_blocking(work).await.map_err(|_| ApiError::Damaged)
-}
-
 async fn open_dump(
     dump: Arc<Dump>,
     at: u64,
@@ -221,7 +214,7 @@ async fn open_dump(
 ) -> Result<PieceReader, ApiError> {
     /// Too many files are open: in the whole system, or in this process.
     const OUT_OF_DESCRIPTORS: [Option<i32>; 2] = [Some(23), Some(24)];
-    run_blocking(move || match dump.open() {
+    let opened = spawn_blocking(move || match dump.open() {
         Ok(file) => Ok(PieceReader::Dump {
             file,
             at,
@@ -236,8 +229,8 @@ async fn open_dump(
                 Err(ApiError::Damaged)
             }
         }
-    })
-    .await?
+    });
+    opened.await.unwrap_or(Err(ApiError::Damaged))
 }
 
 /// Opens a long body. Each step of verifying it queues behind the pieces of other bodies, and none
@@ -245,7 +238,8 @@ async fn open_dump(
 async fn open_long(body: LongBody) -> Result<PieceReader, ApiError> {
     let mut reader = Box::new(body.reader());
     loop {
-        let (step, stepped) = run_blocking(move || (reader.verify_step(), reader)).await?;
+        let step = spawn_blocking(move || (reader.verify_step(), reader)).await;
+        let (step, stepped) = step.map_err(|_| ApiError::Damaged)?;
         reader = stepped;
         if step.map_err(|_| ApiError::Damaged)? {
             return Ok(PieceReader::Body(reader));

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use hyper::header::{
     HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
 };
-use hyper::{HeaderMap, Method};
+use hyper::{HeaderMap, Method, StatusCode};
 
 use crate::calendar::UnixSeconds;
 use crate::server::http::api_error::ApiError;
@@ -18,17 +18,6 @@ pub(crate) struct Validators<'a> {
     pub(crate) etag: &'a str,
     pub(crate) modified: UnixSeconds,
     pub(crate) bytes: u64,
-}
-
-/// The part of a file that a response carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Selection {
-    /// 200
-    Whole,
-    /// 206
-    Part(Part),
-    /// 304
-    NotModified,
 }
 
 /// A range of bytes, at least one.
@@ -57,11 +46,12 @@ impl Part {
 }
 
 /// Evaluates the conditions in the order of RFC 9110 section 13.2.2. The method is GET or HEAD.
+/// Returns 200 or 304, or 206 and the part of the file that the response carries.
 pub(crate) fn select(
     method: &Method,
     headers: &HeaderMap,
     file: Validators<'_>,
-) -> Result<Selection, ApiError> {
+) -> Result<(StatusCode, Option<Part>), ApiError> {
     let holds = if headers.contains_key(IF_MATCH) {
         if_match(headers, file.etag)
     } else {
@@ -76,16 +66,14 @@ pub(crate) fn select(
         date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| file.modified <= since)
     };
     if is_not_modified {
-        return Ok(Selection::NotModified);
+        return Ok((StatusCode::NOT_MODIFIED, None));
     }
     // Ranges are defined for GET alone.
-    if *method != Method::GET || !if_range(headers, file) {
-        return Ok(Selection::Whole);
-    }
-    let range = sole(headers, &RANGE);
-    range.map_or(Ok(Selection::Whole), |range| {
-        select_range(range, file.bytes)
-    })
+    let may_be_part = *method == Method::GET && if_range(headers, file);
+    let range = sole(headers, &RANGE).filter(|_| may_be_part);
+    let part = range.map_or(Ok(None), |range| select_range(range, file.bytes))?;
+    let status = part.map_or(StatusCode::OK, |_| StatusCode::PARTIAL_CONTENT);
+    Ok((status, part))
 }
 
 /// Whether `If-Match` names the entity tag by strong comparison, so that a weak tag never matches.
@@ -120,8 +108,8 @@ fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 /// Selects one range of a file of this length. A list of ranges, another unit and a malformed range
-/// select the whole: a server may ignore ranges, and many of them would cost more than the whole.
-fn select_range(range: &str, bytes: u64) -> Result<Selection, ApiError> {
+/// select the whole (`None`): a server may ignore ranges, and many of them would cost more than the whole.
+fn select_range(range: &str, bytes: u64) -> Result<Option<Part>, ApiError> {
     let parsed = range.split_once('=').and_then(|(unit, range)| {
         let is_bytes = unit.eq_ignore_ascii_case("bytes");
         range.split_once('-').filter(|_| is_bytes)
@@ -129,27 +117,27 @@ fn select_range(range: &str, bytes: u64) -> Result<Selection, ApiError> {
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let (first, last) = match parsed {
         Some((first, last)) if is_digits(first) && is_digits(last) => (first, last),
-        _ => return Ok(Selection::Whole),
+        _ => return Ok(None),
     };
     let (first, last) = match (first, last) {
-        ("", "") => return Ok(Selection::Whole),
+        ("", "") => return Ok(None),
         ("", suffix) => match (number(suffix), bytes) {
             // The last bytes of an empty file are all of it.
-            (1.., 0) => return Ok(Selection::Whole),
+            (1.., 0) => return Ok(None),
             (0, _) => (u64::MAX, u64::MAX),
             (suffix, _) => (bytes.saturating_sub(suffix), u64::MAX),
         },
         (first, "") => (number(first), u64::MAX),
         // Compared as digits too, since longer numbers saturate: a range that ends before it begins
         // is malformed.
-        (first, last) if significant(last) < significant(first) => return Ok(Selection::Whole),
+        (first, last) if significant(last) < significant(first) => return Ok(None),
         (first, last) => (number(first), number(last)),
     };
     if first >= bytes {
         return Err(ApiError::RangeNotSatisfiable { bytes });
     }
     let last = last.min(bytes - 1);
-    Ok(Selection::Part(Part { first, last }))
+    Ok(Some(Part { first, last }))
 }
 
 /// The value of digits; `u64::MAX` for more than fit, which is beyond the end of every file.

@@ -11,11 +11,9 @@ const OURS: &str = "\"0123456789abcdef\"";
 const MODIFIED: UnixSeconds = UnixSeconds(1_795_262_700);
 
 /// Status, and the part of a 206.
-fn outcome(selected: Result<Selection, ApiError>) -> (u16, Option<Part>) {
+fn outcome(selected: Result<(StatusCode, Option<Part>), ApiError>) -> (u16, Option<Part>) {
     match selected {
-        Ok(Selection::Whole) => (200, None),
-        Ok(Selection::Part(part)) => (206, Some(part)),
-        Ok(Selection::NotModified) => (304, None),
+        Ok((status, part)) => (status.as_u16(), part),
         Err(error) => (error.status().as_u16(), None),
     }
 }

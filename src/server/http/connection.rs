@@ -25,7 +25,7 @@ const BUFFER_BYTES_MAX: usize = 16 * 1024;
 
 /// Responds to all requests of a connection with `service`. Returns the socket when all is written,
 /// or the reason for which the server closed the connection.
-pub(in crate::server) async fn drive<S, F, A, R>(
+pub(in crate::server) async fn drive<S, F, A>(
     socket: TimedIo<S, F>,
     service: A,
     context: &ConnectionContext,
@@ -33,13 +33,7 @@ pub(in crate::server) async fn drive<S, F, A, R>(
 where
     S: Read + Write + Unpin,
     F: Fn(u16) -> Vec<u8> + Unpin,
-    A: Service<
-            Request<Incoming>,
-            Response = Response<Empty<Bytes>>,
-            Error = Infallible,
-            Future = R,
-        >,
-    R: Future<Output = Result<Response<Empty<Bytes>>, Infallible>>,
+    A: Service<Request<Incoming>, Response = Response<Empty<Bytes>>, Error = Infallible>,
 {
     let mut connection = http1::Builder::new()
         // The registry has the time: a timer of hyper's would be set and cleared for each request.
@@ -52,7 +46,9 @@ where
     let (handle, time_slice) = (&context.handle, &context.time_slice);
     let ended = poll_fn(|cx| {
         time_slice.begin();
-        handle.poll(cx, |cx| Pin::new(&mut connection).poll(cx))
+        handle
+            .state
+            .poll(cx, |cx| Pin::new(&mut connection).poll(cx))
     })
     .await;
     let mut socket = connection.into_parts().io;
@@ -64,7 +60,7 @@ where
     };
     let drained = poll_fn(|cx| {
         time_slice.begin();
-        handle.poll(cx, |cx| {
+        handle.state.poll(cx, |cx| {
             ready!(socket.drain(cx))?;
             // Hyper does not respond to HTTP/2's preface, unless that comes in pieces.
             if std::mem::take(&mut is_http2) {

@@ -42,16 +42,12 @@ pub struct QuotaGate {
 /// The identity of a connection, found once.
 #[derive(Debug)]
 pub struct ConnectionIdentity {
-    peer: PeerKind,
+    /// The address at the other end.
+    pub peer: IpAddr,
+    /// `None` for a trusted proxy: each request has its own client.
+    client: Option<AnonymousClient>,
     /// The key verified last, which the client is likely to send again.
     verified: RefCell<Option<VerifiedKey>>,
-}
-
-#[derive(Debug)]
-enum PeerKind {
-    Client(AnonymousClient, IpAddr),
-    /// A trusted proxy: each request has its own client.
-    Proxy(IpAddr),
 }
 
 #[derive(Debug)]
@@ -125,25 +121,13 @@ pub enum KeyError {
     Revoked,
 }
 
-impl ConnectionIdentity {
-    /// The address at the other end of the connection.
-    pub fn peer(&self) -> IpAddr {
-        match self.peer {
-            PeerKind::Client(_, address) | PeerKind::Proxy(address) => address,
-        }
-    }
-}
-
 impl QuotaGate {
     /// The identity of a new connection. Finds the counter of a direct client.
     pub fn connect(&self, peer: IpAddr) -> ConnectionIdentity {
-        let peer = if self.proxies.contains(peer) {
-            PeerKind::Proxy(peer)
-        } else {
-            PeerKind::Client(AnonymousClient::new(&self.anonymous, peer), peer)
-        };
+        let is_client = !self.proxies.contains(peer);
         ConnectionIdentity {
             peer,
+            client: is_client.then(|| AnonymousClient::new(&self.anonymous, peer)),
             verified: RefCell::new(None),
         }
     }
@@ -151,28 +135,18 @@ impl QuotaGate {
     /// The client that a request without a key counts for (CONTRACT section 7).
     #[inline]
     pub fn client(&self, identity: &ConnectionIdentity, headers: &HeaderMap) -> AnonymousClient {
-        match identity.peer {
-            PeerKind::Client(client, _) => client,
-            PeerKind::Proxy(_) => {
-                AnonymousClient::new(&self.anonymous, self.address(identity, headers))
-            }
-        }
+        let of_request = || AnonymousClient::new(&self.anonymous, self.address(identity, headers));
+        identity.client.unwrap_or_else(of_request)
     }
 
     /// The address of the client, as far as it is trusted.
     pub fn address(&self, identity: &ConnectionIdentity, headers: &HeaderMap) -> IpAddr {
-        match identity.peer {
-            PeerKind::Client(_, address) => address,
-            PeerKind::Proxy(proxy) => {
-                let lines = headers.get_all(FORWARDED_FOR).iter();
-                self.proxies.client(proxy, lines.map(HeaderValue::as_bytes))
-            }
+        if identity.client.is_some() {
+            return identity.peer;
         }
-    }
-
-    /// Whether a peer is a trusted proxy.
-    pub fn is_proxy(&self, peer: IpAddr) -> bool {
-        self.proxies.contains(peer)
+        let lines = headers.get_all(FORWARDED_FOR).iter();
+        let lines = lines.map(HeaderValue::as_bytes);
+        self.proxies.client(identity.peer, lines)
     }
 
     /// The caller of a request: the key of the header, else of the query, else the address.
@@ -207,8 +181,9 @@ impl QuotaGate {
         {
             return Ok(Caller::Keyed(last.entry));
         }
-        let (generation, table) = self.keys.load_full_with_generation();
-        match table.verify(key) {
+        let verify = |generation, table: &KeyTable, (): &()| (generation, table.verify(key));
+        let (generation, status) = self.keys.with(verify);
+        match status {
             KeyStatus::Active(entry) => {
                 let key = key.into();
                 identity.verified.replace(Some(VerifiedKey {

@@ -4,7 +4,7 @@
 //! Header lines are text from the start: most are the same for all responses of a kind, and hyper
 //! would hash, store, walk and copy each of them. `TimedIo` puts the text behind the status line.
 
-use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ahash::RandomState;
@@ -13,13 +13,14 @@ use hyper::StatusCode;
 
 use crate::observe::LocalCounter;
 use crate::quota::LeaseWait;
+use crate::server::conn::context::ResponseBody;
 use crate::server::conn::limiter::Permit;
-use crate::server::conn::pending::ResponseBody;
 use crate::server::conn::send_buffer::take_buffer;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::body::Download;
-use crate::server::http::conditional::{Part, Selection};
+use crate::server::http::conditional::Part;
 use crate::server::http::identity::QuotaStatus;
+use crate::signup::SignupRequest;
 use crate::snapshot::{Content, Dump, DumpContent, Encoded};
 
 /// On every response that pages of other sites may read.
@@ -50,47 +51,20 @@ const ALLOW: &str = "allow: GET, HEAD, OPTIONS\r\n";
 const ALLOW_FORMS: &str = "allow: GET, HEAD, OPTIONS, POST\r\n";
 const AUTHENTICATE: &str = "www-authenticate: Bearer\r\n";
 
-/// A number that identifies a response, in its head and in the access log: sixteen hexadecimal
-/// digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestId(pub(crate) u64);
-
-impl RequestId {
-    fn digits(self) -> [u8; 16] {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        std::array::from_fn(|at| {
-            let digit = self.0 >> (60 - 4 * at) & 15;
-            DIGITS[usize::try_from(digit).expect("below 16")]
-        })
-    }
-}
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-/// The source of a worker's request ids: a counter, encrypted with a secret, so that an id reveals
-/// neither the next one nor the number of responses. No id repeats.
-#[derive(Debug)]
+/// The source of a worker's request ids: numbers that identify a response, in its head and in the
+/// access log. A counter, encrypted with a secret, so that an id reveals neither the next one nor
+/// the number of responses. No id repeats.
+#[derive(Debug, Default)]
 pub(crate) struct RequestIds {
     secret: RandomState,
     count: LocalCounter,
 }
 
 impl RequestIds {
-    pub(crate) fn new() -> RequestIds {
-        RequestIds {
-            secret: RandomState::new(),
-            count: LocalCounter::default(),
-        }
-    }
-
     /// The next id. A Feistel network of four rounds: it is a permutation, so different counts stay
     /// different, and with three rounds some structure of the count could still be seen.
     #[inline]
-    pub(crate) fn next(&self) -> RequestId {
+    pub(crate) fn next(&self) -> u64 {
         self.count.add(1);
         let count = self.count.get();
         let (mut left, mut right) = (count >> 32, count & u64::from(u32::MAX));
@@ -98,7 +72,7 @@ impl RequestIds {
             let mixed = self.secret.hash_one((round, right)) >> 32;
             (left, right) = (right, left ^ mixed);
         }
-        RequestId(left << 32 | right)
+        left << 32 | right
     }
 }
 
@@ -121,9 +95,13 @@ pub(crate) enum PendingBody {
     Download(Download, Option<Permit>),
     /// The store of shared quotas grants credits; then the request is handled again.
     Lease(LeaseWait),
-    /// The form of sign-up is read, and the sign-up service responds to it with a page.
-    SignUp,
+    /// The form of sign-up is read, unless the request of this address has none, and the sign-up
+    /// service responds to it with a page.
+    SignUp(IpAddr, Result<Option<SignupRequest>, InvalidForm>),
 }
+
+/// A form that is rejected without passing it to the sign-up service.
+pub(crate) type InvalidForm = (StatusCode, String);
 
 impl ApiResponse {
     /// A response that pages of other sites may read, without a body.
@@ -203,13 +181,15 @@ impl ApiResponse {
     }
 
     /// 200, 206 or 304 of a file of the dumps. `varies` if browsers get a page at its path.
-    pub(crate) fn dump(dump: &Arc<Dump>, selection: Selection, varies: bool) -> ApiResponse {
+    pub(crate) fn dump(
+        dump: &Arc<Dump>,
+        status: StatusCode,
+        range: Option<Part>,
+        varies: bool,
+    ) -> ApiResponse {
         let bytes = dump.file.bytes;
-        let (status, part) = match selection {
-            Selection::Whole => (StatusCode::OK, Part::all(bytes)),
-            Selection::Part(part) => (StatusCode::PARTIAL_CONTENT, Some(part)),
-            Selection::NotModified => (StatusCode::NOT_MODIFIED, None),
-        };
+        let whole = (status == StatusCode::OK).then(|| Part::all(bytes));
+        let part = range.or(whole.flatten());
         let vary = if varies { "vary: Accept\r\n" } else { "" };
         let (etag, modified) = (&dump.etag, dump.modified.to_http());
         let validators = format!("etag: {etag}\r\nlast-modified: {modified}\r\n");
@@ -218,7 +198,7 @@ impl ApiResponse {
             let (accept, content_type) = ("accept-ranges: bytes\r\n", dump.content_type);
             response.add(&[accept, "content-type: ", content_type, "\r\n"]);
         }
-        if let Selection::Part(Part { first, last }) = selection {
+        if let Some(Part { first, last }) = range {
             response.add(&[&format!("content-range: bytes {first}-{last}/{bytes}\r\n")]);
         }
         match (part, &dump.content) {
@@ -253,7 +233,7 @@ impl ApiResponse {
     }
 
     /// Returns all header lines and the body. `connection` and `date` are not among the lines.
-    pub(crate) fn complete(self, quota: QuotaStatus, id: RequestId) -> (Vec<u8>, ResponseBody) {
+    pub(crate) fn complete(self, quota: QuotaStatus, id: u64) -> (Vec<u8>, ResponseBody) {
         let has_length = match self.body {
             ResponseBody::Omitted(None) => false,
             _ => !matches!(
@@ -268,7 +248,7 @@ impl ApiResponse {
         number(&mut lines, "x-ratelimit-limit: ", quota.limit);
         number(&mut lines, "x-ratelimit-remaining: ", quota.remaining);
         number(&mut lines, "x-ratelimit-reset: ", quota.reset_seconds);
-        line(&mut lines, "x-request-id: ", &id.digits());
+        line(&mut lines, "x-request-id: ", &hex_digits(id));
         (lines, self.body)
     }
 }
@@ -297,6 +277,15 @@ impl From<ApiError> for ApiResponse {
         response.body = ResponseBody::Whole(error.body());
         response
     }
+}
+
+/// A request id as text.
+fn hex_digits(id: u64) -> [u8; 16] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    std::array::from_fn(|at| {
+        let digit = id >> (60 - 4 * at) & 15;
+        DIGITS[usize::try_from(digit).expect("below 16")]
+    })
 }
 
 /// Appends a line. Values are visible ASCII: entity tags, percent-encoded links, digits.

@@ -2,7 +2,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::*;
 use crate::calendar::UnixSeconds;
-use crate::server::web::page::{PageKind, page, uncached_page};
+use crate::server::web::pages::{HTML, page, private_page, uncached_page};
 use crate::snapshot::EntityTag;
 
 const QUOTA: QuotaStatus = QuotaStatus {
@@ -28,14 +28,14 @@ fn responses() -> Vec<(String, ApiResponse)> {
         add("preflight".to_owned(), ApiResponse::preflight(takes_forms));
     }
     let part = Part { first: 1, last: 2 };
-    for selection in [
-        Selection::Whole,
-        Selection::Part(part),
-        Selection::NotModified,
+    for (status, range) in [
+        (StatusCode::OK, None),
+        (StatusCode::PARTIAL_CONTENT, Some(part)),
+        (StatusCode::NOT_MODIFIED, None),
     ] {
         let dump = Arc::new(Dump::in_memory("index.json", b"text"));
-        let name = format!("dump {selection:?}");
-        add(name, ApiResponse::dump(&dump, selection, true));
+        let name = format!("dump {status}");
+        add(name, ApiResponse::dump(&dump, status, range, true));
     }
     for (gzip, is_known) in [(false, false), (false, true), (true, false), (true, true)] {
         for links in [None, Some("</v1/x?a=1>; rel=\"next\"")] {
@@ -45,14 +45,16 @@ fn responses() -> Vec<(String, ApiResponse)> {
                 add(format!("body, gzip {gzip}, known {is_known}"), response);
             }
         }
-        for kind in [PageKind::Html, PageKind::HtmlOfRoot, PageKind::Svg] {
-            let response = page(is_known, body(gzip, None), kind);
+        for path in ["/", "/docs"] {
+            let response = page(is_known, body(gzip, None), HTML, path);
             add(format!("page, gzip {gzip}, known {is_known}"), response);
         }
     }
-    for (retry_after, private) in [(None, false), (Some(7), true)] {
-        let html = "<p>".to_owned();
-        let response = uncached_page(StatusCode::FORBIDDEN, html, retry_after, private);
+    for (retry_after, page) in [
+        (None, uncached_page as fn(_, _, _) -> _),
+        (Some(7), private_page),
+    ] {
+        let response = page(StatusCode::FORBIDDEN, "<p>".to_owned(), retry_after);
         add("uncached page".to_owned(), response);
     }
     // Messages stand in the body; none may come into the head.
@@ -87,7 +89,7 @@ fn responses() -> Vec<(String, ApiResponse)> {
 
 /// All header lines, and the length of the body.
 fn complete(response: ApiResponse) -> (String, u64) {
-    let (lines, body) = response.complete(QUOTA, RequestId(7));
+    let (lines, body) = response.complete(QUOTA, 7);
     (String::from_utf8(lines).unwrap(), body.bytes())
 }
 
@@ -143,13 +145,13 @@ fn headers_that_describe_a_body_come_with_a_body_only() {
 
 #[test]
 fn no_request_id_repeats_and_its_digits_read_back() {
-    let ids = RequestIds::new();
+    let ids = RequestIds::default();
     let mut seen = HashSet::new();
     for _ in 0..100_000 {
         let id = ids.next();
-        let digits = id.digits();
+        let digits = hex_digits(id);
         let text = std::str::from_utf8(&digits).unwrap();
-        assert_eq!(u64::from_str_radix(text, 16), Ok(id.0));
-        assert!(seen.insert(id.0));
+        assert_eq!(u64::from_str_radix(text, 16), Ok(id));
+        assert!(seen.insert(id));
     }
 }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 
 use crate::request::Endpoint;
-use crate::server::conn::pending::ResponseBody;
+use crate::server::conn::context::ResponseBody;
 use crate::server::conn::send_buffer::put_buffer;
 use crate::server::http::response::ApiResponse;
 use crate::snapshot::{Content, Encoded, EntityTag};

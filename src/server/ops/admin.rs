@@ -1,37 +1,14 @@
-//! The responses of the admin listener, and its socket.
+//! The responses of the admin listener.
 
 use std::time::Duration;
 
 use hyper::StatusCode;
-use tokio::net::TcpListener;
 
 use crate::server::ops::metrics;
 use crate::server::ops::state::ServerState;
-use crate::server::settings::{Settings, StartError};
 
 /// Maximum age of a heartbeat. A worker has one a second.
 const HEARTBEAT_MAX: Duration = Duration::from_secs(5);
-
-/// Returns the inherited listener, or binds the configured address. Called in a runtime.
-pub(crate) fn bind(
-    settings: &Settings,
-    inherited: Option<std::net::TcpListener>,
-) -> Result<Option<TcpListener>, StartError> {
-    if let Some(listener) = inherited {
-        let listener = TcpListener::from_std(listener);
-        return listener.map(Some).map_err(StartError::Inherited);
-    }
-    let Some(address) = settings.admin else {
-        return Ok(None);
-    };
-    let bind = || {
-        let listener = std::net::TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        TcpListener::from_std(listener)
-    };
-    let bound = bind().map_err(|source| StartError::Bind { address, source })?;
-    Ok(Some(bound))
-}
 
 /// Returns status and text of the response to a path.
 pub(crate) fn respond(path: &str, server: &ServerState) -> Option<(StatusCode, String)> {

@@ -1,5 +1,5 @@
-//! [`CertificateReloader`]: takes over a new certificate and key while serving. A pair that cannot be
-//! used is refused, and the previous one stays in use.
+//! Takes over a new certificate and key while serving. A pair that cannot be used is refused, and the
+//! previous one stays in use.
 
 use std::sync::Arc;
 
@@ -9,16 +9,6 @@ use crate::server::settings::{Settings, StartError};
 use crate::sync::{ArcSwap, AtomicI64, Ordering, PollTrigger};
 use crate::tls::{CertificateLoader, ServerCertificate};
 
-struct CertificateReloader {
-    loader: CertificateLoader,
-    certificate: Arc<ArcSwap<ServerCertificate>>,
-    expiry: Arc<AtomicI64>,
-    /// The error of the last poll. It is reported if the next poll finds the same files: between the
-    /// writes of two files, they do not belong together.
-    error: Option<String>,
-    status: ReloadStatus,
-}
-
 /// Loads the certificate that the server starts with, if there is one, and starts the poller of its
 /// files.
 pub(crate) fn start(
@@ -27,25 +17,43 @@ pub(crate) fn start(
     pollers: &mut Vec<PollTrigger>,
     log: &Log,
 ) -> Result<Option<Arc<ArcSwap<ServerCertificate>>>, StartError> {
-    let Some(files) = &settings.certificate else {
+    let Some((certificate, key)) = &settings.certificate else {
         return Ok(None);
     };
-    let status = ReloadStatus::new(log, &metrics.certificate_reloads);
-    let loader = CertificateLoader::new(files.certificate.clone(), files.key.clone());
-    let mut loader = loader.map_err(StartError::Tls)?;
-    let first = loader.load().map_err(StartError::Tls)?;
+    let mut status = ReloadStatus::new(log, &metrics.certificate_reloads);
+    let loader = CertificateLoader::new(certificate.clone(), key.clone());
+    let mut loader = loader.map_err(StartError::Setting)?;
+    let first = loader.load().map_err(StartError::Setting)?;
     let first = first.expect("the first call finds no earlier contents");
     let expiry = Arc::clone(&metrics.certificate_expiry);
     report(&first, &expiry, &status.log);
     let certificate = Arc::new(ArcSwap::new(first));
-    let mut reloader = CertificateReloader {
-        loader,
-        certificate: Arc::clone(&certificate),
-        expiry,
-        error: None,
-        status,
+    let current = Arc::clone(&certificate);
+    // The error of the last poll. It is reported if the next poll finds the same files: between the
+    // writes of two files, they do not belong together.
+    let mut last_error = None;
+    let poll = move || {
+        let confirmed = match loader.load() {
+            Ok(Some(certificate)) => {
+                last_error = None;
+                status.loaded();
+                report(&certificate, &expiry, &status.log);
+                current.swap(certificate);
+                None
+            }
+            // The same files as at the last poll.
+            Ok(None) => last_error.take(),
+            Err(error) => {
+                let is_confirmed = last_error.as_ref() == Some(&error);
+                last_error = Some(error.clone());
+                is_confirmed.then_some(error)
+            }
+        };
+        if let Some(error) = confirmed {
+            status.refused(format!("{error}; the previous certificate stays in use"));
+        }
     };
-    pollers.push(PollTrigger::start("certificate", move || reloader.poll())?);
+    pollers.push(PollTrigger::start("certificate", poll)?);
     Ok(Some(certificate))
 }
 
@@ -56,35 +64,5 @@ fn report(certificate: &ServerCertificate, expiry: &AtomicI64, log: &Log) {
     log.write(&format!("TLS certificate loaded, valid until {expires}"));
     for line in &certificate.warnings {
         log.write(line);
-    }
-}
-
-impl CertificateReloader {
-    fn poll(&mut self) {
-        match self.loader.load() {
-            Ok(Some(certificate)) => {
-                self.error = None;
-                self.status.loaded();
-                report(&certificate, &self.expiry, &self.status.log);
-                self.certificate.swap(certificate);
-            }
-            // The same files as at the last poll.
-            Ok(None) => {
-                if let Some(error) = self.error.take() {
-                    self.refuse(&error);
-                }
-            }
-            Err(error) => {
-                if self.error.as_ref() == Some(&error) {
-                    self.refuse(&error);
-                }
-                self.error = Some(error);
-            }
-        }
-    }
-
-    fn refuse(&mut self, error: &str) {
-        let line = format!("{error}; the previous certificate stays in use");
-        self.status.refused(line);
     }
 }

@@ -12,6 +12,7 @@ use hyper::rt::{Read, Write};
 use crate::calendar::Clock;
 use crate::observe::{Log, RateLimitedLog, WorkerMetrics};
 use crate::request::Endpoint;
+use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::http::identity::QuotaGate;
@@ -19,7 +20,6 @@ use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
-use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::worker::Worker;
 use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
@@ -45,10 +45,7 @@ impl InMemoryServer {
                 WorkerCache::new(1 << 20),
             ),
             gate,
-            pages: Pages::new(
-                &Arc::new(SiteSettings::new(base_url)),
-                Arc::new(PageRateLimiter::new()),
-            ),
+            pages: Pages::new(SiteSettings::new(base_url)),
             signup: None,
             shared_keys: None,
             clock: Arc::new(clock),
@@ -56,7 +53,7 @@ impl InMemoryServer {
             complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {})?)),
             limits: ConnectionLimits::default(),
             metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
-            ids: RequestIds::new(),
+            ids: RequestIds::default(),
             downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
             access: None,
             #[cfg(feature = "tls")]
@@ -67,13 +64,9 @@ impl InMemoryServer {
 
     /// Serves a connection to its end, without the lingering close of a real server.
     pub async fn serve<S: Read + Write + Unpin>(&self, socket: S, peer: IpAddr) {
-        let context = self
-            .worker
-            .connection(self.worker.registry.join(None), false);
-        let send_buffer_bytes = |_: &S| 0;
-        let _ = self
-            .worker
-            .serve_io(socket, peer, send_buffer_bytes, &context)
-            .await;
+        let worker = &self.worker;
+        let context =
+            ConnectionContext::new(worker.registry.join(None), false, &worker.metrics, None);
+        let _ = worker.serve_io(socket, peer, |_| 0, &context).await;
     }
 }

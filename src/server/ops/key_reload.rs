@@ -60,7 +60,7 @@ impl KeyReloader {
             log(&format!("{} key{plural} loaded", keys.len()));
         }
         self.quota.keys.swap(keys);
-        reserved.map_err(StartError::State)
+        reserved.map_err(|error| StartError::counters(&error))
     }
 
     /// Loads the keys if the file has changed.
@@ -98,7 +98,7 @@ impl KeyReloader {
                 Ok(())
             }
             // The next poll tries again.
-            Err(StartError::State(error)) => Err(format!("{error}; the newest keys are refused")),
+            Err(StartError::Io(error)) => Err(format!("{error}; the newest keys are refused")),
             Err(error) => {
                 // A damaged file is read once: only another change can repair it.
                 if matches!(error, StartError::Keys(KeyStoreError::Damaged(_))) {

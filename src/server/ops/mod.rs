@@ -1,10 +1,10 @@
 //! Operations: start, stop, reload, and the admin listener.
 //!
 //! Files in reading order: `run` starts a server from its settings; `state` is what its threads
-//! share, `quota_state` the part of it that counts requests; `capacity` divides file descriptors
-//! and memory. `publish_reload` replaces data while serving, `state_poller` follows the clock and
-//! `key_reload` the key file, `certificate_reload` the TLS certificate (feature `tls`); `reload` has
-//! their log and counters. `supervisor` is the main thread, with signals, watchdog and shutdown;
+//! share, `quota_state` the part of it that counts requests, and a thread that follows the clock;
+//! `capacity` divides file descriptors and memory. `publish_reload` replaces data while serving,
+//! `key_reload` the keys, `certificate_reload` the TLS certificate (feature `tls`); `reload` has their
+//! log and counters. `supervisor` is the main thread, with signals, watchdog and shutdown;
 //! `metrics` is the table of all metrics of a server, with names, help texts and values; `admin` serves it and the
 //! health checks.
 //! `in_memory_server` is a server without sockets, for fuzzing.
@@ -21,5 +21,4 @@ mod quota_state;
 mod reload;
 pub(in crate::server) mod run;
 mod state;
-mod state_poller;
 mod supervisor;

@@ -1,7 +1,7 @@
 //! [`run`]: starts a server, and stops it on a signal.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -42,25 +42,34 @@ fn serve(
     log: &Log,
 ) -> Result<(), StartError> {
     let notifier = Notifier::connect(settings.systemd.notify_socket.as_deref())
-        .map_err(StartError::NotifySocket)?;
+        .map_err(|error| StartError::Io(format!("cannot use NOTIFY_SOCKET: {error}")))?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     // Binding and signal handlers require a runtime.
     let entered = runtime.enter();
     let mut sockets = Listeners::open(settings)?;
-    let admin_listener = admin::bind(settings, sockets.admin.take())?;
+    let admin_listener = sockets.admin.take();
+    let admin_listener = admin_listener.map(tokio::net::TcpListener::from_std);
+    let admin_listener = admin_listener.transpose()?;
     // Before the address is announced: connections could use up the file descriptors.
     let events = Events::new()?;
     drop(entered);
-    let addresses = sockets.addresses.clone();
+    let addresses = &sockets.addresses;
     if addresses.iter().any(|(_, is_tls)| *is_tls) && settings.certificate.is_none() {
-        return Err(StartError::NoCertificate);
+        let problem = "the socket named tls requires --tls-certificate and --tls-key";
+        return Err(StartError::Setting(problem.to_owned()));
     }
     let urls = addresses.iter();
     let urls = urls.map(|(address, is_tls)| format!("{}://{address}", scheme(*is_tls)));
     let urls: Vec<String> = urls.collect();
     let (first, is_tls) = *addresses.first().expect("settings name an address");
-    let base_url = settings.base_url.clone();
-    let base_url = base_url.unwrap_or_else(|| default_base_url(first, is_tls));
+    // By default a URL that clients on this machine can use: that of the first listening socket.
+    // Others require `--base-url`.
+    let default_base_url = if first.ip().is_unspecified() {
+        format!("{}://localhost:{}", scheme(is_tls), first.port())
+    } else {
+        urls[0].clone()
+    };
+    let base_url = settings.base_url.clone().unwrap_or(default_base_url);
     let state = Arc::new(ServerState::open(settings, &base_url, log)?);
     let threads = start_workers(settings, &state, sockets)?;
     if let Some(listener) = admin_listener {
@@ -77,17 +86,6 @@ fn serve(
     runtime.block_on(supervisor.run(events));
     supervisor.finish();
     Ok(())
-}
-
-/// A URL that clients on this machine can use: that of the first listening socket. Others require
-/// `--base-url`.
-fn default_base_url(address: SocketAddr, is_tls: bool) -> String {
-    let scheme = scheme(is_tls);
-    if address.ip().is_unspecified() {
-        format!("{scheme}://localhost:{}", address.port())
-    } else {
-        format!("{scheme}://{address}")
-    }
 }
 
 fn scheme(is_tls: bool) -> &'static str {

@@ -15,12 +15,10 @@ use crate::server::http::worker_cache::WorkerCache;
 #[cfg(feature = "tls")]
 use crate::server::ops::certificate_reload;
 use crate::server::ops::publish_reload::PublishReloader;
-use crate::server::ops::quota_state::QuotaState;
+use crate::server::ops::quota_state::{self, QuotaState};
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
-use crate::server::ops::state_poller::StatePoller;
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::Pages;
-use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::server::worker::Worker;
 #[cfg(feature = "shared-quota")]
@@ -58,11 +56,11 @@ impl ServerState {
         log: &Log,
     ) -> Result<ServerState, StartError> {
         let access_log = open_access_log(settings, log)?;
-        let service = Arc::new(settings.service(base_url));
+        let service = settings.service(base_url);
         let metrics = StateMetrics::default();
         // In parallel, since each reads large files.
         let (quota, data) = join(
-            || StatePoller::start(settings, &metrics, log),
+            || quota_state::start(settings, &metrics, log),
             || open_data(settings, &service, &metrics, log),
         );
         let ((quota, key_poller), (snapshot, data_poller)) = (quota?, data?);
@@ -70,9 +68,8 @@ impl ServerState {
         pollers.extend(data_poller);
         #[cfg(feature = "tls")]
         let certificate = certificate_reload::start(settings, &metrics, &mut pollers, log)?;
-        let limiter = Arc::new(PageRateLimiter::new());
-        let signup = SignupHandler::start(settings, &service, &pollers[0], &limiter, log)?;
-        let pages = Pages::new(&service, limiter);
+        let signup = SignupHandler::start(settings, base_url, &pollers[0], log)?;
+        let pages = Pages::new(service);
         let complaints = Arc::new(RateLimitedLog::new(log.clone()));
         let downloads = Arc::new(settings.download_limiter());
         #[cfg(feature = "shared-quota")]
@@ -94,7 +91,7 @@ impl ServerState {
                 complaints: Arc::clone(&complaints),
                 limits: settings.connections,
                 metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
-                ids: RequestIds::new(),
+                ids: RequestIds::default(),
                 downloads: Arc::clone(&downloads),
                 access: access_log.as_ref().map(|log| Arc::new(log.buffer())),
                 #[cfg(feature = "tls")]
@@ -164,9 +161,9 @@ fn open_access_log(settings: &Settings, log: &Log) -> Result<Option<AccessLog>, 
     let Some(path) = &settings.access_log else {
         return Ok(None);
     };
-    let opened = AccessLog::open(path, log).map_err(|source| {
-        let path = path.clone();
-        StartError::AccessLog { path, source }
+    let opened = AccessLog::open(path, log).map_err(|error| {
+        let path = path.display();
+        StartError::Io(format!("cannot write the access log {path}: {error}"))
     });
     opened.map(Some)
 }
@@ -222,7 +219,9 @@ fn open_data(
     let memory_bytes = settings.snapshot_cache_bytes();
     let Some(directory) = &settings.published else {
         let sample = (settings.open_sample)(memory_bytes, service);
-        let sample = sample.map_err(StartError::Sample)?;
+        let sample = sample.map_err(|error| {
+            StartError::Internal(format!("cannot serve the sample dataset: {error}"))
+        })?;
         return Ok((Arc::new(ArcSwap::new(sample)), None));
     };
     log.write(&format!("watching {}", directory.display()));

@@ -1,16 +1,16 @@
 //! HTML pages, files for browsers, dumps and sign-up: everything outside the API. Needs no key and spends no
 //! quota.
 //!
+//! - `request_context`: a request, and the state that its response is made of
 //! - `unmetered`: routes outside the API to their response
 //! - `pages`: fixed files, which it stores, and the stored pages of a snapshot; and what all pages share
 //! - `rendered`: pages rendered per request
 //! - `rate_limiter`: the rate limit of rendered pages
-//! - `page`: header lines of pages, and responses that contain a page
 //! - `signup_handler`: the forms and pages of `/keys`
 
-pub(in crate::server) mod page;
 pub(in crate::server) mod pages;
 pub(in crate::server) mod rate_limiter;
 mod rendered;
+pub(in crate::server) mod request_context;
 pub(in crate::server) mod signup_handler;
 pub(in crate::server) mod unmetered;

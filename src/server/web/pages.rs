@@ -3,62 +3,76 @@
 //! The dashboard, the reference and fixed files are stored. Other pages are rendered per request
 //! (`rendered`), at a limited rate per client: programs have the API and the dumps.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
 
 use crate::calendar::UnixSeconds;
-use crate::keys::SharedKeysState;
-use crate::quota::AnonymousClient;
 use crate::request::SITE_FILES;
+use crate::server::conn::context::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{RequestHead, names_html};
-use crate::server::http::response::ApiResponse;
-use crate::server::web::page::{PageKind, page, uncached_page};
+use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, retry_after};
 use crate::server::web::rate_limiter::PageRateLimiter;
+use crate::server::web::request_context::RequestContext;
 use crate::site::{self, DumpsPage, SiteSettings};
-use crate::snapshot::{
-    Body, Compressor, Content, DumpDirectory, Encoded, EncodedPair, EntityTag, Snapshot,
-};
-use crate::sync::ArcSwap;
+use crate::snapshot::{Body, Compressor, Content, DumpDirectory, Encoded, EncodedPair, EntityTag};
 
 /// Maximum depth of a path with an HTML error page, whose links begin with that many `../`.
 const SEGMENTS_MAX: usize = 8;
 
+const CACHED_A_MINUTE_BY_ACCEPT: &str = "cache-control: private, max-age=60\r\n\
+    vary: Accept, Accept-Encoding, Authorization\r\n";
+const NO_STORE: &str = "cache-control: no-store\r\n";
+pub(in crate::server) const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
+/// Style and scripts are files of this service; everything else that a page could load is
+/// forbidden. Under this policy a form sends its origin, and no link sends the token of its page.
+const POLICY: &str = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'\r\n\
+    referrer-policy: strict-origin\r\n";
+/// No page of another site may embed it.
+const SAME_ORIGIN: &str = "cross-origin-resource-policy: same-origin\r\n";
+
 /// The pages of a worker.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    openapi: Body,
+    /// `/openapi.json`
+    pub(super) openapi: Body,
     files: [Body; SITE_FILES.len()],
-    limiter: Arc<PageRateLimiter>,
-    service: Arc<SiteSettings>,
+    pub(super) limiter: Arc<PageRateLimiter>,
+    /// The settings that pages state.
+    pub(in crate::server) service: Arc<SiteSettings>,
 }
 
-/// The ways in which clients get keys.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SignUp<'a> {
-    /// Whether clients can sign up.
-    pub(crate) is_open: bool,
-    /// The keys that several servers share.
-    pub(crate) shared_keys: Option<&'a ArcSwap<SharedKeysState>>,
-}
+impl RequestContext<'_> {
+    /// Returns a page or file that was rendered in advance.
+    pub(super) fn stored(&self, body: &Body, content_type: &str) -> ApiResponse {
+        let body = body.choose(self.head.accepts_gzip());
+        page(
+            self.head.knows(&body.etag),
+            body,
+            content_type,
+            self.head.path,
+        )
+    }
 
-/// A request outside the API, and what its response is made of.
-#[derive(Clone, Copy)]
-pub(crate) struct PageRequest<'a> {
-    pub(crate) head: &'a RequestHead<'a>,
-    pub(crate) pages: &'a Pages,
-    pub(crate) snapshot: &'a Snapshot,
-    pub(crate) sign_up: SignUp<'a>,
-    pub(crate) client: AnonymousClient,
-    pub(crate) address: IpAddr,
-    pub(crate) now: UnixSeconds,
-}
+    /// A fixed file, by its index in [`SITE_FILES`].
+    pub(super) fn file(&self, index: usize) -> ApiResponse {
+        let content_type = match SITE_FILES[index].rsplit('.').next() {
+            Some("txt") if SITE_FILES[index] == "/llms.txt" => {
+                "content-type: text/markdown; charset=utf-8\r\n"
+            }
+            Some("txt") => "content-type: text/plain; charset=utf-8\r\n",
+            Some("css") => "content-type: text/css; charset=utf-8\r\n",
+            Some("js") => "content-type: text/javascript; charset=utf-8\r\n",
+            Some("svg" | "ico") => "content-type: image/svg+xml\r\n",
+            _ => HTML,
+        };
+        self.stored(&self.pages.files[index], content_type)
+    }
 
-impl PageRequest<'_> {
     /// Returns a rendered page. It is compressed only if its body is sent.
-    pub(super) fn page(&self, html: String, kind: PageKind) -> ApiResponse {
+    pub(super) fn page(&self, html: String) -> ApiResponse {
         let gzip = self.head.accepts_gzip();
         let published = self.snapshot.published.unwrap_or(UnixSeconds(0));
         let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
@@ -78,7 +92,7 @@ impl PageRequest<'_> {
             gzip,
             links: None,
         };
-        page(is_known, body, kind)
+        page(is_known, body, HTML, self.head.path)
     }
 
     /// The dumps as a page, at the path of their index.
@@ -98,30 +112,38 @@ impl PageRequest<'_> {
                 root,
                 folder,
             };
-            uncached(StatusCode::OK, site::dumps(page), None)
+            uncached_page(StatusCode::OK, site::dumps(page), None)
         };
         self.rate_limited(root).unwrap_or_else(page)
     }
 
     /// Counts a rendered page, and returns 429 if its client exceeds the rate.
     pub(super) fn rate_limited(&self, root: &str) -> Option<ApiResponse> {
-        let wait = self.pages.limiter.check(self.address, self.now).err()?;
+        let wait = self
+            .pages
+            .limiter
+            .check(self.address(), self.now.moment())
+            .err()?;
         let message = "Your address has opened too many pages in a short time. Try again in a few seconds. \
             Programs should use the API or the dumps.";
         let html = site::message_page("Too many requests", message, root);
-        Some(uncached(StatusCode::TOO_MANY_REQUESTS, html, Some(wait)))
+        Some(uncached_page(
+            StatusCode::TOO_MANY_REQUESTS,
+            html,
+            Some(wait),
+        ))
     }
 }
 
 impl Pages {
     /// Renders all files of a server.
-    pub(crate) fn new(service: &Arc<SiteSettings>, limiter: Arc<PageRateLimiter>) -> Pages {
+    pub(crate) fn new(service: SiteSettings) -> Pages {
         let body = |text: String| Body::new(EncodedPair::new(text.into_bytes()), UnixSeconds(0));
         Pages {
-            openapi: body(site::openapi(service)),
-            files: SITE_FILES.map(|path| body(site::file(path, service))),
-            limiter,
-            service: Arc::clone(service),
+            openapi: body(site::openapi(&service)),
+            files: SITE_FILES.map(|path| body(site::file(path, &service))),
+            limiter: Arc::new(PageRateLimiter::new()),
+            service: Arc::new(service),
         }
     }
 
@@ -134,43 +156,6 @@ impl Pages {
             service: Arc::clone(&self.service),
         }
     }
-
-    /// Returns the settings that pages state.
-    pub(crate) fn service(&self) -> &SiteSettings {
-        &self.service
-    }
-
-    /// Returns the page that issues free keys, and their limit.
-    pub(crate) fn free_key(&self) -> (String, u32) {
-        (
-            format!("{}/keys", self.service.base_url),
-            self.service.limits[1],
-        )
-    }
-
-    /// `/openapi.json`
-    pub(crate) fn openapi(&self, accepts_gzip: bool) -> Encoded {
-        self.openapi.choose(accepts_gzip)
-    }
-
-    /// A fixed file, by its index in [`SITE_FILES`].
-    pub(crate) fn file(&self, index: usize, head: &RequestHead<'_>) -> ApiResponse {
-        let kind = match SITE_FILES[index].rsplit('.').next() {
-            Some("txt") if SITE_FILES[index] == "/llms.txt" => PageKind::Markdown,
-            Some("txt") => PageKind::Text,
-            Some("css") => PageKind::Style,
-            Some("js") => PageKind::Script,
-            Some("svg" | "ico") => PageKind::Svg,
-            _ => PageKind::Html,
-        };
-        stored(&self.files[index], head, kind)
-    }
-}
-
-/// Returns a page or file that was rendered in advance.
-pub(crate) fn stored(body: &Body, head: &RequestHead<'_>, kind: PageKind) -> ApiResponse {
-    let body = body.choose(head.accepts_gzip());
-    page(head.knows(&body.etag), body, kind)
 }
 
 /// Returns an error outside the API: a page if it is one that a browser may get, JSON otherwise.
@@ -195,13 +180,42 @@ pub(crate) fn html_error(error: ApiError, head: &RequestHead<'_>) -> ApiResponse
         message.push('.');
     }
     let html = site::message_page(title, &message, &"../".repeat(depth.saturating_sub(1)));
-    uncached(error.status(), html, error.retry_after_seconds())
+    uncached_page(error.status(), html, error.retry_after_seconds())
 }
 
-pub(super) fn uncached(
+/// A page that is the same for all clients until its entity tag changes: 200 or 304. At `/`, a
+/// client that prefers JSON gets another response.
+pub(crate) fn page(is_known: bool, body: Encoded, content_type: &str, path: &str) -> ApiResponse {
+    let cached = if path == "/" {
+        CACHED_A_MINUTE_BY_ACCEPT
+    } else {
+        CACHED_A_MINUTE
+    };
+    ApiResponse::cacheable(is_known, body, &[cached, POLICY], content_type)
+}
+
+/// A page for one moment.
+pub(crate) fn uncached_page(
     status: StatusCode,
     html: String,
     retry_after_seconds: Option<u32>,
 ) -> ApiResponse {
-    uncached_page(status, html, retry_after_seconds, false)
+    let retry_after = retry_after(retry_after_seconds);
+    let mut response = ApiResponse::new(status, &[NO_STORE, POLICY, HTML, &retry_after]);
+    response.body = ResponseBody::Whole(html.into());
+    response
+}
+
+/// A page for one client at one moment. Only pages of this service may read it: it contains
+/// addresses, ids of keys, form tokens.
+pub(crate) fn private_page(
+    status: StatusCode,
+    html: String,
+    retry_after_seconds: Option<u32>,
+) -> ApiResponse {
+    let retry_after = retry_after(retry_after_seconds);
+    let lines = [NO_STORE, POLICY, SAME_ORIGIN, HTML, &retry_after];
+    let mut response = ApiResponse::of_same_origin(status, &lines);
+    response.body = ResponseBody::Whole(html.into());
+    response
 }

@@ -4,11 +4,10 @@
 use bytes::Bytes;
 
 use crate::model::IslandCode;
-use crate::request::{CreatorQuery, DayRef, IslandQuery, Quoted, Route, SiteRoute};
+use crate::request::{CreatorQuery, DayRef, IslandQuery, Quoted, Route};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
-use crate::server::web::page::PageKind;
-use crate::server::web::pages::PageRequest;
+use crate::server::web::request_context::RequestContext;
 use crate::site::{self, DayLinks, IslandBodies, ListQuery};
 use crate::snapshot::{Missing, ReadContext};
 
@@ -19,46 +18,39 @@ const CREATOR_BYTES_MAX: u64 = 16 * 1024;
 /// Bytes that are read of a list of new islands: a row has about 500.
 const NEW_BYTES_MAX: u64 = 128 * 1024;
 
-impl PageRequest<'_> {
-    /// Renders the page of a route, unless its client exceeds the rate.
-    pub(super) fn render(&self, route: &SiteRoute) -> Result<ApiResponse, ApiError> {
-        let depth = match route {
-            SiteRoute::Island(..) | SiteRoute::Creator(_) => 1,
-            SiteRoute::Ranking(_, depth) | SiteRoute::New(_, depth) => *depth,
-            _ => 0,
-        };
-        let root = &"../".repeat(depth);
-        if let Some(rate_limited) = self.rate_limited(root) {
+impl RequestContext<'_> {
+    /// Renders a page at this depth, unless its client exceeds the rate. `render` has the start of
+    /// links to the root.
+    pub(super) fn render(
+        &self,
+        depth: usize,
+        render: impl FnOnce(&str) -> Result<String, ApiError>,
+    ) -> Result<ApiResponse, ApiError> {
+        let root = "../".repeat(depth);
+        if let Some(rate_limited) = self.rate_limited(&root) {
             return Ok(rate_limited);
         }
-        let html = match route {
-            SiteRoute::Search(query) | SiteRoute::Islands(query) => self.islands(query),
-            SiteRoute::Island(code, metric) => self.island(*code, metric.as_deref()),
-            SiteRoute::Creators(query) => self.creators(query),
-            SiteRoute::Creator(slug) => self.creator(slug),
-            SiteRoute::Ranking(day, _) => self.ranking(day, root),
-            SiteRoute::New(day, _) => self.new_islands(day, root),
-            _ => unreachable!("other pages are stored or have their own functions"),
-        }?;
-        let kind = match route {
-            SiteRoute::Search(_) => PageKind::HtmlOfRoot,
-            _ => PageKind::Html,
-        };
-        Ok(self.page(html, kind))
+        Ok(self.page(render(&root)?))
     }
 
     /// Reads a body of the API.
-    fn read(&self, route: &Route, not_found: &str) -> Result<Bytes, ApiError> {
-        let context = ReadContext::with_content(self.client.number(), false);
+    fn read(&self, route: &Route) -> Result<Bytes, ApiError> {
+        let context = ReadContext::with_content(self.client().number(), false);
         let found = self.snapshot.get(route, context);
         let body = found.and_then(|found| found.content.into_bytes().map_err(Missing::Damaged));
-        body.map_err(|missing| error_of(&missing, not_found))
+        body.map_err(|missing| error_of(&missing, route))
     }
 
-    fn islands(&self, query: &IslandQuery) -> Result<String, ApiError> {
+    /// Reads the start of a body of the API.
+    fn read_start(&self, route: &Route, bytes_max: u64) -> Result<Bytes, ApiError> {
+        let body = self.snapshot.body_start(route, bytes_max);
+        body.map_err(|missing| error_of(&missing, route))
+    }
+
+    pub(super) fn islands(&self, query: &IslandQuery) -> Result<String, ApiError> {
         let mut query = query.clone();
         query.page.limit = query.page.limit.min(ROWS_MAX);
-        let body = self.read(&Route::Islands(query.clone()), "")?;
+        let body = self.read(&Route::Islands(query.clone()))?;
         let limit = query.page.limit.to_string();
         // Links keep a limit that is not the usual one.
         let limit = Some(("limit", limit.as_str())).filter(|_| query.page.limit < ROWS_MAX);
@@ -74,7 +66,11 @@ impl PageRequest<'_> {
         ))
     }
 
-    fn island(&self, code: IslandCode, metric: Option<&str>) -> Result<String, ApiError> {
+    pub(super) fn island(
+        &self,
+        code: IslandCode,
+        metric: Option<&str>,
+    ) -> Result<String, ApiError> {
         let names = site::metric_names();
         let metric = metric.unwrap_or(names[0]);
         let index = names.iter().position(|name| *name == metric);
@@ -83,9 +79,8 @@ impl PageRequest<'_> {
             let message = format!("metric must be one of {names}, got {got}");
             return Err(ApiError::BadRequest(message));
         };
-        let not_found = format!("island {code} is not tracked");
-        let detail = self.read(&Route::Island(code), &not_found)?;
-        let optional = |route| match self.read(&route, "") {
+        let detail = self.read(&Route::Island(code))?;
+        let optional = |route| match self.read(&route) {
             Err(ApiError::Damaged) => Err(ApiError::Damaged),
             body => Ok(body.ok()),
         };
@@ -100,36 +95,27 @@ impl PageRequest<'_> {
         Ok(site::island(bodies, index))
     }
 
-    fn creators(&self, query: &CreatorQuery) -> Result<String, ApiError> {
+    pub(super) fn creators(&self, query: &CreatorQuery) -> Result<String, ApiError> {
         let mut query = query.clone();
         query.page.limit = query.page.limit.min(ROWS_MAX);
         let q = query.q.clone().unwrap_or_default();
-        let body = self.read(&Route::Creators(query), "")?;
+        let body = self.read(&Route::Creators(query))?;
         Ok(site::creators(&body, &q))
     }
 
-    fn creator(&self, slug: &str) -> Result<String, ApiError> {
-        let not_found = format!("creator {} is not tracked", Quoted(slug));
-        let route = Route::Creator(slug.to_owned());
-        let body = self.snapshot.body_start(&route, CREATOR_BYTES_MAX);
-        let body = body.map_err(|missing| error_of(&missing, &not_found))?;
-        let islands = Route::Islands(IslandQuery::of_creator(slug));
-        let islands = self.read(&islands, &not_found)?;
+    pub(super) fn creator(&self, slug: &str) -> Result<String, ApiError> {
+        let body = self.read_start(&Route::Creator(slug.to_owned()), CREATOR_BYTES_MAX)?;
+        let islands = self.read(&Route::Islands(IslandQuery::of_creator(slug)))?;
         site::creator(&body, &islands).ok_or(ApiError::Damaged)
     }
 
-    fn ranking(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
-        let not_found = format!("no data is available for the day {day}");
-        let body = self.read(&Route::Ranking(day.clone()), &not_found)?;
+    pub(super) fn ranking(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
+        let body = self.read(&Route::Ranking(day.clone()))?;
         self.with_links(day, root, |links| site::ranking(&body, links))
     }
 
-    fn new_islands(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
-        let not_found = format!("no data is available for the day {day}");
-        let body = self
-            .snapshot
-            .body_start(&Route::New(day.clone()), NEW_BYTES_MAX);
-        let body = body.map_err(|missing| error_of(&missing, &not_found))?;
+    pub(super) fn new_islands(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
+        let body = self.read_start(&Route::New(day.clone()), NEW_BYTES_MAX)?;
         let published = self.snapshot.published.map(|time| time.to_string());
         let published = published.unwrap_or_default();
         self.with_links(day, root, |links| {
@@ -157,12 +143,8 @@ impl PageRequest<'_> {
     }
 }
 
-fn error_of(missing: &Missing, not_found: &str) -> ApiError {
-    match missing {
-        Missing::Payload => ApiError::NotReady("islands"),
-        Missing::Damaged(_) => ApiError::Damaged,
-        Missing::Island | Missing::Creator | Missing::Day => {
-            ApiError::NotFound(not_found.to_owned())
-        }
-    }
+fn error_of(missing: &Missing, route: &Route) -> ApiError {
+    ApiError::missing(missing, route, "islands", |day, _| {
+        format!("no data is available for the day {day}")
+    })
 }

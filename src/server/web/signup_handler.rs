@@ -15,10 +15,9 @@ use crate::keys::NewKey;
 use crate::observe::Log;
 use crate::request;
 use crate::server::http::request_head::RequestHead;
-use crate::server::http::response::ApiResponse;
+use crate::server::http::response::{ApiResponse, InvalidForm};
 use crate::server::settings::{Settings, StartError};
-use crate::server::web::page::uncached_page;
-use crate::server::web::rate_limiter::PageRateLimiter;
+use crate::server::web::pages::{Pages, private_page};
 use crate::signup::{
     AddressProof, SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService,
 };
@@ -31,24 +30,10 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Time to wait until the server has loaded a new or revoked key.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A request for `/keys`, of which the body may not have arrived. Has no `Debug`: it may have a token.
-pub(crate) struct SignupForm {
-    pub(crate) client: IpAddr,
-    /// The query of a GET request; `None` with a form.
-    query: Option<String>,
-    is_posted: bool,
-    is_same_origin: bool,
-}
-
-/// The form is rejected without passing it to the service.
-pub(crate) type InvalidForm = (StatusCode, String);
-
 /// Sign-up as seen by a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct SignupHandler {
     service: SignupHandle,
-    limiter: Arc<PageRateLimiter>,
-    site: Arc<SiteSettings>,
     /// Whether keys belong to an IP address, which several people may share.
     is_shared: bool,
 }
@@ -57,15 +42,13 @@ impl SignupHandler {
     /// Starts the service if the settings enable sign-up. `keys` triggers a reload of the server's keys.
     pub(crate) fn start(
         settings: &Settings,
-        site: &Arc<SiteSettings>,
+        base_url: &str,
         keys: &PollTrigger,
-        limiter: &Arc<PageRateLimiter>,
         log: &Log,
     ) -> Result<Option<SignupHandler>, StartError> {
         let (Some(policy), Some(state)) = (&settings.signup, &settings.state) else {
             return Ok(None);
         };
-        let base_url = &site.base_url;
         if settings.base_url.is_none() {
             log.write(&format!(
                 "sign-up in a browser works only at {base_url}/keys, localhost or an IP address of this server; set --base-url to allow another host name"
@@ -83,36 +66,32 @@ impl SignupHandler {
         };
         Ok(Some(SignupHandler {
             service: SignupHandle::start(service, reload_keys)?,
-            limiter: Arc::clone(limiter),
-            site: Arc::clone(site),
             is_shared: policy.proof == AddressProof::ClientIp,
         }))
     }
 
-    /// Returns the request for `/keys` with this head.
-    pub(crate) fn form(&self, head: &RequestHead<'_>, client: IpAddr) -> SignupForm {
+    /// Parses a request for `/keys`. Returns `None` if the body is to be read, which may not have
+    /// arrived.
+    pub(crate) fn parse(
+        base_url: &str,
+        head: &RequestHead<'_>,
+    ) -> Result<Option<SignupRequest>, InvalidForm> {
         let is_posted = head.method == Method::POST;
-        SignupForm {
-            client,
-            query: head.query.map(str::to_owned),
-            is_posted,
-            is_same_origin: is_same_origin(head.headers, &self.site.base_url, is_posted),
-        }
-    }
-
-    /// Reads the body and parses the form. The timeout of request heads applies.
-    pub(crate) async fn read(
-        &self,
-        form: &SignupForm,
-        body: Incoming,
-    ) -> Result<SignupRequest, InvalidForm> {
-        if !form.is_same_origin {
-            let page = format!("{}/keys", self.site.base_url);
-            let message = format!("This request came from another site. Use the page at {page}");
+        if !is_same_origin(head.headers, base_url, is_posted) {
+            let message =
+                format!("This request came from another site. Use the page at {base_url}/keys");
             return Err((StatusCode::FORBIDDEN, message));
         }
-        if !form.is_posted {
-            return Ok(parse_query(form.query.as_deref()));
+        Ok((!is_posted).then(|| parse_query(head.query)))
+    }
+
+    /// Reads the body, if it is needed, and parses the form. The timeout of request heads applies.
+    pub(crate) async fn read(
+        parsed: Result<Option<SignupRequest>, InvalidForm>,
+        body: Incoming,
+    ) -> Result<SignupRequest, InvalidForm> {
+        if let Some(request) = parsed? {
+            return Ok(request);
         }
         let read = Limited::new(body, FORM_BYTES_MAX).collect().await;
         let Ok(read) = read else {
@@ -129,6 +108,7 @@ impl SignupHandler {
     /// Returns the page of a request.
     pub(crate) async fn respond(
         &self,
+        pages: &Pages,
         client: IpAddr,
         request: Result<SignupRequest, InvalidForm>,
         now: UnixSeconds,
@@ -136,7 +116,7 @@ impl SignupHandler {
         let request = match request {
             Ok(request) => request,
             Err((status, message)) => {
-                return page(status, site::keys_refused(&message, None), None);
+                return private_page(status, site::keys_refused(&message, None), None);
             }
         };
         let token = match &request {
@@ -147,7 +127,7 @@ impl SignupHandler {
             }
         };
         // Before the queue, which is short.
-        let response = if let Err(seconds) = self.limiter.check(client, now) {
+        let response = if let Err(seconds) = pages.limiter.check(client, now) {
             Err(SignupError::RateLimited(seconds))
         } else {
             let (sender, receiver) = oneshot::channel();
@@ -159,24 +139,22 @@ impl SignupHandler {
             receiver.await.unwrap_or(Err(SignupError::Internal))
         };
         match response {
-            Ok(response) => self.page(response),
+            Ok(response) => private_page(StatusCode::OK, self.page(&pages.service, response), None),
             Err(error) => {
                 let is_valid =
                     !matches!(error, SignupError::InvalidToken | SignupError::ExpiredToken);
                 // With proof by IP address, the page needs no token.
                 let token = token.filter(|_| is_valid && !self.is_shared);
                 let html = site::keys_refused(&error.to_string(), token.as_deref());
-                page(status(error), html, error.retry_after_seconds())
+                private_page(status(error), html, error.retry_after_seconds())
             }
         }
     }
 
-    fn page(&self, response: SignupResponse) -> ApiResponse {
+    fn page(&self, site: &SiteSettings, response: SignupResponse) -> String {
         match response {
-            SignupResponse::EmailForm { token } => {
-                page(StatusCode::OK, site::keys_form(&token, &self.site), None)
-            }
-            SignupResponse::LinkMailed => page(StatusCode::OK, site::keys_mailed(), None),
+            SignupResponse::EmailForm { token } => site::keys_form(&token, site),
+            SignupResponse::LinkMailed => site::keys_mailed(),
             SignupResponse::Keys {
                 address,
                 keys,
@@ -190,34 +168,18 @@ impl SignupHandler {
                     issued: key.issued,
                     revoked: key.revoked,
                 });
-                let list = AddressKeys {
+                site::keys_list(&AddressKeys {
                     address: address.as_str(),
                     keys: keys.collect(),
                     token: &token,
                     issued: issued.as_ref().map(NewKey::reveal),
                     revoked: revoked.map(|id| id.to_string()),
                     is_shared: self.is_shared,
-                    service: &self.site,
-                };
-                page(StatusCode::OK, site::keys_list(&list), None)
+                    service: site,
+                })
             }
         }
     }
-}
-
-/// Returns the page of a server without sign-up.
-pub(crate) fn closed(service: &SiteSettings) -> ApiResponse {
-    page(StatusCode::NOT_FOUND, site::keys_closed(service), None)
-}
-
-/// Returns the page of a server whose keys another server issues.
-pub(crate) fn elsewhere(leader: &str, url: Option<&str>, service: &SiteSettings) -> ApiResponse {
-    let html = site::keys_elsewhere(leader, url, service);
-    page(StatusCode::OK, html, None)
-}
-
-fn page(status: StatusCode, html: String, retry_after_seconds: Option<u32>) -> ApiResponse {
-    uncached_page(status, html, retry_after_seconds, true)
 }
 
 fn status(error: SignupError) -> StatusCode {

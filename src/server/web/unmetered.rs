@@ -1,61 +1,78 @@
 //! The routes outside the API: pages, sign-up, dumps. No key is verified for them and no quota is
 //! spent.
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
 
 use crate::request::{self, SiteRoute};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::{names_html, prefers_json};
 use crate::server::http::response::{ApiResponse, PendingBody};
-use crate::server::web::page::PageKind;
-use crate::server::web::pages::{PageRequest, stored};
-use crate::server::web::signup_handler;
+use crate::server::web::pages::{HTML, private_page};
+use crate::server::web::request_context::RequestContext;
+use crate::server::web::signup_handler::SignupHandler;
+use crate::site;
 use crate::sync::ArcSwap;
 
-impl PageRequest<'_> {
+impl RequestContext<'_> {
     /// Responds to a route outside the API.
-    pub(in crate::server) fn respond(&self, route: &SiteRoute) -> Result<ApiResponse, ApiError> {
+    pub(in crate::server) fn respond_unmetered(
+        &self,
+        route: &SiteRoute,
+    ) -> Result<ApiResponse, ApiError> {
         let (head, pages, snapshot) = (self.head, self.pages, self.snapshot);
         match route {
             SiteRoute::OpenApi => {
-                let body = pages.openapi(head.accepts_gzip());
+                let body = pages.openapi.choose(head.accepts_gzip());
                 let is_known = head.knows(&body.etag);
                 Ok(ApiResponse::published(is_known, body))
             }
-            SiteRoute::Docs => Ok(stored(snapshot.docs_page(), head, PageKind::Html)),
-            SiteRoute::File(file) => Ok(pages.file(*file, head)),
+            SiteRoute::Docs => Ok(self.stored(snapshot.docs_page(), HTML)),
+            SiteRoute::File(file) => Ok(self.file(*file)),
             SiteRoute::Home | SiteRoute::Search(_) if prefers_json(head.headers) => {
                 let message = "this page has no JSON form; /v1 lists the endpoints of the API";
                 Err(ApiError::NotFound(message.to_owned()))
             }
-            SiteRoute::Home => Ok(stored(snapshot.home_page(), head, PageKind::HtmlOfRoot)),
+            SiteRoute::Home => Ok(self.stored(snapshot.home_page(), HTML)),
             SiteRoute::Keys => self.keys(),
             SiteRoute::Dump(name) => self.dump(name),
-            route => self.render(route),
+            SiteRoute::Search(query) | SiteRoute::Islands(query) => {
+                self.render(0, |_| self.islands(query))
+            }
+            SiteRoute::Island(code, metric) => {
+                self.render(1, |_| self.island(*code, metric.as_deref()))
+            }
+            SiteRoute::Creators(query) => self.render(0, |_| self.creators(query)),
+            SiteRoute::Creator(slug) => self.render(1, |_| self.creator(slug)),
+            SiteRoute::Ranking(day, depth) => self.render(*depth, |root| self.ranking(day, root)),
+            SiteRoute::New(day, depth) => self.render(*depth, |root| self.new_islands(day, root)),
         }
     }
 
     fn keys(&self) -> Result<ApiResponse, ApiError> {
-        let (is_open, service) = (self.sign_up.is_open, self.pages.service());
-        let is_page = is_open || names_html(self.head.headers);
-        let shared_keys = self.sign_up.shared_keys.map(ArcSwap::load_full);
+        let service = &self.pages.service;
+        let is_page = self.signup.is_some() || names_html(self.head.headers);
+        let shared_keys = self.shared_keys.map(ArcSwap::load_full);
         if let Some(state) = shared_keys
             && let Some(leader) = state.role.other_leader()
             && self.head.method != Method::POST
         {
             if is_page {
                 let url = state.leader_url.as_deref();
-                return Ok(signup_handler::elsewhere(leader, url, service));
+                let html = site::keys_elsewhere(leader, url, service);
+                return Ok(private_page(StatusCode::OK, html, None));
             }
             let message = "keys are issued by another server of this service";
             return Err(ApiError::NotFound(message.to_owned()));
         }
-        if is_open {
-            return Ok(ApiResponse::after(PendingBody::SignUp));
+        if self.signup.is_some() {
+            let parsed = SignupHandler::parse(&service.base_url, self.head);
+            let body = PendingBody::SignUp(self.address(), parsed);
+            return Ok(ApiResponse::after(body));
         }
         if is_page {
-            return Ok(signup_handler::closed(service));
+            let html = site::keys_closed(service);
+            return Ok(private_page(StatusCode::NOT_FOUND, html, None));
         }
         let message = "sign-up is closed; ask the publisher of the service for a key";
         Err(ApiError::NotFound(message.to_owned()))
@@ -79,7 +96,7 @@ impl PageRequest<'_> {
             modified: dump.modified,
             bytes: dump.file.bytes,
         };
-        let selection = conditional::select(head.method, head.headers, validators)?;
-        Ok(ApiResponse::dump(dump, selection, is_page))
+        let (status, range) = conditional::select(head.method, head.headers, validators)?;
+        Ok(ApiResponse::dump(dump, status, range, is_page))
     }
 }
