@@ -23,7 +23,7 @@ mod synthetic;
 mod synthetic_catalogue;
 mod tables;
 
-pub use csv_writer::CsvWriter;
+pub use csv_writer::{write_csv, write_csv_header, write_csv_row};
 pub use dataset_reader::{DatasetReader, DayFiles, StepFile};
 pub use distributions::SyntheticSpec;
 pub use fault::{Fault, Faults, LoadError};

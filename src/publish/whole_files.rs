@@ -23,7 +23,7 @@ use super::dumps_writer::DumpsWriter;
 use super::hashing_writer::{HashingWriter, Output};
 use super::options::{PublishError, at};
 use crate::calendar::UtcDay;
-use crate::dataset::{Catalogue, Cell, CsvWriter, DayRow, FileKind};
+use crate::dataset::{Catalogue, Cell, DayRow, FileKind, write_csv_row};
 
 /// The names of the files.
 pub(super) const WHOLE_FILES: [&str; 2] = ["history.csv.gz", "ccu.csv.gz"];
@@ -83,19 +83,17 @@ pub(super) fn day_members(catalogue: &Catalogue, (date, rows): (UtcDay, &[DayRow
 fn render_day(catalogue: &Catalogue, (date, rows): (UtcDay, &[DayRow])) -> io::Result<DayMembers> {
     let text = date.to_string();
     let date_cell = || iter::once(Cell::Text(Some(&text)));
-    let mut history = CsvWriter::rows_only(Vec::new());
-    let mut ccu = CsvWriter::rows_only(Vec::new());
+    let (mut history, mut ccu) = (Vec::new(), Vec::new());
     for row in rows {
         let code = catalogue.islands[row.island as usize].code;
         if row.is_daily {
-            history.row(date_cell().chain(row.cells(code)))?;
+            write_csv_row(&mut history, date_cell().chain(row.cells(code)))?;
         }
         if row.peak_ccu().is_some() {
             // The code and the peak.
-            ccu.row(date_cell().chain(row.cells(code).take(2)))?;
+            write_csv_row(&mut ccu, date_cell().chain(row.cells(code).take(2)))?;
         }
     }
-    let [history, ccu] = [history.finish()?, ccu.finish()?];
     Ok([member(date.0, &history)?, member(date.0, &ccu)?])
 }
 
