@@ -4,7 +4,7 @@ use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::api_bodies::ListMeta;
+use super::api_bodies::Meta;
 use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
@@ -259,7 +259,7 @@ pub(super) fn list_url(path: &str, given: &[(&str, &str)], (name, value): (&str,
 }
 
 /// Returns the links to the previous and the next page of a list, and the rows of this one.
-pub(super) fn page_links(path: &str, given: &[(&str, &str)], meta: &ListMeta) -> String {
+pub(super) fn page_links(path: &str, given: &[(&str, &str)], meta: &Meta) -> String {
     let (total, limit, offset) = (meta.total, meta.limit.max(1), meta.offset);
     let link = |offset: Option<u64>, rel: &str, text: &str| {
         each(offset, |offset| {
@@ -352,7 +352,7 @@ mod tests {
         );
         assert_eq!(list_url("p", &[], ("tag", "")), "p");
         let rels = |total, offset| {
-            let meta = ListMeta {
+            let meta = Meta {
                 generated_at: String::new(),
                 total,
                 has_more: false,

@@ -1,10 +1,8 @@
 //! `/islands/{code}`: an island's newest day, its live players, and the history of a metric.
 
-use serde_json::from_slice;
+use serde_json::{Value, from_slice};
 
-use super::api_bodies::{
-    CcuBody, IslandBody, IslandDetail, IslandSummary, LiveHead, LiveIsland, start_of,
-};
+use super::api_bodies::{CcuBody, Island, IslandBody, LiveIsland, start_of};
 use super::chart::Chart;
 use super::html::{
     CHARTS, Escaped, HtmlPage, count, creator_link, day, each, encoded, step, tab, tile,
@@ -35,7 +33,6 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
     let Ok(IslandBody { island, meta }) = from_slice(bodies.detail) else {
         return unreadable_page("../");
     };
-    let IslandDetail { summary, series } = island;
     let metric = &METRICS[metric];
     let published = &meta.generated_at;
     let history = bodies.history.filter(|_| metric.name == METRICS[0].name);
@@ -45,25 +42,25 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
         let peaks = history.ccu.iter();
         peaks.map(|(day, peak)| (day.as_str(), *peak)).collect()
     } else {
-        let days = series.iter();
+        let days = island.series.iter();
         days.filter_map(|point| Some((point.date.as_deref()?, (metric.value)(point)?)))
             .collect()
     };
-    let name = title_or_code(&summary.title, &summary.code);
-    let code = Escaped(&summary.code);
-    let (title, about) = (Escaped(name), about(&summary));
+    let name = title_or_code(&island.title, &island.code);
+    let code = Escaped(&island.code);
+    let (title, about) = (Escaped(name), about(&island));
     let live = bodies.live.and_then(|(body, players)| {
-        let (LiveHead { time }, _) = start_of::<_, LiveIsland>(body, "}", 0)?;
-        Some((time, players))
+        let (head, _) = start_of::<Value, LiveIsland>(body, "}", 0)?;
+        Some((head["time"].as_i64()?, players))
     });
     let step = each(live, |(time, _)| step(time, published));
     let players = each(live, |(_, players)| match players {
         Some(players) => count(players),
         None => "not in the live snapshot".to_owned(),
     });
-    let date = each(&summary.metrics.date, |date| day(date, published));
+    let date = each(&island.metrics.date, |date| day(date, published));
     let tiles = each(&METRICS, |metric| {
-        tile(metric.label, &metric.text(&summary.metrics))
+        tile(metric.label, &metric.text(&island.metrics))
     });
     let choices = each(METRICS.iter().enumerate(), |(at, other)| {
         let query = each((at > 0).then_some(other.name), |name| {
@@ -89,7 +86,7 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
     page.with(CHARTS).html(&content)
 }
 
-fn about(island: &IslandSummary) -> String {
+fn about(island: &Island) -> String {
     let creator = each(&island.creator, |slug| creator_link("../", slug));
     let tool = encoded(island.created_in.as_deref().unwrap_or_default());
     let tool_name = if tool == "uefn" { "UEFN" } else { "Creative" };

@@ -11,7 +11,7 @@ use super::body::EntityTag;
 use super::error::{CorruptionLog, SnapshotError};
 use super::file::{BodySlice, Identity, SectionSlice, SnapshotFile, Texts, U32Slice, U64Slice};
 use super::format::Section;
-use super::page_template::PageTemplate;
+use super::list_page::PageTemplate;
 use super::response_cache::ResponseCache;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};

@@ -14,8 +14,7 @@
 //!   (bodies, whole and in pieces), `manifest`.
 //! - The lookup: `published` (opening), `read` (`Snapshot`), `lookup` (by route), `history`,
 //!   `response_cache`, `body`, `service_bodies`.
-//! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page` and
-//!   `page_template`.
+//! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page`.
 //! - Beside these: `dumps`, `throttle` (opening in the background), `error`.
 
 mod body;
@@ -27,7 +26,6 @@ mod history;
 mod list_page;
 mod lookup;
 mod manifest;
-mod page_template;
 mod published;
 mod read;
 mod response_cache;
