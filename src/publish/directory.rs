@@ -15,8 +15,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::changes::KnownSources;
-use super::dumps_writer::{DUMPS_PREFIX, REPEAT_SUFFIX};
-use super::hashing_writer::HashingWriter;
+use super::dumps_writer::{DUMPS_PREFIX, HashingWriter, REPEAT_SUFFIX};
 use super::options::{PublishError, at};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;

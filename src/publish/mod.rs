@@ -12,14 +12,13 @@
 //! - `tables`, `packed_day`: the dataset as columns; `history_input`: what the history is made from;
 //! - `history_payload`, `live_payload`: the two payload files; their parts `row_orders`, `list_sections`
 //!   and `text_index`; `render`: the JSON of responses;
-//! - `dumps_writer`, `whole_files`, `hashing_writer`: files for download; `sample`: the sample dataset in memory.
+//! - `dumps_writer`, `whole_files`: files for download; `sample`: the sample dataset in memory.
 
 mod changes;
 #[cfg(test)]
 mod damage_tests;
 mod directory;
 mod dumps_writer;
-mod hashing_writer;
 mod history_input;
 mod history_payload;
 mod list_sections;

@@ -19,8 +19,7 @@ use std::os::unix::fs::FileExt as _;
 
 use flate2::{Compression, GzBuilder};
 
-use super::dumps_writer::DumpsWriter;
-use super::hashing_writer::{HashingWriter, Output};
+use super::dumps_writer::{DumpsWriter, HashingWriter, Output};
 use super::options::{PublishError, at};
 use crate::calendar::UtcDay;
 use crate::dataset::{Catalogue, Cell, DayRow, FileKind, write_csv_row};
