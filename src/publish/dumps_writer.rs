@@ -20,7 +20,7 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::{Cell, FileKind, write_csv_header, write_csv_row};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
-use crate::snapshot::{DumpDirectory, DumpFile, DumpIndex, Dumps};
+use crate::snapshot::{DumpContent, DumpDirectory, DumpFile, DumpIndex, Dumps};
 use crate::sync::{Mutex, lock};
 
 /// Prefix of dump directory names.
@@ -265,7 +265,10 @@ impl DumpsWriter {
 
     /// Returns the dumps that were written to memory.
     pub(super) fn into_memory(self, credit: &str) -> Result<DumpDirectory, String> {
-        DumpDirectory::in_memory(self.index(credit), &lock(&self.contents))
+        let index = self.index(credit);
+        let (text, contents) = (index.to_json(), lock(&self.contents));
+        let content_of = |name: &str| contents.get(name).cloned().map(DumpContent::Memory);
+        DumpDirectory::new(index, text, content_of)
     }
 
     /// Writes the index, syncs everything and renames the directory into place.

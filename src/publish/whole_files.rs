@@ -73,13 +73,12 @@ fn member(day: i32, csv: &[u8]) -> io::Result<Vec<u8>> {
     Ok(member)
 }
 
-/// Renders the members of a day: its daily rows, and its known peaks of both kinds, by code.
-pub(super) fn day_members(catalogue: &Catalogue, (date, rows): (UtcDay, &[DayRow])) -> DayMembers {
-    let rendered = render_day(catalogue, (date, rows));
-    rendered.expect("writing to memory does not fail, and a day is shorter than 4 GiB")
-}
-
-fn render_day(catalogue: &Catalogue, (date, rows): (UtcDay, &[DayRow])) -> io::Result<DayMembers> {
+/// Renders the members of a day: its daily rows, and its known peaks of both kinds, by code. Fails if
+/// one is longer than 4 GiB.
+pub(super) fn day_members(
+    catalogue: &Catalogue,
+    (date, rows): (UtcDay, &[DayRow]),
+) -> io::Result<DayMembers> {
     let text = date.to_string();
     let date_cell = || iter::once(Cell::Text(Some(&text)));
     let (mut history, mut ccu) = (Vec::new(), Vec::new());

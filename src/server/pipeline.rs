@@ -327,7 +327,7 @@ fn look_up(
                 ApiError::NotReady(context.snapshot.unpublished(route).unwrap_or("islands"))
             }
             Missing::Damaged(_) => ApiError::Damaged,
-            Missing::Island | Missing::Creator | Missing::Day => not_found(route),
+            Missing::NotFound => not_found(route),
         })?;
     // No key stays in memory for longer than its connection.
     if *head.method == Method::GET && request::key(head.query) == SentKey::None {

@@ -3,7 +3,7 @@
 use serde_json::{Value, from_slice};
 
 use super::api_bodies::{Island, RankedIsland, RankingBody, start_of};
-use super::html::{Escaped, HtmlPage, count, day, each, island_link};
+use super::html::{Escaped, count, day, each, html_page, island_link};
 use super::html_tables::{METRICS, island_table};
 use super::templates::filled;
 
@@ -51,8 +51,11 @@ pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
     let content = filled!("ranking.html"; day, previous, links, table, root, date);
     let description =
         "The ten game islands with the highest numbers of concurrent players on a day.";
-    let page = HtmlPage::new(root, "rankings", &title, description);
-    Some(page.html(&content))
+    Some(html_page(
+        [root, "rankings", &title, description],
+        &[],
+        &content,
+    ))
 }
 
 /// Returns the table of a ranking.
@@ -106,5 +109,5 @@ pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<
     let date = Escaped(date);
     let content = filled!("new.html"; day, about, links, table, root, date);
     let description = "The game islands that were first seen on a day.";
-    Some(HtmlPage::new(root, "new", &title, description).html(&content))
+    Some(html_page([root, "new", &title, description], &[], &content))
 }

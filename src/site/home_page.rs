@@ -7,7 +7,7 @@ use super::api_bodies::{BodyOf, IntradayBody, LiveIsland, RankingBody, start_of}
 use super::chart::{Chart, Unit};
 use super::days_pages::ranking_table;
 use super::html::{
-    CHARTS, Escaped, HtmlPage, ago, count, day, each, island_link, minute, search_form, step,
+    CHARTS, Escaped, ago, count, day, each, html_page, island_link, minute, search_form, step,
 };
 use super::settings::SiteSettings;
 use super::templates::filled;
@@ -48,8 +48,7 @@ pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     let content = filled!("home.html"; form, tiles, players, top, live, base_url);
     let description =
         "Daily peaks, players, plays and retention of game islands: dashboard, JSON API and files.";
-    let page = HtmlPage::new("", "", "", description);
-    page.with(CHARTS).html(&content)
+    html_page(["", "", "", description], CHARTS, &content)
 }
 
 fn tiles(

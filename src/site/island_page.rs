@@ -5,7 +5,7 @@ use serde_json::{Value, from_slice};
 use super::api_bodies::{CcuBody, Island, IslandBody, LiveIsland, start_of};
 use super::chart::Chart;
 use super::html::{
-    CHARTS, Escaped, HtmlPage, count, creator_link, day, each, encoded, step, tab, tile,
+    CHARTS, Escaped, count, creator_link, day, each, encoded, html_page, step, tab, tile,
     title_or_code, unreadable_page,
 };
 use super::html_tables::{METRICS, Metric};
@@ -82,8 +82,7 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
         "island.html"; title, about, players, step, date, tiles, label, choices, chart, known, rows, code
     );
     let description = format!("Daily metrics and player history of the game island {name}.");
-    let page = HtmlPage::new("../", "islands", name, &description);
-    page.with(CHARTS).html(&content)
+    html_page(["../", "islands", name, &description], CHARTS, &content)
 }
 
 fn about(island: &Island) -> String {

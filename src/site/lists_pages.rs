@@ -4,7 +4,7 @@ use serde_json::from_slice;
 
 use super::api_bodies::{CreatorBody, Island, ListBody, Meta, start_of};
 use super::html::{
-    Escaped, HtmlPage, count, counted, day, each, encoded, options, page_links, tile,
+    Escaped, count, counted, day, each, encoded, html_page, options, page_links, tile,
     unreadable_page,
 };
 use super::html_tables::{METRICS, SORTED, creator_table, island_table};
@@ -57,7 +57,7 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
     );
     let title = if q.is_empty() { "Islands" } else { q };
     let description = "All tracked game islands with their metrics for the newest day.";
-    HtmlPage::new("", "islands", title, description).html(&content)
+    html_page(["", "islands", title, description], &[], &content)
 }
 
 /// Returns the day of the metrics of a list.
@@ -128,7 +128,7 @@ pub fn creators(body: &[u8], q: &str) -> String {
     let total = counted(meta.total, "creator");
     let content = filled!("creators.html"; text, total, table, links);
     let description = "Creators of tracked game islands, with the totals of their islands.";
-    HtmlPage::new("", "creators", "Creators", description).html(&content)
+    html_page(["", "creators", "Creators", description], &[], &content)
 }
 
 /// Returns the page of a creator, given the start of its body and that of its list of islands.
@@ -167,6 +167,9 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
     };
     let content = filled!("creator.html"; slug, name, date, tiles, profile_tiles, table, all, path);
     let description = format!("Totals and islands of the creator {}.", creator.slug);
-    let page = HtmlPage::new("../", "creators", &creator.slug, &description);
-    Some(page.html(&content))
+    Some(html_page(
+        ["../", "creators", &creator.slug, &description],
+        &[],
+        &content,
+    ))
 }

@@ -133,15 +133,10 @@ impl BodyRef {
     pub(crate) fn to_record(self) -> BodyRecord {
         let mut record = [0; 24];
         record[..8].copy_from_slice(&self.offset.to_le_bytes());
-        let words = [
-            self.plain_bytes,
-            self.gzip_bytes,
-            self.plain_crc,
-            self.gzip_crc,
-        ];
-        for (place, word) in record[8..].chunks_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
+        record[8..12].copy_from_slice(&self.plain_bytes.to_le_bytes());
+        record[12..16].copy_from_slice(&self.gzip_bytes.to_le_bytes());
+        record[16..20].copy_from_slice(&self.plain_crc.to_le_bytes());
+        record[20..].copy_from_slice(&self.gzip_crc.to_le_bytes());
         record
     }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use zerocopy::little_endian::{U32, U64};
 
-use super::body::EntityTag;
 use super::error::{CorruptionLog, SnapshotError};
 use super::file::{BodySlice, Identity, SectionSlice, SnapshotFile, Texts, U32Slice, U64Slice};
 use super::format::Section;
@@ -86,9 +85,6 @@ pub struct History {
     pub(super) bodies: [BodySlice; 6],
     pub(super) island_template: PageTemplate,
     pub(super) creator_template: PageTemplate,
-    /// The entity tags of list pages, without and with gzip. A page depends only on the payload and
-    /// the query, so all pages share them.
-    pub(super) page_tags: [EntityTag; 2],
     pub(super) cache: ResponseCache,
     pub(super) storage: Storage,
     /// The errors of bodies that were requested.
@@ -114,7 +110,6 @@ impl History {
         let [tags, creator_groups, tools] = &groups;
         let [island_template, creator_template] =
             PageTemplate::pair(&file.section(Section::PageTemplates)?)?;
-        let page_tag = |gzip| EntityTag::new(stamp.published, identity.checksum, gzip);
         let orders = file.positions(Section::Orders, islands)?;
         Section::Orders.expect_items(orders.len(), islands * ORDERINGS)?;
         Section::CreatorStarts.expect_items(creator_groups.len(), creators)?;
@@ -146,7 +141,6 @@ impl History {
             days,
             island_template,
             creator_template,
-            page_tags: [page_tag(false), page_tag(true)],
             cache: ResponseCache::new(memory_bytes),
             identity,
             storage: file.storage,

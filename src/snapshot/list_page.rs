@@ -4,7 +4,7 @@ use std::iter::once;
 
 use bytes::Bytes;
 
-use super::body::{Content, Encoded, ReadContext, gzip};
+use super::body::{Content, Encoded, EntityTag, ReadContext, gzip};
 use super::error::SnapshotError;
 use super::file::Texts;
 use super::format::Section;
@@ -144,7 +144,8 @@ impl History {
         let pieces = || list.template.pieces(rows, numbers);
         let bytes: usize = pieces().map(<[u8]>::len).sum();
         let is_gzip = context.accepts_gzip && bytes >= GZIP_BYTES_MIN;
-        let etag = self.page_tags[usize::from(is_gzip)];
+        // A page depends only on the payload and the query, so all pages share the tag.
+        let etag = EntityTag::new(self.stamp.published, self.identity.checksum, is_gzip);
         let page_content = if (context.needs_content)(&etag) {
             touch(rows);
             let mut text = Vec::with_capacity(bytes);

@@ -161,8 +161,6 @@ fn error_of(missing: &Missing, not_found: &str) -> ApiError {
     match missing {
         Missing::Payload => ApiError::NotReady("islands"),
         Missing::Damaged(_) => ApiError::Damaged,
-        Missing::Island | Missing::Creator | Missing::Day => {
-            ApiError::NotFound(not_found.to_owned())
-        }
+        Missing::NotFound => ApiError::NotFound(not_found.to_owned()),
     }
 }
