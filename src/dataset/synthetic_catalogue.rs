@@ -5,9 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::LazyLock;
 
-use super::csv_writer::{write_csv_header, write_csv_row};
 use super::distributions::{SplitMix64, SyntheticSpec, at, count, curve, float};
-use super::rows::{Cell, FileKind};
+use super::rows::{Cell, FileKind, write_csv_header, write_csv_row};
 use crate::model::IslandCode;
 
 /// Word lists by name.

@@ -10,8 +10,8 @@
 //! - `run` with its `options`: one publish; `changes`: the inputs that changed since the last one;
 //!   `directory`: the published files and their replacement;
 //! - `tables`, `packed_day`: the dataset as columns; `history_input`: what the history is made from;
-//! - `history_payload`, `live_payload`: the two payload files; their parts `row_orders`, `list_sections`
-//!   and `text_index`; `render`: the JSON of responses;
+//! - `history_payload`, `live_payload`: the two payload files; their parts `list_sections` and
+//!   `text_index`; `render`: the JSON of responses;
 //! - `dumps_writer`, `whole_files`: files for download; `sample`: the sample dataset in memory.
 
 mod changes;
@@ -26,7 +26,6 @@ mod live_payload;
 mod options;
 mod packed_day;
 mod render;
-mod row_orders;
 mod run;
 mod sample;
 #[cfg(test)]

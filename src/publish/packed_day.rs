@@ -6,7 +6,7 @@
 
 use std::iter;
 
-use super::row_orders::row_number;
+use super::list_sections::row_number;
 use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
 

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use super::row_orders::{row_number, write_texts};
+use super::list_sections::{row_number, write_texts};
 use crate::model::fold;
 use crate::snapshot::{IndexSections, SUFFIX_DEPTH, SUFFIX_STEP, SnapshotWriter, common_key};
 

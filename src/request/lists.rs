@@ -4,7 +4,7 @@
 //!
 //! - `route.rs`: `Route::text_bytes`, if it is text; else `given`, here and in `server/web/rendered.rs`;
 //! - `snapshot/select.rs`; `snapshot/list_page.rs`: `is_computed`;
-//! - a filter by values (payload files have ranks only): a `Section`, written in `publish/row_orders.rs`,
+//! - a filter by values (payload files have ranks only): a `Section`, written in `publish/list_sections.rs`,
 //!   opened in `snapshot/history.rs`, with a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM`
 //!   (`publish/changes.rs`);
 //! - `site/lists_pages.rs`: `form`, both matches of `filters`; `site/templates/filters.html`;

@@ -7,7 +7,7 @@
 //! - [`Section`]: sections of bodies come last, in the order of `History::bodies`;
 //! - `lookup.rs` and `history.rs`: the number and the count of the history's fixed bodies; `Live::open`
 //!   (`read.rs`): the bodies of the live payload;
-//! - the writer: `publish/history_payload.rs`, `live_payload.rs`, `list_sections.rs` or `row_orders.rs`; the
+//! - the writer: `publish/history_payload.rs`, `live_payload.rs` or `list_sections.rs`; the
 //!   reader: `History::open`;
 //! - `tests/fuzz/src/payload.rs`: `OF_BODIES`, for a section of bodies.
 //!
@@ -41,7 +41,7 @@ pub(crate) const EXPANSION_MAX: u64 = 258 * 4;
 #[repr(u32)]
 #[expect(
     missing_docs,
-    reason = "each is described where it is written: publish::{history_payload, list_sections, row_orders}"
+    reason = "each is described where it is written: publish::{history_payload, list_sections}"
 )]
 pub enum Section {
     Stamp = 1,

@@ -68,7 +68,8 @@ pub struct History {
     /// The JSON of each island in lists.
     pub(super) rows: Texts,
     ranks: U32Slice,
-    orders: U32Slice,
+    /// All rows in each of the [`ORDERINGS`].
+    pub(super) orders: U32Slice,
     tag_names: Texts,
     /// The groups of each [`Family`].
     groups: [Groups; 3],
@@ -182,12 +183,6 @@ impl History {
 
     pub(super) fn find_tag(&self, name: &str) -> Option<usize> {
         self.tag_names.find(name.as_bytes())
-    }
-
-    /// Returns all rows in one ordering.
-    pub(super) fn all_rows(&self, ordering: usize) -> &[U32] {
-        let islands = self.rows.len();
-        &self.orders[ordering * islands..][..islands]
     }
 
     pub(super) fn groups(&self, family: Family) -> &Groups {
