@@ -201,17 +201,18 @@ pub(crate) fn row_number(at: usize) -> u32 {
     u32::try_from(at).expect("the platform has far fewer than 2^32 islands")
 }
 
-/// Writes concatenated texts and the end of each.
+/// Writes concatenated texts and the end of each. Returns 0 and these ends.
 pub(crate) fn write_texts<W: Write>(
     out: &mut SnapshotWriter<W>,
     (text_section, ends_section): (Section, Section),
     texts: impl Iterator<Item = impl AsRef<[u8]>>,
-) -> io::Result<()> {
+) -> io::Result<Vec<u64>> {
     let (mut all, mut ends) = (Vec::new(), vec![0]);
     for text in texts {
         all.extend_from_slice(text.as_ref());
         ends.push(all.len() as u64);
     }
     out.section(text_section, &all)?;
-    out.longs(ends_section, &ends)
+    out.longs(ends_section, &ends)?;
+    Ok(ends)
 }
