@@ -17,25 +17,21 @@ pub fn metric_names() -> [&'static str; 9] {
     METRICS.each_ref().map(|metric| metric.name)
 }
 
-/// The inputs of the page of an island.
-#[derive(Clone, Copy, Debug)]
-pub struct IslandBodies<'a> {
-    /// `/v1/islands/{code}`
-    pub detail: &'a [u8],
-    /// `/v1/islands/{code}/ccu`, if histories are published.
-    pub history: Option<&'a [u8]>,
-    /// `/v1/live`, if it is published, and the island's players in it.
-    pub live: Option<(&'a [u8], Option<u64>)>,
-}
-
-/// Returns the page, with a chart of one of [`metric_names`] by its index.
-pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
-    let Ok(IslandBody { island, meta }) = from_slice(bodies.detail) else {
+/// Returns the page, with a chart of one of [`metric_names`] by its index, given the bodies of
+/// `/v1/islands/{code}`, of `/v1/islands/{code}/ccu` if histories are published, and of `/v1/live` if it
+/// is published, with the island's players in it.
+pub fn island(
+    detail: &[u8],
+    history: Option<&[u8]>,
+    live: Option<(&[u8], Option<u64>)>,
+    metric: usize,
+) -> String {
+    let Ok(IslandBody { island, meta }) = from_slice(detail) else {
         return unreadable_page("../");
     };
     let metric = &METRICS[metric];
     let published = &meta.generated_at;
-    let history = bodies.history.filter(|_| metric.name == METRICS[0].name);
+    let history = history.filter(|_| metric.name == METRICS[0].name);
     let history = history.and_then(|body| from_slice::<CcuBody>(body).ok());
     // The long-run history has more days than the series.
     let points: Vec<(&str, u64)> = if let Some(history) = &history {
@@ -49,7 +45,7 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
     let name = title_or_code(&island.title, &island.code);
     let code = Escaped(&island.code);
     let (title, about) = (Escaped(name), about(&island));
-    let live = bodies.live.and_then(|(body, players)| {
+    let live = live.and_then(|(body, players)| {
         let (head, _) = start_of::<Value, LiveIsland>(body, "}", 0)?;
         Some((head["time"].as_i64()?, players))
     });
