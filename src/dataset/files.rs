@@ -5,8 +5,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use crate::regular_file;
 
 /// A set of named files.
@@ -20,7 +18,7 @@ pub enum Files<'a> {
 
 /// File metadata that changes whenever the file is written to, except for writes within one tick of the
 /// file system's clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStamp {
     /// Length in bytes.
     pub bytes: u64,
@@ -33,10 +31,9 @@ pub struct FileStamp {
 }
 
 /// Identity and checksum of a file that was read whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileChecksum {
     /// Metadata from before the first byte was read.
-    #[serde(flatten)]
     pub stamp: FileStamp,
     /// CRC-32 of the bytes.
     pub checksum: u32,

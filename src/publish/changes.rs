@@ -44,10 +44,35 @@ pub(super) struct KnownSources {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct KnownFile {
-    #[serde(flatten)]
-    sum: FileChecksum,
+    bytes: u64,
+    modified: i64,
+    changed: i64,
+    inode: u64,
+    checksum: u32,
     /// Total players, of a live step.
     players: Option<u128>,
+}
+
+impl KnownFile {
+    fn new(sum: FileChecksum, players: Option<u128>) -> KnownFile {
+        KnownFile {
+            bytes: sum.stamp.bytes,
+            modified: sum.stamp.modified,
+            changed: sum.stamp.changed,
+            inode: sum.stamp.inode,
+            checksum: sum.checksum,
+            players,
+        }
+    }
+
+    fn stamp(&self) -> FileStamp {
+        FileStamp {
+            bytes: self.bytes,
+            modified: self.modified,
+            changed: self.changed,
+            inode: self.inode,
+        }
+    }
 }
 
 impl KnownSources {
@@ -81,17 +106,16 @@ impl KnownSources {
         dataset: &DatasetReader<'_>,
     ) -> Result<Option<KnownFile>, LoadError> {
         let racy_from = self.read_since.saturating_sub(RACY_SECONDS);
-        let is_settled = stamp.changed < racy_from.saturating_mul(1_000_000_000);
-        if stamp == known.sum.stamp && is_settled {
+        if stamp == known.stamp() && stamp.changed < racy_from.saturating_mul(1_000_000_000) {
             return Ok(Some(*known));
         }
-        if stamp.bytes != known.sum.stamp.bytes {
+        if stamp.bytes != known.bytes {
             return Ok(None);
         }
         let sum = dataset.sum(name)?;
-        let content = |sum: &FileChecksum| (sum.stamp.bytes, sum.checksum);
-        let same = sum.filter(|sum| content(sum) == content(&known.sum));
-        Ok(same.map(|sum| KnownFile { sum, ..*known }))
+        let same =
+            sum.filter(|sum| (sum.stamp.bytes, sum.checksum) == (known.bytes, known.checksum));
+        Ok(same.map(|sum| KnownFile::new(sum, known.players)))
     }
 }
 
@@ -206,14 +230,13 @@ impl Changes {
     ) -> KnownSources {
         let mut files = self.unchanged;
         for (name, sum) in dataset.sums() {
-            let compared = files.get(&name).map(|file| file.sum.checksum);
+            let compared = files.get(&name).map(|file| file.checksum);
             if compared.is_some_and(|compared| compared != sum.checksum) {
                 // It was written to between comparing and reading, so some of what is published has
                 // its old content. Left out of the list, it counts as new in the next publish.
                 files.remove(&name);
             } else {
-                let players = None;
-                files.insert(name, KnownFile { sum, players });
+                files.insert(name, KnownFile::new(sum, None));
             }
         }
         for (step, (_, players)) in dataset.steps.iter().zip(totals) {
