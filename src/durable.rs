@@ -55,8 +55,7 @@ impl AtomicFile {
 
     /// Syncs the file and renames it to `to`, a path in the same directory.
     pub fn commit(mut self, to: &Path) -> io::Result<()> {
-        self.out.flush()?;
-        self.out.get_ref().sync_all()?;
+        self.sync()?;
         fs::rename(&self.temp_path, to)?;
         self.is_committed = true;
         // The rename is durable only after the directory is synced.

@@ -65,11 +65,7 @@ impl FromStr for IslandCode {
                 _ => return Err(()),
             }
         }
-        if text.len() == 14 {
-            Ok(IslandCode(number))
-        } else {
-            Err(())
-        }
+        (text.len() == 14).then_some(IslandCode(number)).ok_or(())
     }
 }
 
@@ -95,11 +91,8 @@ impl FromStr for CreatorSlug {
 
     fn from_str(text: &str) -> Result<CreatorSlug, ()> {
         let is_forbidden = |c: char| c == '/' || c.is_control();
-        if matches!(text.len(), 1..=64) && !text.contains(is_forbidden) {
-            Ok(CreatorSlug(text.into()))
-        } else {
-            Err(())
-        }
+        let is_slug = matches!(text.len(), 1..=64) && !text.contains(is_forbidden);
+        is_slug.then(|| CreatorSlug(text.into())).ok_or(())
     }
 }
 

@@ -157,11 +157,8 @@ pub fn require_regular(file: File) -> io::Result<File> {
 }
 
 fn require(found: &Metadata) -> io::Result<()> {
-    if found.is_file() {
-        Ok(())
-    } else {
-        Err(io::Error::other("is not a regular file"))
-    }
+    let is_regular = found.is_file().then_some(());
+    is_regular.ok_or_else(|| io::Error::other("is not a regular file"))
 }
 
 #[cfg(test)]

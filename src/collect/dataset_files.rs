@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::day_log::DayRows;
 use super::error::{CollectError, io_error};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{Cell, CsvWriter, DatasetReader, FileKind, Files, Island, LoadError};
+use crate::dataset::{Cell, DatasetReader, FileKind, Files, Island, LoadError, write_csv};
 use crate::durable::{self, AtomicFile};
 use crate::model::IslandCode;
 
@@ -151,28 +151,21 @@ pub(super) struct FileSet<'a> {
 impl FileSet<'_> {
     /// Adds islands.csv. It must be added first.
     pub(super) fn islands(&mut self, catalogue: &Catalogue) -> io::Result<()> {
-        self.add(ISLANDS, FileKind::Islands, |out| {
-            catalogue
-                .values()
-                .try_for_each(|island| out.row(island.cells()))
-        })
+        let rows = catalogue.values().map(Island::cells);
+        self.add(ISLANDS, FileKind::Islands, rows)
     }
 
     /// Adds a day.
     pub(super) fn day(&mut self, day: UtcDay, rows: &DayRows) -> io::Result<()> {
-        self.add(&day_name(day), FileKind::Daily, |out| {
-            rows.iter()
-                .try_for_each(|(code, metrics)| out.row(metrics.cells(*code)))
-        })
+        let rows = rows.iter().map(|(code, metrics)| metrics.cells(*code));
+        self.add(&day_name(day), FileKind::Daily, rows)
     }
 
     /// Adds a live step.
     pub(super) fn step(&mut self, step: UnixSeconds, players: &StepRows) -> io::Result<()> {
-        self.add(&step_name(step), FileKind::Live, |out| {
-            players.iter().try_for_each(|(code, players)| {
-                out.row([Cell::Code(*code), Cell::Count(Some(*players))])
-            })
-        })
+        let rows = players.iter();
+        let rows = rows.map(|(code, players)| [Cell::Code(*code), Cell::Count(Some(*players))]);
+        self.add(&step_name(step), FileKind::Live, rows)
     }
 
     /// Adds the removal of a live step that is too old to be of use.
@@ -183,26 +176,22 @@ impl FileSet<'_> {
 
     /// Adds platform.csv.
     pub(super) fn platform(&mut self, points: &BTreeMap<UnixSeconds, u64>) -> io::Result<()> {
-        self.add("platform.csv", FileKind::Platform, |out| {
-            points.iter().try_for_each(|(time, players)| {
-                out.row([Cell::Time(*time), Cell::Count(Some(*players))])
-            })
-        })
+        let rows = points.iter();
+        let rows = rows.map(|(time, players)| [Cell::Time(*time), Cell::Count(Some(*players))]);
+        self.add("platform.csv", FileKind::Platform, rows)
     }
 
-    fn add(
+    fn add<'c>(
         &mut self,
         name: &str,
         kind: FileKind,
-        write: impl FnOnce(&mut CsvWriter<&mut BufWriter<File>>) -> io::Result<()>,
+        rows: impl Iterator<Item: IntoIterator<Item = Cell<'c>>>,
     ) -> io::Result<()> {
         let to = self.dataset.directory.join(name);
         let folder = to.parent().unwrap_or(&self.dataset.directory);
         let temp_name = to.file_name().unwrap_or_default().to_string_lossy();
         let mut file = AtomicFile::create(folder, &temp_name)?;
-        let mut out = CsvWriter::begin(kind, &mut file.out)?;
-        write(&mut out)?;
-        out.finish()?;
+        write_csv(&mut file.out, kind, rows)?;
         file.sync()?;
         self.files.push((file, to));
         Ok(())

@@ -149,17 +149,12 @@ impl<'a> DatasetReader<'a> {
     fn list_steps(&mut self) -> Result<(), LoadError> {
         let parse = |stem: &str| step_time(stem).map(UnixSeconds);
         let listed = self.list("live", ["the step", WANT_TIME], parse, time_text)?;
-        let steps = listed
-            .into_iter()
-            .map(|(time, name)| StepFile { time, name });
-        self.steps = steps.collect();
+        let listed = listed.into_iter();
+        self.steps = listed.map(|(time, name)| StepFile { time, name }).collect();
         self.steps.sort_unstable_by_key(|step| step.time);
         // With leading zeros, two names can have the same time.
-        for pair in self
-            .steps
-            .windows(2)
-            .filter(|pair| pair[0].time == pair[1].time)
-        {
+        let pairs = self.steps.windows(2);
+        for pair in pairs.filter(|pair| pair[0].time == pair[1].time) {
             let name = format!("live/{}.csv", pair[0].time.0);
             lock(&self.faults).push_file(&name, "the step must have one file, got two".to_owned());
         }

@@ -68,29 +68,21 @@ impl<'a> Files<'a> {
     /// Returns the names without `.csv` of the CSV files in a folder such as `daily`, sorted. Hidden
     /// files and other kinds are skipped; a missing folder has no files.
     pub fn stems(&self, folder: &str) -> io::Result<Vec<String>> {
-        let mut names: Vec<String> = Vec::new();
-        match self {
-            Files::Directory(root) => {
-                let entries = match fs::read_dir(root.join(folder)) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(names),
-                    entries => entries?,
-                };
-                for entry in entries {
-                    // A name that is not UTF-8 contains a replacement character. It is then no valid day
-                    // or number, and is reported instead of skipped.
-                    names.push(entry?.file_name().to_string_lossy().into_owned());
-                }
-            }
+        let mut names: Vec<String> = match self {
+            Files::Directory(root) => match fs::read_dir(root.join(folder)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+                // A name that is not UTF-8 contains a replacement character. It is then no valid day
+                // or number, and is reported instead of skipped.
+                entries => entries?
+                    .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+                    .collect::<io::Result<_>>()?,
+            },
             Files::Embedded(files) => {
-                let below = |path: &'a str| path.strip_prefix(folder)?.strip_prefix('/');
-                names.extend(
-                    files
-                        .iter()
-                        .filter_map(|(path, _)| below(path))
-                        .map(Into::into),
-                );
+                let paths = files.iter().map(|(path, _)| *path);
+                let below = |path: &str| Some(path.strip_prefix(folder)?.strip_prefix('/')?.into());
+                paths.filter_map(below).collect()
             }
-        }
+        };
         names.retain(|name| !name.starts_with('.'));
         let stems = names.iter().filter_map(|name| name.strip_suffix(".csv"));
         let mut stems: Vec<String> = stems.map(Into::into).collect();

@@ -5,14 +5,13 @@
 //! published.
 //!
 //! - `files`: names, metadata and content; `csv_records`: records of CSV, their lines and
-//!   faults; `csv_table`: columns and fields; `rows`: kinds of files, types of rows; `fault`: messages and their places
+//!   faults; `csv_table`: columns and fields; `rows`: kinds of files, types of rows and their CSV form; `fault`: messages and their places
 //! - `dataset_reader`: the files of a dataset; `tables`: reads their tables, or validates all of them;
 //!   `island_resolver`: finds the island of a row
-//! - `csv_writer`: writes such files; `synthetic`, `synthetic_catalogue`, `distributions`: make them up
+//! - `synthetic`, `synthetic_catalogue`, `distributions`: synthetic datasets
 
 mod csv_records;
 mod csv_table;
-mod csv_writer;
 mod dataset_reader;
 mod distributions;
 mod fault;
@@ -23,11 +22,11 @@ mod synthetic;
 mod synthetic_catalogue;
 mod tables;
 
-pub use csv_writer::CsvWriter;
 pub use dataset_reader::{DatasetReader, DayFiles, StepFile};
 pub use distributions::SyntheticSpec;
 pub use fault::{Fault, Faults, LoadError};
 pub use files::{FileChecksum, FileStamp, Files};
 pub use rows::{Cell, DayRow, FileKind, Island, LiveStep, Metrics, Profile};
+pub use rows::{write_csv, write_csv_header, write_csv_row};
 pub use synthetic::synthesize;
 pub use tables::{Catalogue, DatasetCounts, validate};

@@ -36,10 +36,6 @@ impl Catalogue {
             profiles,
         }
     }
-
-    pub(super) fn resolver(&self) -> IslandResolver<'_> {
-        IslandResolver::new(&self.codes, self.is_faulty)
-    }
 }
 
 impl DatasetReader<'_> {
@@ -188,7 +184,7 @@ impl DatasetReader<'_> {
         kind: FileKind,
         mut row: impl FnMut(&CsvTable<'_>, Option<u32>),
     ) -> Result<(), LoadError> {
-        let mut index = catalogue.resolver();
+        let mut index = IslandResolver::new(&catalogue.codes, catalogue.is_faulty);
         let exists = self.for_each_row(name, kind, |table| row(table, index.resolve(table)))?;
         if !exists {
             // It existed when the directory was listed. Without it the day would have other contents.

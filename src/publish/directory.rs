@@ -15,8 +15,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::changes::KnownSources;
-use super::dumps_writer::{DUMPS_PREFIX, REPEAT_SUFFIX};
-use super::hashing_writer::HashingWriter;
+use super::dumps_writer::{DUMPS_PREFIX, HashingWriter, REPEAT_SUFFIX};
 use super::options::{PublishError, at};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
@@ -80,14 +79,13 @@ fn is_unfinished(name: &str) -> bool {
 /// or that of dumps.
 fn is_published(name: &str) -> bool {
     const PATTERN: &[u8] = b"00000000T000000Z-xxxxxxxx";
-    let payload = name.strip_suffix(PAYLOAD_SUFFIX).and_then(|name| {
-        let kinds = [HISTORY_PREFIX, LIVE_PREFIX];
-        kinds
-            .iter()
-            .find_map(|kind| name.strip_prefix(kind)?.strip_prefix('-'))
-    });
-    let dumps = name.strip_prefix(DUMPS_PREFIX);
-    let stamp = payload.or(dumps.map(|name| name.trim_end_matches(REPEAT_SUFFIX)));
+    let payload = name.strip_suffix(PAYLOAD_SUFFIX);
+    let stamp = match payload.and_then(|name| name.split_once('-')) {
+        Some((HISTORY_PREFIX | LIVE_PREFIX, stamp)) => Some(stamp),
+        _ => name
+            .strip_prefix(DUMPS_PREFIX)
+            .map(|name| name.trim_end_matches(REPEAT_SUFFIX)),
+    };
     let matches = |(byte, pattern): (u8, &u8)| match pattern {
         b'0' => byte.is_ascii_digit(),
         b'x' => byte.is_ascii_hexdigit(),

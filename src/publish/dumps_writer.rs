@@ -4,6 +4,7 @@
 //! again.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,15 +13,14 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::hashing_writer::{HashingWriter, Output};
 use super::options::{PublishError, at};
-use super::render::DumpJsonWriter;
+use super::render;
 use super::whole_files::{KnownMembers, WHOLE_FILES};
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Cell, CsvWriter, FileKind};
+use crate::dataset::{Cell, FileKind, write_csv_header, write_csv_row};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
-use crate::snapshot::{DumpDirectory, DumpFile, DumpIndex, Dumps};
+use crate::snapshot::{DumpContent, DumpDirectory, DumpFile, DumpIndex, Dumps};
 use crate::sync::{Mutex, lock};
 
 /// Prefix of dump directory names.
@@ -33,6 +33,8 @@ const FOLDERS: [&str; 3] = ["daily", "ccu", "live"];
 const CSV_LEVEL: u32 = 2;
 /// gzip level of JSON, whose repeated member names compress well at any level.
 const JSON_LEVEL: u32 = 1;
+/// Size of the buffer of rows in bytes.
+const BUFFER: usize = 1 << 16;
 /// Notice about the origin of the data (SPEC section 1).
 const NOTICE: &str = "The underlying metrics are facts from a third-party public ecosystem interface. \
     This compilation is not affiliated with that third party.";
@@ -185,14 +187,25 @@ impl DumpsWriter {
     ) -> Result<(), PublishError> {
         let [csv, csv_gzip, json, json_gzip] = dumps_of(name);
         self.write_pair([&csv, &csv_gzip], CSV_LEVEL, |files| {
-            let mut table = CsvWriter::begin(kind, files)?;
-            rows.clone().try_for_each(|row| table.row(row))?;
-            table.finish()
+            write_csv_header(&mut files.rows, kind)?;
+            rows.clone().try_for_each(|row| {
+                write_csv_row(&mut files.rows, row)?;
+                files.write_rows(BUFFER)
+            })
         })?;
+        // An array of objects, one per line.
         self.write_pair([&json, &json_gzip], JSON_LEVEL, |files| {
-            let mut table = DumpJsonWriter::begin(kind, files);
-            rows.clone().try_for_each(|row| table.row(row))?;
-            table.finish()
+            let mut is_empty = true;
+            for row in rows.clone() {
+                let separator = if is_empty { b"[\n" } else { b",\n" };
+                is_empty = false;
+                files.rows.extend_from_slice(separator);
+                render::dump_row(&mut files.rows, kind, row);
+                files.write_rows(BUFFER)?;
+            }
+            let end: &[u8] = if is_empty { b"[]\n" } else { b"\n]\n" };
+            files.rows.extend_from_slice(end);
+            Ok(())
         })
     }
 
@@ -201,13 +214,16 @@ impl DumpsWriter {
         &self,
         [name, gzip_name]: [&str; 2],
         level: u32,
-        write: impl FnOnce(GzipTee) -> io::Result<GzipTee>,
+        write: impl FnOnce(&mut GzipTee) -> io::Result<()>,
     ) -> Result<(), PublishError> {
         let write_files = || {
-            let files = write(GzipTee {
+            let mut files = GzipTee {
+                rows: Vec::with_capacity(BUFFER + BUFFER / 4),
                 gzip: GzEncoder::new(self.create(gzip_name)?, Compression::new(level)),
                 plain: self.create(name)?,
-            })?;
+            };
+            write(&mut files)?;
+            files.write_rows(0)?;
             self.complete(name, files.plain)?;
             self.complete(gzip_name, files.gzip.finish()?)
         };
@@ -249,7 +265,10 @@ impl DumpsWriter {
 
     /// Returns the dumps that were written to memory.
     pub(super) fn into_memory(self, credit: &str) -> Result<DumpDirectory, String> {
-        DumpDirectory::in_memory(self.index(credit), &lock(&self.contents))
+        let index = self.index(credit);
+        let (text, contents) = (index.to_json(), lock(&self.contents));
+        let content_of = |name: &str| contents.get(name).cloned().map(DumpContent::Memory);
+        DumpDirectory::new(index, text, content_of)
     }
 
     /// Writes the index, syncs everything and renames the directory into place.
@@ -294,17 +313,77 @@ fn dumps_of(name: &str) -> [String; 4] {
     [".csv", ".csv.gz", ".json", ".json.gz"].map(|extension| format!("{stem}{extension}"))
 }
 
-/// Writer of a file and its gzip form in one pass.
+/// A file and its gzip form, written in one pass.
 struct GzipTee {
+    /// Rows that are not written yet.
+    rows: Vec<u8>,
     plain: HashingWriter<Output>,
     gzip: GzEncoder<HashingWriter<Output>>,
 }
 
-impl Write for GzipTee {
+impl GzipTee {
+    /// Writes the rows if they have at least so many bytes.
+    fn write_rows(&mut self, bytes_min: usize) -> io::Result<()> {
+        if self.rows.len() >= bytes_min {
+            self.plain.write_all(&self.rows)?;
+            self.gzip.write_all(&self.rows)?;
+            self.rows.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Writer that computes the SHA-256 of what it writes.
+pub(super) struct HashingWriter<W> {
+    out: W,
+    sha256: hmac_sha256::Hash,
+    bytes: u64,
+}
+
+impl<W> HashingWriter<W> {
+    pub(super) fn new(out: W) -> HashingWriter<W> {
+        HashingWriter {
+            out,
+            sha256: hmac_sha256::Hash::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Returns the underlying writer, the length, and the SHA-256 in hexadecimal.
+    pub(super) fn finish(self) -> (W, u64, String) {
+        let mut text = String::with_capacity(64);
+        for byte in self.sha256.finalize() {
+            write!(text, "{byte:02x}").expect("writing to memory does not fail");
+        }
+        (self.out, self.bytes, text)
+    }
+}
+
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.plain.write_all(bytes)?;
-        self.gzip.write_all(bytes)?;
+        self.out.write_all(bytes)?;
+        self.sha256.update(bytes);
+        self.bytes += bytes.len() as u64;
         Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A dump that is being written.
+pub(super) enum Output {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Output::File(file) => file.write(bytes),
+            Output::Memory(content) => content.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

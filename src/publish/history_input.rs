@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::list_sections::row_number;
 use super::packed_day::PackedDay;
 use super::render::{self, RankedIsland};
-use super::row_orders::row_number;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, Metrics, Profile};
 use crate::model::{CreatorSlug, SortField};

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 
 use super::history_input::{Creator, HistoryInput};
 use super::list_sections;
+use super::list_sections::row_number;
 use super::packed_day::RANGE_ISLANDS;
 use super::render;
-use super::row_orders::row_number;
 use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
 use crate::snapshot::{BodyRef, Compressor, EncodedPair, Section, SnapshotWriter, Stamp, Written};

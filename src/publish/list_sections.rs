@@ -1,15 +1,19 @@
 //! Sections of the lists: rows, orders, filters, and the search indexes over titles and slugs.
+//!
+//! The order of the rows by each sort field and direction is computed once, for all rows and for each
+//! group. The payload has the rank of each value and not the value: a filter by values needs a section
+//! of its own.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::history_input::{Creator, HistoryInput};
 use super::render;
-use super::row_orders::{RowOrders, row_number, write_texts};
 use super::text_index::write_index;
-use crate::dataset::Island;
-use crate::model::CreatedIn;
+use crate::dataset::{Island, Metrics};
+use crate::model::{CreatedIn, SortField, SortOrder};
 use crate::snapshot::{SLUGS, Section, SnapshotWriter, TITLES};
 
 /// Value of `RowTools` for an island without a tool.
@@ -129,4 +133,86 @@ fn write_tags<W: Write>(
     }
     out.ints(Section::RowTagStarts, &starts)?;
     out.ints(Section::RowTags, &row_tags.concat())
+}
+
+/// For each sort field and direction, the position of each row in the final order.
+struct RowOrders(Vec<Vec<u32>>);
+
+impl RowOrders {
+    /// Writes the orders of all rows, and for each sort field the dense rank of each row's value,
+    /// from 1; 0 if it is null.
+    fn write<W: Write>(latest: &[Metrics], out: &mut SnapshotWriter<W>) -> io::Result<RowOrders> {
+        let rows = row_number(latest.len());
+        let (mut ranks, mut orders, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+        for field in SortField::ALL {
+            let value = |row: u32| latest[row as usize].count(field);
+            let mut distinct: Vec<u64> = (0..rows).filter_map(value).collect();
+            distinct.sort_unstable();
+            distinct.dedup();
+            ranks.extend((0..rows).map(|row| match value(row) {
+                Some(count) => row_number(distinct.partition_point(|other| *other <= count)),
+                None => 0,
+            }));
+            for order in SortOrder::ALL {
+                let mut sorted: Vec<u32> = (0..rows).collect();
+                // Rows are numbered by code, and a stable sort keeps ties in that order.
+                match order {
+                    SortOrder::Asc => {
+                        sorted.sort_by_key(|row| (value(*row).is_none(), value(*row)));
+                    }
+                    SortOrder::Desc => sorted.sort_by_key(|row| Reverse(value(*row))),
+                }
+                let mut position_of = vec![0; sorted.len()];
+                for (position, row) in (0..).zip(&sorted) {
+                    position_of[*row as usize] = position;
+                }
+                positions.push(position_of);
+                orders.append(&mut sorted);
+            }
+        }
+        out.ints(Section::Ranks, &ranks)?;
+        out.ints(Section::Orders, &orders)?;
+        Ok(RowOrders(positions))
+    }
+
+    /// Writes the orders of groups, given as their member rows.
+    fn write_groups<'g, W: Write>(
+        &self,
+        out: &mut SnapshotWriter<W>,
+        (starts_section, orders_section): (Section, Section),
+        groups: impl Iterator<Item = &'g Vec<u32>>,
+    ) -> io::Result<()> {
+        let (mut starts, mut orders) = (vec![0], Vec::new());
+        for members in groups {
+            starts.push(starts[starts.len() - 1] + members.len() as u64);
+            for positions in &self.0 {
+                let at = orders.len();
+                orders.extend_from_slice(members);
+                orders[at..].sort_unstable_by_key(|row| positions[*row as usize]);
+            }
+        }
+        out.longs(starts_section, &starts)?;
+        out.ints(orders_section, &orders)
+    }
+}
+
+/// Converts an index of a row, creator, tag or day to its number in the file.
+pub(crate) fn row_number(at: usize) -> u32 {
+    u32::try_from(at).expect("the platform has far fewer than 2^32 islands")
+}
+
+/// Writes concatenated texts and the end of each. Returns 0 and these ends.
+pub(crate) fn write_texts<W: Write>(
+    out: &mut SnapshotWriter<W>,
+    (text_section, ends_section): (Section, Section),
+    texts: impl Iterator<Item = impl AsRef<[u8]>>,
+) -> io::Result<Vec<u64>> {
+    let (mut all, mut ends) = (Vec::new(), vec![0]);
+    for text in texts {
+        all.extend_from_slice(text.as_ref());
+        ends.push(all.len() as u64);
+    }
+    out.section(text_section, &all)?;
+    out.longs(ends_section, &ends)?;
+    Ok(ends)
 }

@@ -10,16 +10,15 @@
 //! - `run` with its `options`: one publish; `changes`: the inputs that changed since the last one;
 //!   `directory`: the published files and their replacement;
 //! - `tables`, `packed_day`: the dataset as columns; `history_input`: what the history is made from;
-//! - `history_payload`, `live_payload`: the two payload files; their parts `row_orders`, `list_sections`
-//!   and `text_index`; `render`: the JSON of responses;
-//! - `dumps_writer`, `whole_files`, `hashing_writer`: files for download; `sample`: the sample dataset in memory.
+//! - `history_payload`, `live_payload`: the two payload files; their parts `list_sections` and
+//!   `text_index`; `render`: the JSON of responses;
+//! - `dumps_writer`, `whole_files`: files for download; `sample`: the sample dataset in memory.
 
 mod changes;
 #[cfg(test)]
 mod damage_tests;
 mod directory;
 mod dumps_writer;
-mod hashing_writer;
 mod history_input;
 mod history_payload;
 mod list_sections;
@@ -27,7 +26,6 @@ mod live_payload;
 mod options;
 mod packed_day;
 mod render;
-mod row_orders;
 mod run;
 mod sample;
 #[cfg(test)]

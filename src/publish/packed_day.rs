@@ -6,7 +6,7 @@
 
 use std::iter;
 
-use super::row_orders::row_number;
+use super::list_sections::row_number;
 use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
 
@@ -37,7 +37,12 @@ impl PackedDay {
                 let skipped = u64::from(row.island - next);
                 pack(&mut bytes, skipped << 1 | u64::from(row.is_daily));
                 if row.is_daily {
-                    pack_metrics(&mut bytes, &row.metrics);
+                    for field in SortField::ALL {
+                        pack_count(&mut bytes, row.metrics.count(field));
+                    }
+                    for decimal in row.metrics.decimals() {
+                        pack_decimal(&mut bytes, decimal);
+                    }
                 } else {
                     pack_count(&mut bytes, row.peak_ccu());
                 }
@@ -64,7 +69,8 @@ impl PackedDay {
             let (island, is_daily) = (next + number_u32(head >> 1), head & 1 == 1);
             next = island + 1;
             let metrics = if is_daily {
-                unpack_metrics(&mut bytes)
+                let counts = std::array::from_fn(|_| unpack_count(&mut bytes));
+                Metrics::new(counts, std::array::from_fn(|_| unpack_decimal(&mut bytes)))
             } else {
                 Metrics::of_peak(unpack_count(&mut bytes))
             };
@@ -86,20 +92,6 @@ impl PackedDay {
         let mut rows = self.range(island / RANGE_ISLANDS);
         rows.find(|row| row.island as usize == island)
     }
-}
-
-fn pack_metrics(bytes: &mut Vec<u8>, metrics: &Metrics) {
-    for field in SortField::ALL {
-        pack_count(bytes, metrics.count(field));
-    }
-    for decimal in metrics.decimals() {
-        pack_decimal(bytes, decimal);
-    }
-}
-
-fn unpack_metrics(bytes: &mut &[u8]) -> Metrics {
-    let counts = std::array::from_fn(|_| unpack_count(bytes));
-    Metrics::new(counts, std::array::from_fn(|_| unpack_decimal(bytes)))
 }
 
 /// Writes a count plus 1, or 0 for null.

@@ -85,8 +85,11 @@ impl Tables<'_> {
             if !kept[at] {
                 dump_day(dumps, catalogue, files, &day)?;
             }
-            let members = has_whole
-                .then(|| copied.unwrap_or_else(|| day_members(catalogue, (files.day, &day))));
+            let render = || {
+                let members = day_members(catalogue, (files.day, &day));
+                members.expect("memory takes everything, and a day is shorter than 4 GiB")
+            };
+            let members = has_whole.then(|| copied.unwrap_or_else(render));
             let packed = is_rendered.then(|| PackedDay::new(&day, catalogue.islands.len()));
             Ok((files.day, packed, members))
         };

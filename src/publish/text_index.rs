@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use super::row_orders::{row_number, write_texts};
+use super::list_sections::{row_number, write_texts};
 use crate::model::fold;
 use crate::snapshot::{IndexSections, SUFFIX_DEPTH, SUFFIX_STEP, SnapshotWriter, common_key};
 
@@ -27,16 +27,12 @@ pub(crate) fn write_index<'a, W: Write>(
         common_keys,
         common_rows,
     ] = sections;
-    write_texts(out, (text, text_ends), folded.iter())?;
+    let starts = write_texts(out, (text, text_ends), folded.iter())?;
     let suffixes = sorted_suffixes(&folded);
     let rows: Vec<u32> = suffixes.iter().map(|suffix| suffix.row).collect();
     out.ints(suffix_rows, &rows)?;
-    let mut starts = vec![0];
-    for text in &folded {
-        starts.push(starts[starts.len() - 1] + text.len());
-    }
     let sample = |suffix: &Suffix| {
-        u32::try_from(starts[suffix.row as usize] + suffix.at as usize)
+        u32::try_from(starts[suffix.row as usize] + u64::from(suffix.at))
             .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "texts are longer than 4 GiB"))
     };
     let offsets: io::Result<Vec<u32>> = suffixes.iter().step_by(SUFFIX_STEP).map(sample).collect();

@@ -13,17 +13,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::iter;
 use std::os::unix::fs::FileExt as _;
 
 use flate2::{Compression, GzBuilder};
 
-use super::dumps_writer::DumpsWriter;
-use super::hashing_writer::{HashingWriter, Output};
+use super::dumps_writer::{DumpsWriter, HashingWriter, Output};
 use super::options::{PublishError, at};
 use crate::calendar::UtcDay;
-use crate::dataset::{Catalogue, Cell, CsvWriter, DayRow, FileKind};
+use crate::dataset::{Catalogue, Cell, DayRow, FileKind, write_csv_row};
 
 /// The names of the files.
 pub(super) const WHOLE_FILES: [&str; 2] = ["history.csv.gz", "ccu.csv.gz"];
@@ -37,8 +36,6 @@ const HEADER_DAY: i32 = i32::MIN;
 const CHECKSUM_AT: usize = 16;
 const LENGTH_AT: usize = 20;
 const START_BYTES: usize = 28;
-/// Size of the write buffer in bytes.
-const BUFFER: usize = 1 << 20;
 
 /// The members of a day in both files.
 pub(super) type DayMembers = [Vec<u8>; 2];
@@ -74,28 +71,25 @@ fn member(day: i32, csv: &[u8]) -> io::Result<Vec<u8>> {
     Ok(member)
 }
 
-/// Renders the members of a day: its daily rows, and its known peaks of both kinds, by code.
-pub(super) fn day_members(catalogue: &Catalogue, (date, rows): (UtcDay, &[DayRow])) -> DayMembers {
-    let rendered = render_day(catalogue, (date, rows));
-    rendered.expect("writing to memory does not fail, and a day is shorter than 4 GiB")
-}
-
-fn render_day(catalogue: &Catalogue, (date, rows): (UtcDay, &[DayRow])) -> io::Result<DayMembers> {
+/// Renders the members of a day: its daily rows, and its known peaks of both kinds, by code. Fails if
+/// one is longer than 4 GiB.
+pub(super) fn day_members(
+    catalogue: &Catalogue,
+    (date, rows): (UtcDay, &[DayRow]),
+) -> io::Result<DayMembers> {
     let text = date.to_string();
     let date_cell = || iter::once(Cell::Text(Some(&text)));
-    let mut history = CsvWriter::rows_only(Vec::new());
-    let mut ccu = CsvWriter::rows_only(Vec::new());
+    let (mut history, mut ccu) = (Vec::new(), Vec::new());
     for row in rows {
         let code = catalogue.islands[row.island as usize].code;
         if row.is_daily {
-            history.row(date_cell().chain(row.cells(code)))?;
+            write_csv_row(&mut history, date_cell().chain(row.cells(code)))?;
         }
         if row.peak_ccu().is_some() {
             // The code and the peak.
-            ccu.row(date_cell().chain(row.cells(code).take(2)))?;
+            write_csv_row(&mut ccu, date_cell().chain(row.cells(code).take(2)))?;
         }
     }
-    let [history, ccu] = [history.finish()?, ccu.finish()?];
     Ok([member(date.0, &history)?, member(date.0, &ccu)?])
 }
 
@@ -147,16 +141,16 @@ impl KnownMembers {
     }
 }
 
-/// Both files while they are written, day by day.
-pub(super) struct WholeFiles([BufWriter<HashingWriter<Output>>; 2]);
+/// Both files while they are written, day by day. Unbuffered, since a member is one write.
+pub(super) struct WholeFiles([HashingWriter<Output>; 2]);
 
 impl WholeFiles {
     /// Creates the files.
     pub(super) fn create(dumps: &DumpsWriter) -> Result<WholeFiles, PublishError> {
         let create = |index: usize| {
             let file = dumps.create(WHOLE_FILES[index]);
-            let file = file.and_then(|file| begin(file, index));
-            file.map_err(at(&dumps.path(WHOLE_FILES[index])))
+            let begun = file.and_then(|mut file| begin(&mut file, index).map(|()| file));
+            begun.map_err(at(&dumps.path(WHOLE_FILES[index])))
         };
         Ok(WholeFiles([create(0)?, create(1)?]))
     }
@@ -172,21 +166,17 @@ impl WholeFiles {
     /// Completes the files.
     pub(super) fn finish(self, dumps: &DumpsWriter) -> Result<(), PublishError> {
         for (name, file) in WHOLE_FILES.into_iter().zip(self.0) {
-            let file = file.into_inner().map_err(io::Error::from);
-            let completed = file.and_then(|file| dumps.complete(name, file));
-            completed.map_err(at(&dumps.path(name)))?;
+            dumps.complete(name, file).map_err(at(&dumps.path(name)))?;
         }
         Ok(())
     }
 }
 
 /// Begins the file at an index of [`WHOLE_FILES`] with the member of the header.
-fn begin(out: HashingWriter<Output>, index: usize) -> io::Result<BufWriter<HashingWriter<Output>>> {
-    let mut file = BufWriter::with_capacity(BUFFER, out);
+fn begin(file: &mut HashingWriter<Output>, index: usize) -> io::Result<()> {
     let columns = KINDS[index].columns().0.join(",");
     let header = format!("date,{columns}\n");
-    file.write_all(&member(HEADER_DAY, header.as_bytes())?)?;
-    Ok(file)
+    file.write_all(&member(HEADER_DAY, header.as_bytes())?)
 }
 
 #[cfg(test)]
@@ -204,9 +194,10 @@ mod tests {
         std::env::temp_dir().join(name)
     }
 
-    fn create(path: &Path) -> BufWriter<HashingWriter<Output>> {
-        let file = File::create_new(path).unwrap();
-        begin(HashingWriter::new(Output::File(file)), 1).unwrap()
+    fn create(path: &Path) -> HashingWriter<Output> {
+        let mut file = HashingWriter::new(Output::File(File::create_new(path).unwrap()));
+        begin(&mut file, 1).unwrap();
+        file
     }
 
     fn text(path: &Path) -> String {
@@ -225,7 +216,7 @@ mod tests {
             file.write_all(&member(day, rows.as_bytes()).unwrap())
                 .unwrap();
         }
-        let (_, bytes, _) = file.into_inner().ok().unwrap().finish();
+        let (_, bytes, _) = file.finish();
         let known = KnownMembers::find(File::open(&path).unwrap(), bytes).unwrap();
         assert!(known.days().eq([-3, 0, 7, 8].map(UtcDay)));
         let mut other = create(&copy);
@@ -233,7 +224,6 @@ mod tests {
             other.write_all(&known.read(UtcDay(day)).unwrap()).unwrap();
         }
         assert!(known.read(UtcDay(1)).is_none());
-        other.flush().unwrap();
         let want = format!(
             "date,code,peakCCU\n{}{}",
             "-3\n".repeat(1_000),

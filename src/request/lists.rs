@@ -6,11 +6,10 @@
 //!   `given` has `&str` only: for a number, its items change, also in `server/web/rendered.rs`;
 //! - `snapshot/select.rs` selects the rows; `is_computed` (`snapshot/list_page.rs`) is set if a page is not a
 //!   part of a stored order. Pages may depend on the history payload only: its publish time is their tag;
-//! - a filter by the values of a metric, of which payload files have only ranks: a `Section` for the values,
-//!   written in `publish/row_orders.rs`. A filter by one of few words, as `createdIn`: a `Family` with its
-//!   groups, written in `publish/list_sections.rs`, and one more of the `Filters` (`snapshot/select.rs`).
-//!   Both are opened in `snapshot/history.rs`, and need a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM`
-//!   (`publish/changes.rs`);
+//! - a filter by the values of a metric, of which payload files have only ranks: a `Section` for the values.
+//!   A filter by one of few words, as `createdIn`: a `Family` with its groups, and one more of the `Filters`
+//!   (`snapshot/select.rs`). Both are written in `publish/list_sections.rs` and opened in
+//!   `snapshot/history.rs`, with a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM` (`publish/changes.rs`);
 //! - `site/lists_pages.rs`: `form` and `filters`; `site/templates/filters.html`;
 //! - `site/changelog.md`, `publish/selection_tests.rs`, `tests/fuzz/src/targets.rs`;
 //! - `PARAMETER_FILES` in `tests/it/places.rs`: a test names those that lack it.

@@ -8,21 +8,6 @@ use crate::model::IslandCode;
 /// Returns the published body of a path with its query.
 pub type BodyOf<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
-/// `/v1`
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct IndexBody {
-    pub(super) generated_at: String,
-    pub(super) counts: IndexCounts,
-}
-
-#[derive(Deserialize)]
-pub(super) struct IndexCounts {
-    pub(super) islands: u64,
-    pub(super) creators: u64,
-    pub(super) rankings: u64,
-}
-
 /// `/v1/rankings/{date}`
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,23 +39,19 @@ pub(super) struct IntradayBody {
     pub(super) points: Vec<(i64, u64)>,
 }
 
-/// `/v1/islands`
+/// `/v1/islands`, `/v1/creators` or `/v1/live`
 #[derive(Deserialize)]
-pub(super) struct IslandListBody {
-    pub(super) islands: Vec<IslandSummary>,
-    pub(super) meta: ListMeta,
+pub(super) struct ListBody<T> {
+    #[serde(alias = "islands", alias = "creators")]
+    pub(super) rows: Vec<T>,
+    #[serde(default)]
+    pub(super) meta: Meta,
 }
 
-/// `/v1/creators`
-#[derive(Deserialize)]
-pub(super) struct CreatorListBody {
-    pub(super) creators: Vec<CreatorSums>,
-    pub(super) meta: ListMeta,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ListMeta {
+/// The members after the time are those of a list.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Meta {
     pub(super) generated_at: String,
     pub(super) total: u64,
     pub(super) has_more: bool,
@@ -80,12 +61,15 @@ pub(super) struct ListMeta {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CreatorSums {
+pub(super) struct Creator {
     pub(super) slug: String,
     pub(super) island_count: u64,
     /// The first six; the others and the date are `None`.
     #[serde(flatten)]
     pub(super) metrics: IslandMetrics,
+    /// Unknown in lists.
+    #[serde(default)]
+    pub(super) profile: CreatorProfile,
 }
 
 /// `/v1/creators/{slug}`, without the islands
@@ -94,14 +78,7 @@ pub(super) struct CreatorBody {
     pub(super) creator: Creator,
 }
 
-#[derive(Deserialize)]
-pub(super) struct Creator {
-    #[serde(flatten)]
-    pub(super) sums: CreatorSums,
-    pub(super) profile: CreatorProfile,
-}
-
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CreatorProfile {
     pub(super) name: Option<String>,
@@ -113,26 +90,13 @@ pub(super) struct CreatorProfile {
 /// `/v1/islands/{code}`
 #[derive(Deserialize)]
 pub(super) struct IslandBody {
-    pub(super) island: IslandDetail,
+    pub(super) island: Island,
     pub(super) meta: Meta,
 }
 
 #[derive(Deserialize)]
-pub(super) struct IslandDetail {
-    #[serde(flatten)]
-    pub(super) summary: IslandSummary,
-    pub(super) series: Vec<IslandMetrics>,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Meta {
-    pub(super) generated_at: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct IslandSummary {
+pub(super) struct Island {
     pub(super) code: String,
     pub(super) title: String,
     pub(super) creator: Option<String>,
@@ -142,6 +106,9 @@ pub(super) struct IslandSummary {
     pub(super) last_seen: Option<String>,
     #[serde(flatten)]
     pub(super) metrics: IslandMetrics,
+    /// Empty in lists.
+    #[serde(default)]
+    pub(super) series: Vec<IslandMetrics>,
 }
 
 /// The nine metrics of an island on a day.
@@ -167,18 +134,6 @@ pub(super) struct IslandMetrics {
 #[derive(Deserialize)]
 pub(super) struct CcuBody {
     pub(super) ccu: Vec<(String, u64)>,
-}
-
-/// `/v1/new/{date}`, without the islands
-#[derive(Deserialize)]
-pub(super) struct NewHead {
-    pub(super) date: String,
-}
-
-/// `/v1/live`, without the islands
-#[derive(Deserialize)]
-pub(super) struct LiveHead {
-    pub(super) time: i64,
 }
 
 #[derive(Deserialize)]
@@ -215,15 +170,9 @@ pub(super) fn start_of<H: DeserializeOwned, R: DeserializeOwned>(
 
 /// Returns the players of each island in a body of `/v1/live`, sorted by code.
 pub fn live_players(body: &[u8]) -> Vec<(IslandCode, u64)> {
-    #[derive(Deserialize)]
-    struct LiveBody {
-        islands: Vec<LiveIsland>,
-    }
-    let Ok(LiveBody { islands }) = serde_json::from_slice(body) else {
-        return Vec::new();
-    };
-    let players = islands.iter();
-    let mut players: Vec<_> = players
+    let body = serde_json::from_slice::<ListBody<LiveIsland>>(body).ok();
+    let islands = body.into_iter().flat_map(|body| body.rows);
+    let mut players: Vec<_> = islands
         .filter_map(|one| Some((one.code.parse().ok()?, one.players)))
         .collect();
     players.sort_unstable();
@@ -232,6 +181,8 @@ pub fn live_players(body: &[u8]) -> Vec<(IslandCode, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
@@ -241,17 +192,17 @@ mod tests {
             {"code":"2","title":"}","players":8}],"meta":{}}"#;
         let second = body.len() - r#"],"meta":{}}"#.len();
         for end in 0..=body.len() {
-            let found = start_of::<LiveHead, LiveIsland>(&body[..end], "}", 10);
+            let found = start_of::<Value, LiveIsland>(&body[..end], "}", 10);
             let list = memchr::memmem::rfind(body, b"\"islands\":[").unwrap() + 11;
             let Some((head, rows)) = found else {
                 assert!(end < list, "{end}");
                 continue;
             };
-            assert_eq!(head.time, 5);
+            assert_eq!(head["time"], 5);
             assert!(end >= list && rows.len() <= 2);
             assert_eq!(rows.len() == 2, end >= second, "{end}");
         }
-        let (_, rows) = start_of::<LiveHead, LiveIsland>(body, "}", 1).unwrap();
+        let (_, rows) = start_of::<Value, LiveIsland>(body, "}", 1).unwrap();
         assert_eq!((rows.len(), rows[0].players), (1, 9));
     }
 

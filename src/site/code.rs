@@ -1,10 +1,10 @@
 //! Code on pages: JSON, indented and shortened, and light syntax colours, made when a page is
 //! rendered.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::de::IgnoredAny;
+use serde_json::Deserializer;
 
 use super::html::Escaped;
 
@@ -23,13 +23,47 @@ struct JsonLines {
 }
 
 impl JsonLines {
-    fn scalar(value: impl Into<Value>) -> JsonLines {
-        let value = value.into();
-        let (text, class) = (value.to_string(), if value.is_string() { 's' } else { 'n' });
-        JsonLines {
-            lines: vec![format!("<span class={class}>{}</span>", Escaped(&text))],
-            scalar_bytes: Some(text.len()),
+    /// Returns the lines of a value; `None` if it is not JSON.
+    fn of(json: &str) -> Option<JsonLines> {
+        let first = json.chars().next()?;
+        if !matches!(first, '[' | '{') {
+            let class = if first == '"' { 's' } else { 'n' };
+            return Some(JsonLines {
+                lines: vec![format!("<span class={class}>{}</span>", Escaped(json))],
+                scalar_bytes: Some(json.len()),
+            });
         }
+        let parts = parts(json)?;
+        if first == '{' {
+            let members = parts.as_chunks().0.iter().map(|[name, value]| {
+                let mut value = JsonLines::of(value)?;
+                value.lines[0] = format!("{}: {}", Escaped(name), value.lines[0]);
+                Some(value)
+            });
+            return Some(JsonLines::block(
+                ["{", "}"],
+                members.collect::<Option<_>>()?,
+                0,
+            ));
+        }
+        let shown = if parts.len() > WHOLE_MAX {
+            SHOWN
+        } else {
+            parts.len()
+        };
+        let more = parts.len() - shown;
+        let items = parts[..shown].iter().map(|item| JsonLines::of(item));
+        let items: Vec<JsonLines> = items.collect::<Option<_>>()?;
+        let bytes = items.iter().map(|item| Some(item.scalar_bytes? + 2));
+        let bytes = bytes.sum::<Option<usize>>().filter(|_| more == 0);
+        if bytes.is_none_or(|bytes| bytes > LINE_MAX) {
+            return Some(JsonLines::block(["[", "]"], items, more));
+        }
+        let texts: Vec<String> = items.into_iter().flat_map(|item| item.lines).collect();
+        Some(JsonLines {
+            lines: vec![format!("[{}]", texts.join(", "))],
+            scalar_bytes: None,
+        })
     }
 
     /// Returns an array or an object of some parts, after which `more` are left out.
@@ -53,88 +87,31 @@ impl JsonLines {
     }
 }
 
-impl<'de> Deserialize<'de> for JsonLines {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<JsonLines, D::Error> {
-        deserializer.deserialize_any(JsonVisitor)
+/// Returns the items of a JSON array, or the names and values of an object, in their order.
+fn parts(json: &str) -> Option<Vec<&str>> {
+    let (mut parts, mut rest) = (Vec::new(), json[1..].trim_start());
+    while !rest.starts_with([']', '}']) {
+        let (part, after) = first_value(rest)?;
+        parts.push(part);
+        rest = after.trim_start_matches([',', ':']).trim_start();
     }
+    Some(parts)
 }
 
-struct JsonVisitor;
-
-impl<'de> Visitor<'de> for JsonVisitor {
-    type Value = JsonLines;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<JsonLines, E> {
-        Ok(JsonLines::scalar(Value::Null))
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<JsonLines, E> {
-        Ok(JsonLines::scalar(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<JsonLines, E> {
-        Ok(JsonLines::scalar(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<JsonLines, E> {
-        Ok(JsonLines::scalar(value))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<JsonLines, E> {
-        Ok(JsonLines::scalar(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<JsonLines, E> {
-        Ok(JsonLines::scalar(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<JsonLines, A::Error> {
-        let (mut shown, mut more): (Vec<JsonLines>, _) = (Vec::new(), 0);
-        while shown.len() < WHOLE_MAX
-            && let Some(item) = items.next_element()?
-        {
-            shown.push(item);
-        }
-        while let Some(IgnoredAny) = items.next_element()? {
-            more += 1;
-        }
-        if more > 0 {
-            more += shown.len() - SHOWN;
-            shown.truncate(SHOWN);
-        }
-        let bytes = shown.iter().map(|item| Some(item.scalar_bytes? + 2));
-        let is_short = bytes
-            .sum::<Option<usize>>()
-            .is_some_and(|bytes| bytes <= LINE_MAX);
-        if more > 0 || !is_short {
-            return Ok(JsonLines::block(["[", "]"], shown, more));
-        }
-        let texts: Vec<String> = shown.into_iter().flat_map(|item| item.lines).collect();
-        Ok(JsonLines {
-            lines: vec![format!("[{}]", texts.join(", "))],
-            scalar_bytes: None,
-        })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<JsonLines, A::Error> {
-        let mut parts = Vec::new();
-        while let Some((name, mut value)) = members.next_entry::<String, JsonLines>()? {
-            let name = Value::from(name).to_string();
-            value.lines[0] = format!("{}: {}", Escaped(&name), value.lines[0]);
-            parts.push(value);
-        }
-        Ok(JsonLines::block(["{", "}"], parts, 0))
-    }
+/// Divides a text after the JSON value at its start.
+fn first_value(text: &str) -> Option<(&str, &str)> {
+    let mut values = Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    values.next()?.ok()?;
+    let (value, after) = text.split_at(values.byte_offset());
+    Some((value, after.trim_start()))
 }
 
 /// Returns JSON as lines of HTML, indented, with long arrays shortened; `None` if it is not JSON.
 pub(super) fn json_lines(text: &[u8]) -> Option<Vec<String>> {
-    let json: JsonLines = serde_json::from_slice(text).ok()?;
-    Some(json.lines)
+    let (json, after) = first_value(str::from_utf8(text).ok()?.trim_start())?;
+    JsonLines::of(json)
+        .filter(|_| after.is_empty())
+        .map(|json| json.lines)
 }
 
 /// Keywords of the languages of examples.

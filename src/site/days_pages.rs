@@ -1,9 +1,9 @@
 //! `/rankings/{date}` and `/new/{date}`: the ranking and the new islands of a day.
 
-use serde_json::from_slice;
+use serde_json::{Value, from_slice};
 
-use super::api_bodies::{IslandSummary, NewHead, RankedIsland, RankingBody, start_of};
-use super::html::{Escaped, HtmlPage, count, day, each, island_link};
+use super::api_bodies::{Island, RankedIsland, RankingBody, start_of};
+use super::html::{Escaped, count, day, each, html_page, island_link};
 use super::html_tables::{METRICS, island_table};
 use super::templates::filled;
 
@@ -51,8 +51,11 @@ pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
     let content = filled!("ranking.html"; day, previous, links, table, root, date);
     let description =
         "The ten game islands with the highest numbers of concurrent players on a day.";
-    let page = HtmlPage::new(root, "rankings", &title, description);
-    Some(page.html(&content))
+    Some(html_page(
+        [root, "rankings", &title, description],
+        &[],
+        &content,
+    ))
 }
 
 /// Returns the table of a ranking.
@@ -87,7 +90,8 @@ const METRICS_DAY: &str = "The metrics are for this day.";
 
 /// Returns the page of new islands, given the start of the body of `/v1/new/{date}`.
 pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<String> {
-    let (NewHead { date }, islands) = start_of::<_, IslandSummary>(body, "}", NEW_ROWS_MAX)?;
+    let (head, islands) = start_of::<Value, Island>(body, "}", NEW_ROWS_MAX)?;
+    let date = head["date"].as_str()?;
     let root = links.root;
     let table = island_table(&islands, root, (METRICS[0].name, "", None));
     let about = match islands.len() {
@@ -101,9 +105,9 @@ pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<
         number => format!("{number} islands were first seen on this day. {METRICS_DAY}"),
     };
     let title = format!("New islands of {date}");
-    let (day, links) = (day(&date, published), links.html("new", &date));
-    let date = Escaped(&date);
+    let (day, links) = (day(date, published), links.html("new", date));
+    let date = Escaped(date);
     let content = filled!("new.html"; day, about, links, table, root, date);
     let description = "The game islands that were first seen on a day.";
-    Some(HtmlPage::new(root, "new", &title, description).html(&content))
+    Some(html_page([root, "new", &title, description], &[], &content))
 }

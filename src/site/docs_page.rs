@@ -3,7 +3,7 @@
 
 use super::api_bodies::{BodyOf, RankingBody};
 use super::code::{highlighted, json_lines};
-use super::html::{Escaped, HtmlPage, each, encoded};
+use super::html::{Escaped, each, encoded, html_page};
 use super::markdown::{anchor, inline, prose};
 use super::openapi::{Document, Operation, ParameterDoc};
 use super::settings::SiteSettings;
@@ -73,8 +73,11 @@ pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     let content = filled!(
         "docs.html"; guide_links, endpoint_links, introduction, base, endpoints, guides, errors
     );
-    let page = HtmlPage::new("", "docs", "API reference", document.info("summary"));
-    page.with(&["docs.css", "docs.js"]).html(&content)
+    html_page(
+        ["", "docs", "API reference", document.info("summary")],
+        &["docs.css", "docs.js"],
+        &content,
+    )
 }
 
 /// Returns the code and creator of the highest island with a known creator, or else of the

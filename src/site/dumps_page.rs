@@ -1,6 +1,6 @@
 //! `/dumps/` in HTML: the files for download, by table, month and day.
 
-use super::html::{Escaped, HtmlPage, ago, each, minute, tab};
+use super::html::{Escaped, ago, each, html_page, minute, tab};
 use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
@@ -62,7 +62,7 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
     let (published, credit) = (ago(page.published), Escaped(page.credit));
     let content = filled!("dumps.html"; published, folder, credit, others, tables, folders);
     let description = "All data as files in CSV and JSON, without a key and without a quota.";
-    HtmlPage::new(page.root, "dumps/", "Dumps", description).html(&content)
+    html_page([page.root, "dumps/", "Dumps", description], &[], &content)
 }
 
 impl DumpsPage<'_> {

@@ -1,15 +1,13 @@
 //! `/`: the newest figures, the players of the last day, the ten highest peaks, and a search.
 
 use serde::de::DeserializeOwned;
-use serde_json::from_slice;
+use serde_json::{Value, from_slice};
 
-use super::api_bodies::{
-    BodyOf, IndexBody, IntradayBody, LiveHead, LiveIsland, RankingBody, start_of,
-};
+use super::api_bodies::{BodyOf, IntradayBody, LiveIsland, RankingBody, start_of};
 use super::chart::{Chart, Unit};
 use super::days_pages::ranking_table;
 use super::html::{
-    CHARTS, Escaped, HtmlPage, ago, count, day, each, island_link, minute, search_form, step,
+    CHARTS, Escaped, ago, count, day, each, html_page, island_link, minute, search_form, step,
 };
 use super::settings::SiteSettings;
 use super::templates::filled;
@@ -23,13 +21,21 @@ pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     fn parsed<T: DeserializeOwned>(body: Option<Vec<u8>>) -> Option<T> {
         from_slice(&body?).ok()
     }
-    let index: Option<IndexBody> = parsed(body_of("/v1"));
+    let index: Option<Value> = parsed(body_of("/v1"));
     let intraday: Option<IntradayBody> = parsed(body_of("/v1/live/intraday"));
     let ranking: Option<RankingBody> = parsed(body_of("/v1/rankings/latest"));
-    let published = index.as_ref().map_or("", |index| &index.generated_at);
+    let published = index
+        .as_ref()
+        .and_then(|index| index["generatedAt"].as_str());
+    let published = published.unwrap_or_default();
     let nothing = "<p class=note>Nothing has been published yet.</p>";
     let tiles = index.as_ref().map_or(nothing.to_owned(), |index| {
-        tiles(index, intraday.as_ref(), ranking.as_ref())
+        tiles(
+            &index["counts"],
+            published,
+            intraday.as_ref(),
+            ranking.as_ref(),
+        )
     });
     let players = each(&intraday, |intraday| players(intraday).unwrap_or_default());
     let top = each(&ranking, |ranking| {
@@ -42,39 +48,36 @@ pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     let content = filled!("home.html"; form, tiles, players, top, live, base_url);
     let description =
         "Daily peaks, players, plays and retention of game islands: dashboard, JSON API and files.";
-    let page = HtmlPage::new("", "", "", description);
-    page.with(CHARTS).html(&content)
+    html_page(["", "", "", description], CHARTS, &content)
 }
 
 fn tiles(
-    index: &IndexBody,
+    counts: &Value,
+    published: &str,
     intraday: Option<&IntradayBody>,
     ranking: Option<&RankingBody>,
 ) -> String {
-    let published = &index.generated_at;
     let newest = intraday.and_then(|body| body.points.last());
     let step = each(newest, |(time, _)| step(*time, published));
     let players = each(newest, |(_, players)| count(*players));
     let newest_day = each(ranking, |ranking| day(&ranking.date, published));
-    let counts = &index.counts;
-    let [islands, creators, days] = [counts.islands, counts.creators, counts.rankings].map(count);
+    let [islands, creators, days] =
+        ["islands", "creators", "rankings"].map(|kind| count(counts[kind].as_u64()));
     let published = ago(published);
     filled!("summary.html"; players, step, newest_day, islands, creators, days, published)
 }
 
 /// Returns the table of the islands with the most players, given the body of `/v1/live`.
 fn live(body: &[u8]) -> String {
-    let Some((LiveHead { time }, islands)) = start_of::<LiveHead, LiveIsland>(body, "}", LIVE_ROWS)
-    else {
+    let Some((head, islands)) = start_of::<Value, LiveIsland>(body, "}", LIVE_ROWS) else {
         return String::new();
     };
     let rows = each(&islands, |island| {
         let link = island_link("", &island.code, &island.title, None);
         format!("<tr><td>{link}<td class=n>{}", count(island.players))
     });
-    let time = each(minute(UnixSeconds(time)), |time| {
-        format!(" at {}", &time[11..16])
-    });
+    let time = head["time"].as_i64().map(UnixSeconds).and_then(minute);
+    let time = each(time, |time| format!(" at {}", &time[11..16]));
     filled!("most_players.html"; time, rows)
 }
 

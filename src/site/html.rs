@@ -4,72 +4,43 @@ use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::api_bodies::ListMeta;
+use super::api_bodies::Meta;
 use super::templates::filled;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
 /// The assets of pages with charts.
 pub(super) const CHARTS: &[&str] = &["charts.js"];
 
-/// The frame of a page.
-#[derive(Clone, Copy)]
-pub(super) struct HtmlPage<'a> {
-    root: &'a str,
-    section: &'a str,
-    title: &'a str,
-    description: &'a str,
-    assets: &'a [&'a str],
-}
-
-impl<'a> HtmlPage<'a> {
-    /// Returns the frame of a page.
-    ///
-    /// - `root`: the relative path from the page to the root of the service, empty or `../` per folder,
-    ///   since the service may be below the root of its host
-    /// - `section`: the link of the header or the footer that the page belongs to, or an empty text
-    /// - `title`: the title without the name of the site, as text
-    /// - `description`: a sentence for search engines and link previews, as text
-    pub(super) fn new(
-        root: &'a str,
-        section: &'a str,
-        title: &'a str,
-        description: &'a str,
-    ) -> HtmlPage<'a> {
-        HtmlPage {
-            root,
-            section,
-            title,
-            description,
-            assets: &[],
+/// Returns a whole page around its content. Its footer has the credit and the origin of the facts
+/// (SPEC section 1).
+///
+/// - `root`: the relative path from the page to the root of the service, empty or `../` per folder,
+///   since the service may be below the root of its host
+/// - `section`: the link of the header or the footer that the page belongs to, or an empty text
+/// - `title`: the title without the name of the site, as text
+/// - `description`: a sentence for search engines and link previews, as text
+/// - `assets`: those that the page loads besides those of all pages
+pub(super) fn html_page(
+    [root, section, title, description]: [&str; 4],
+    assets: &[&str],
+    content: &str,
+) -> String {
+    let title = match title {
+        "" => "Island metrics".to_owned(),
+        title => format!("{} \u{2013} Island metrics", Escaped(title)),
+    };
+    let (description, home) = (Escaped(description), home(root));
+    let assets = each(assets, |asset| {
+        if asset.contains(".css") {
+            format!("<link rel=stylesheet href=\"{root}assets/{asset}\">")
+        } else {
+            format!("<script src=\"{root}assets/{asset}\" defer></script>")
         }
-    }
-
-    /// Adds assets that the page loads besides those of all pages.
-    pub(super) fn with(self, assets: &'a [&'a str]) -> HtmlPage<'a> {
-        HtmlPage { assets, ..self }
-    }
-
-    /// Returns the whole page around its content. Its footer has the credit and the origin of the
-    /// facts (SPEC section 1).
-    pub(super) fn html(&self, content: &str) -> String {
-        let root = self.root;
-        let title = match self.title {
-            "" => "Island metrics".to_owned(),
-            title => format!("{} \u{2013} Island metrics", Escaped(title)),
-        };
-        let (description, home) = (Escaped(self.description), home(root));
-        let assets = each(self.assets, |asset| {
-            if asset.contains(".css") {
-                format!("<link rel=stylesheet href=\"{root}assets/{asset}\">")
-            } else {
-                format!("<script src=\"{root}assets/{asset}\" defer></script>")
-            }
-        });
-        let link = format!("\"{{root}}{}\"", self.section);
-        let current = format!("{link} aria-current=page");
-        let frame = include_str!("templates/frame.html").replacen(&link, &current, 1);
-        filled!(&frame; title, description, root, home, assets, content) + "\n"
-    }
+    });
+    let link = format!("\"{{root}}{section}\"");
+    let current = format!("{link} aria-current=page");
+    let frame = include_str!("templates/frame.html").replacen(&link, &current, 1);
+    filled!(&frame; title, description, root, home, assets, content) + "\n"
 }
 
 /// Returns the path to the root: `./` is its name on a page at the root.
@@ -82,7 +53,7 @@ pub fn message_page(title: &str, message: &str, root: &str) -> String {
     let (heading, text) = (Escaped(title), Escaped(message));
     let (search, home) = (search_form(root), home(root));
     let content = filled!("message.html"; heading, text, search, home, root);
-    HtmlPage::new(root, "", title, message).html(&content)
+    html_page([root, "", title, message], &[], &content)
 }
 
 /// Returns the form that searches island titles.
@@ -259,7 +230,7 @@ pub(super) fn list_url(path: &str, given: &[(&str, &str)], (name, value): (&str,
 }
 
 /// Returns the links to the previous and the next page of a list, and the rows of this one.
-pub(super) fn page_links(path: &str, given: &[(&str, &str)], meta: &ListMeta) -> String {
+pub(super) fn page_links(path: &str, given: &[(&str, &str)], meta: &Meta) -> String {
     let (total, limit, offset) = (meta.total, meta.limit.max(1), meta.offset);
     let link = |offset: Option<u64>, rel: &str, text: &str| {
         each(offset, |offset| {
@@ -312,7 +283,7 @@ mod tests {
     #[test]
     fn the_link_of_a_section_is_marked() {
         for section in ["", "islands", "dumps/", "llms.txt"] {
-            let page = HtmlPage::new("", section, "T", "D").html("C");
+            let page = html_page(["", section, "T", "D"], &[], "C");
             let link = format!("<a href=\"{section}\" aria-current=page>");
             let marks = usize::from(!section.is_empty());
             assert_eq!(page.matches("aria-current").count(), marks, "{section}");
@@ -352,7 +323,7 @@ mod tests {
         );
         assert_eq!(list_url("p", &[], ("tag", "")), "p");
         let rels = |total, offset| {
-            let meta = ListMeta {
+            let meta = Meta {
                 generated_at: String::new(),
                 total,
                 has_more: false,

@@ -1,6 +1,6 @@
 //! Tables of islands and creators, and the nine metrics of an island.
 
-use super::api_bodies::{CreatorSums, IslandMetrics, IslandSummary};
+use super::api_bodies::{Creator, Island, IslandMetrics};
 use super::chart::Unit;
 use super::html::{count, creator_link, each, island_link, list_url};
 use super::templates::filled;
@@ -64,7 +64,7 @@ impl Metric {
 /// Returns a table of islands. `sorted` is the metric that narrow screens show, and the given
 /// parameters of a list that can be sorted by others.
 pub(super) fn island_table(
-    islands: &[IslandSummary],
+    islands: &[Island],
     root: &str,
     (sorted, order, given): (&str, &str, Option<&[(&str, &str)]>),
 ) -> String {
@@ -110,7 +110,7 @@ pub(super) fn island_table(
 }
 
 /// Returns a table of creators.
-pub(super) fn creator_table(creators: &[CreatorSums]) -> String {
+pub(super) fn creator_table(creators: &[Creator]) -> String {
     let rows = each(creators, |creator| {
         let (slug, sums) = (&creator.slug, &creator.metrics);
         let (link, islands) = (creator_link("", slug), count(creator.island_count));

@@ -1,13 +1,11 @@
 //! `/islands/{code}`: an island's newest day, its live players, and the history of a metric.
 
-use serde_json::from_slice;
+use serde_json::{Value, from_slice};
 
-use super::api_bodies::{
-    CcuBody, IslandBody, IslandDetail, IslandSummary, LiveHead, LiveIsland, start_of,
-};
+use super::api_bodies::{CcuBody, Island, IslandBody, LiveIsland, start_of};
 use super::chart::Chart;
 use super::html::{
-    CHARTS, Escaped, HtmlPage, count, creator_link, day, each, encoded, step, tab, tile,
+    CHARTS, Escaped, count, creator_link, day, each, encoded, html_page, step, tab, tile,
     title_or_code, unreadable_page,
 };
 use super::html_tables::{METRICS, Metric};
@@ -19,51 +17,46 @@ pub fn metric_names() -> [&'static str; 9] {
     METRICS.each_ref().map(|metric| metric.name)
 }
 
-/// The inputs of the page of an island.
-#[derive(Clone, Copy, Debug)]
-pub struct IslandBodies<'a> {
-    /// `/v1/islands/{code}`
-    pub detail: &'a [u8],
-    /// `/v1/islands/{code}/ccu`, if histories are published.
-    pub history: Option<&'a [u8]>,
-    /// `/v1/live`, if it is published, and the island's players in it.
-    pub live: Option<(&'a [u8], Option<u64>)>,
-}
-
-/// Returns the page, with a chart of one of [`metric_names`] by its index.
-pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
-    let Ok(IslandBody { island, meta }) = from_slice(bodies.detail) else {
+/// Returns the page, with a chart of one of [`metric_names`] by its index, given the bodies of
+/// `/v1/islands/{code}`, of `/v1/islands/{code}/ccu` if histories are published, and of `/v1/live` if it
+/// is published, with the island's players in it.
+pub fn island(
+    detail: &[u8],
+    history: Option<&[u8]>,
+    live: Option<(&[u8], Option<u64>)>,
+    metric: usize,
+) -> String {
+    let Ok(IslandBody { island, meta }) = from_slice(detail) else {
         return unreadable_page("../");
     };
-    let IslandDetail { summary, series } = island;
     let metric = &METRICS[metric];
     let published = &meta.generated_at;
-    let history = bodies.history.filter(|_| metric.name == METRICS[0].name);
+    let history = history.filter(|_| metric.name == METRICS[0].name);
     let history = history.and_then(|body| from_slice::<CcuBody>(body).ok());
     // The long-run history has more days than the series.
     let points: Vec<(&str, u64)> = if let Some(history) = &history {
         let peaks = history.ccu.iter();
         peaks.map(|(day, peak)| (day.as_str(), *peak)).collect()
     } else {
-        let days = series.iter();
+        let days = island.series.iter();
         days.filter_map(|point| Some((point.date.as_deref()?, (metric.value)(point)?)))
             .collect()
     };
-    let name = title_or_code(&summary.title, &summary.code);
-    let code = Escaped(&summary.code);
-    let (title, about) = (Escaped(name), about(&summary));
-    let live = bodies.live.and_then(|(body, players)| {
-        let (LiveHead { time }, _) = start_of::<_, LiveIsland>(body, "}", 0)?;
-        Some((time, players))
+    let name = title_or_code(&island.title, &island.code);
+    let code = Escaped(&island.code);
+    let (title, about) = (Escaped(name), about(&island));
+    let live = live.and_then(|(body, players)| {
+        let (head, _) = start_of::<Value, LiveIsland>(body, "}", 0)?;
+        Some((head["time"].as_i64()?, players))
     });
     let step = each(live, |(time, _)| step(time, published));
     let players = each(live, |(_, players)| match players {
         Some(players) => count(players),
         None => "not in the live snapshot".to_owned(),
     });
-    let date = each(&summary.metrics.date, |date| day(date, published));
+    let date = each(&island.metrics.date, |date| day(date, published));
     let tiles = each(&METRICS, |metric| {
-        tile(metric.label, &metric.text(&summary.metrics))
+        tile(metric.label, &metric.text(&island.metrics))
     });
     let choices = each(METRICS.iter().enumerate(), |(at, other)| {
         let query = each((at > 0).then_some(other.name), |name| {
@@ -85,11 +78,10 @@ pub fn island(bodies: IslandBodies<'_>, metric: usize) -> String {
         "island.html"; title, about, players, step, date, tiles, label, choices, chart, known, rows, code
     );
     let description = format!("Daily metrics and player history of the game island {name}.");
-    let page = HtmlPage::new("../", "islands", name, &description);
-    page.with(CHARTS).html(&content)
+    html_page(["../", "islands", name, &description], CHARTS, &content)
 }
 
-fn about(island: &IslandSummary) -> String {
+fn about(island: &Island) -> String {
     let creator = each(&island.creator, |slug| creator_link("../", slug));
     let tool = encoded(island.created_in.as_deref().unwrap_or_default());
     let tool_name = if tool == "uefn" { "UEFN" } else { "Creative" };

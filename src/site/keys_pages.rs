@@ -1,6 +1,6 @@
 //! `/keys`: the pages of sign-up. All texts are escaped. What is allowed is decided elsewhere.
 
-use super::html::{Escaped, HtmlPage, count, each, encoded};
+use super::html::{Escaped, count, each, encoded, html_page};
 use super::settings::SiteSettings;
 use super::templates::filled;
 use crate::calendar::UnixSeconds;
@@ -39,8 +39,12 @@ pub struct ListedKey {
 }
 
 fn keys_page(content: &str) -> String {
-    let page = HtmlPage::new("", "keys", "Keys", "API keys and their limits.");
-    page.html(&format!("<div class=text>{content}</div>"))
+    let content = format!("<div class=text>{content}</div>");
+    html_page(
+        ["", "keys", "Keys", "API keys and their limits."],
+        &[],
+        &content,
+    )
 }
 
 /// Returns the limits of all tiers, and how to get a key of each; `how` is for the free tier.

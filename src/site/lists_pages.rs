@@ -2,11 +2,9 @@
 
 use serde_json::from_slice;
 
-use super::api_bodies::{
-    Creator, CreatorBody, CreatorListBody, IslandListBody, IslandSummary, ListMeta, start_of,
-};
+use super::api_bodies::{CreatorBody, Island, ListBody, Meta, start_of};
 use super::html::{
-    Escaped, HtmlPage, count, counted, day, each, encoded, options, page_links, tile,
+    Escaped, count, counted, day, each, encoded, html_page, options, page_links, tile,
     unreadable_page,
 };
 use super::html_tables::{METRICS, SORTED, creator_table, island_table};
@@ -33,7 +31,11 @@ impl ListQuery<'_> {
 
 /// Returns the page of islands, given the body of `/v1/islands` for the same query.
 pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
-    let Ok(IslandListBody { islands, meta }) = from_slice(body) else {
+    let Ok(ListBody {
+        rows: islands,
+        meta,
+    }) = from_slice(body)
+    else {
         return unreadable_page("");
     };
     let (q, total) = (query.get("q"), counted(meta.total, "island"));
@@ -55,11 +57,11 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
     );
     let title = if q.is_empty() { "Islands" } else { q };
     let description = "All tracked game islands with their metrics for the newest day.";
-    HtmlPage::new("", "islands", title, description).html(&content)
+    html_page(["", "islands", title, description], &[], &content)
 }
 
 /// Returns the day of the metrics of a list.
-fn date_of(islands: &[IslandSummary], meta: &ListMeta) -> String {
+fn date_of(islands: &[Island], meta: &Meta) -> String {
     let dates = islands
         .iter()
         .take(1)
@@ -111,7 +113,11 @@ fn filters(query: ListQuery<'_>) -> String {
 
 /// Returns the page of creators, given the body of `/v1/creators` for the same search.
 pub fn creators(body: &[u8], q: &str) -> String {
-    let Ok(CreatorListBody { creators, meta }) = from_slice(body) else {
+    let Ok(ListBody {
+        rows: creators,
+        meta,
+    }) = from_slice(body)
+    else {
         return unreadable_page("");
     };
     let (table, text) = (creator_table(&creators), Escaped(q));
@@ -119,18 +125,20 @@ pub fn creators(body: &[u8], q: &str) -> String {
     let total = counted(meta.total, "creator");
     let content = filled!("creators.html"; text, total, table, links);
     let description = "Creators of tracked game islands, with the totals of their islands.";
-    HtmlPage::new("", "creators", "Creators", description).html(&content)
+    html_page(["", "creators", "Creators", description], &[], &content)
 }
 
 /// Returns the page of a creator, given the start of its body and that of its list of islands.
 pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
-    let (CreatorBody { creator }, _) = start_of::<_, IslandSummary>(body, "}}", 0)?;
-    let IslandListBody { islands, meta } = from_slice(islands).ok()?;
-    let Creator { sums, profile } = creator;
+    let (CreatorBody { creator }, _) = start_of::<_, Island>(body, "}}", 0)?;
+    let ListBody {
+        rows: islands,
+        meta,
+    } = from_slice(islands).ok()?;
     let date = date_of(&islands, &meta);
-    let metrics = &sums.metrics;
+    let (metrics, profile) = (&creator.metrics, &creator.profile);
     let tiles = [
-        ("Islands", Some(sums.island_count)),
+        ("Islands", Some(creator.island_count)),
         ("Sum of peaks", metrics.peak_ccu),
         ("Players", metrics.unique_players),
         ("Minutes played", metrics.minutes_played),
@@ -148,14 +156,17 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
     let profile_tiles = each(known, |(name, value)| tile(name, &count(*value)));
     let name = Escaped(profile.name.as_deref().unwrap_or_default());
     let table = island_table(&islands, "../", (METRICS[0].name, "", None));
-    let (slug, path) = (Escaped(&sums.slug), encoded(&sums.slug));
+    let (slug, path) = (Escaped(&creator.slug), encoded(&creator.slug));
     let all = if meta.has_more {
         count(meta.total)
     } else {
         String::new()
     };
     let content = filled!("creator.html"; slug, name, date, tiles, profile_tiles, table, all, path);
-    let description = format!("Totals and islands of the creator {}.", sums.slug);
-    let page = HtmlPage::new("../", "creators", &sums.slug, &description);
-    Some(page.html(&content))
+    let description = format!("Totals and islands of the creator {}.", creator.slug);
+    Some(html_page(
+        ["../", "creators", &creator.slug, &description],
+        &[],
+        &content,
+    ))
 }

@@ -36,7 +36,7 @@ pub use docs_page::docs;
 pub use dumps_page::{DumpEntry, DumpsPage, dumps};
 pub use home_page::home;
 pub use html::message_page;
-pub use island_page::{IslandBodies, island, metric_names};
+pub use island_page::{island, metric_names};
 pub use keys_pages::{
     AddressKeys, ListedKey, keys_closed, keys_elsewhere, keys_form, keys_list, keys_mailed,
     keys_refused,

@@ -2,7 +2,7 @@
 //! the `OpenAPI` document; and the same as text for `/llms.txt`.
 
 use super::code::json_lines;
-use super::html::{Escaped, HtmlPage, each};
+use super::html::{Escaped, each, html_page};
 use super::markdown::{inline, prose};
 use super::openapi::{Document, MemberDoc, ObjectDoc, Operation};
 use super::settings::SiteSettings;
@@ -38,7 +38,7 @@ pub(super) fn objects_page(service: &SiteSettings) -> String {
     });
     let content = filled!("objects.html"; common, contents, responses, parts);
     let description = "Every member of every response of the API.";
-    HtmlPage::new("", "objects", "Objects", description).html(&content)
+    html_page(["", "objects", "Objects", description], &[], &content)
 }
 
 /// Returns the section of an endpoint's response; files of the dumps are not objects.

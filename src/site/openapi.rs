@@ -238,15 +238,11 @@ impl Document {
         errors
     }
 
-    fn schema(&self, name: &str) -> &Value {
-        &self.0["components"]["schemas"][name]
-    }
-
     /// Returns the example of a response: JSON with the members in their order, or the text of a file.
     pub(super) fn example(&self, operation: &Operation<'_>) -> Option<String> {
         let example = operation.example?;
         Some(match operation.object {
-            Some(name) => self.ordered(self.schema(name), example),
+            Some(name) => self.ordered(&self.0["components"]["schemas"][name], example),
             None => text(example).to_owned(),
         })
     }
@@ -350,10 +346,12 @@ mod tests {
             let read: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(read, *example, "{name}");
             let shown = json_lines(text.as_bytes()).unwrap().join("\n");
-            let places = member_names(document.schema(name)).into_iter().map(|name| {
-                let start = format!("\n  &quot;{name}&quot;: ");
-                shown.find(&start).unwrap()
-            });
+            let places = member_names(&document.0["components"]["schemas"][name])
+                .into_iter()
+                .map(|name| {
+                    let start = format!("\n  &quot;{name}&quot;: ");
+                    shown.find(&start).unwrap()
+                });
             assert!(places.is_sorted(), "{name}");
         }
     }

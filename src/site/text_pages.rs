@@ -1,7 +1,7 @@
 //! Pages of prose: `/gotchas`, `/changelog` and `/recipes`; and `/llms.txt`, all documentation as one text.
 
 use super::code::highlighted;
-use super::html::{HtmlPage, each, wrapped};
+use super::html::{each, html_page, wrapped};
 use super::markdown::prose;
 use super::objects_page::objects_text;
 use super::openapi::{Document, Operation};
@@ -15,20 +15,14 @@ const CHANGELOG: &str = include_str!("changelog.md");
 /// The address of the service in recipes. CI runs them as they are.
 const RECIPE_URL: &str = "http://127.0.0.1:8080";
 
-/// A recipe: its title, its file, and the file's text.
-struct Recipe {
-    title: &'static str,
-    file: &'static str,
-    text: &'static str,
-}
-
 macro_rules! recipes {
     ($($file:literal: $title:literal)*) => {
-        [$(Recipe { title: $title, file: $file, text: include_str!(concat!("recipes/", $file)) }),*]
+        [$(($title, $file, include_str!(concat!("recipes/", $file)))),*]
     };
 }
 
-const RECIPES: &[Recipe] = &recipes! {
+/// Recipes: the title, the file, and the text of the file.
+const RECIPES: &[(&str, &str, &str)] = &recipes! {
     "page_by_link.sh": "All pages with curl, using the Link header"
     "page_by_has_more.sh": "All pages with curl, using hasMore"
     "etag.sh": "Download only what has changed, with curl"
@@ -55,17 +49,16 @@ pub(super) fn changelog() -> String {
 }
 
 fn text_page(section: &str, title: &str, description: &str, markdown: &str) -> String {
-    let page = HtmlPage::new("", section, title, description);
-    let text = prose(markdown);
-    page.html(&format!("<div class=text><h1>{title}</h1>{text}</div>"))
+    let content = format!("<div class=text><h1>{title}</h1>{}</div>", prose(markdown));
+    html_page(["", section, title, description], &[], &content)
 }
 
 /// Returns the page at `/recipes`.
 pub(super) fn recipes(service: &SiteSettings) -> String {
-    let contents = each(RECIPES, |Recipe { title, file, .. }| {
+    let contents = each(RECIPES, |(title, file, _)| {
         format!("<li><a href=\"#{file}\">{title}</a>")
     });
-    let recipes = each(RECIPES, |Recipe { title, file, text }| {
+    let recipes = each(RECIPES, |(title, file, text)| {
         let text = text.replace(RECIPE_URL, &service.base_url);
         // One is steps to take, not a file to save.
         let text = if file.contains(".md") {
@@ -79,7 +72,7 @@ pub(super) fn recipes(service: &SiteSettings) -> String {
     let content = filled!("recipes.html"; contents, recipes);
     let description =
         "Complete programs that use the API: curl, Python, TypeScript, DuckDB, Excel, Grafana.";
-    HtmlPage::new("", "recipes", "Recipes", description).html(&content)
+    html_page(["", "recipes", "Recipes", description], &[], &content)
 }
 
 /// Returns `/llms.txt`, in Markdown.
@@ -87,7 +80,7 @@ pub(super) fn llms(service: &SiteSettings) -> String {
     let base_url = &service.base_url;
     let document = Document::parsed(service);
     let endpoints = each(&document.operations(), endpoint_text);
-    let recipes = each(RECIPES, |Recipe { title, file, .. }| {
+    let recipes = each(RECIPES, |(title, file, _)| {
         format!("- [{title}]({base_url}/recipes#{file})\n")
     });
     let errors = each(document.errors(), |(status, about)| {
@@ -138,9 +131,9 @@ mod tests {
     fn recipes_have_the_address_of_the_service() {
         let page = recipes(&SiteSettings::new("https://x.test"));
         assert!(!page.contains(RECIPE_URL));
-        for recipe in RECIPES {
-            assert!(recipe.text.contains(RECIPE_URL), "{}", recipe.file);
-            assert!(page.contains(&format!("<h2 id=\"{}\">", recipe.file)));
+        for (_, file, text) in RECIPES {
+            assert!(text.contains(RECIPE_URL), "{file}");
+            assert!(page.contains(&format!("<h2 id=\"{file}\">")));
         }
     }
 

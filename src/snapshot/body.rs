@@ -211,8 +211,8 @@ impl EntityTag {
 /// A body in memory in both forms.
 #[derive(Clone, Debug)]
 pub struct Body {
-    plain: Encoded,
-    gzip: Option<Encoded>,
+    /// The form for clients that do not accept gzip, and the one for those that do.
+    forms: [Encoded; 2],
 }
 
 impl Body {
@@ -225,24 +225,25 @@ impl Body {
             gzip,
             links: None,
         };
-        Body {
-            plain: form(pair.plain, false),
-            gzip: (!pair.gzip.is_empty()).then(|| form(pair.gzip, true)),
-        }
+        let plain = form(pair.plain, false);
+        let smaller = if pair.gzip.is_empty() {
+            plain.clone()
+        } else {
+            form(pair.gzip, true)
+        };
+        let forms = [plain, smaller];
+        Body { forms }
     }
 
     /// Returns the same body with its own reference counts, for use by one core.
     #[must_use]
     pub fn with_own_refcount(&self) -> Body {
-        Body {
-            plain: self.plain.with_own_refcount(),
-            gzip: self.gzip.as_ref().map(Encoded::with_own_refcount),
-        }
+        let forms = self.forms.each_ref().map(Encoded::with_own_refcount);
+        Body { forms }
     }
 
     /// Returns the form to send: gzip if the client accepts it and it is smaller.
     pub fn choose(&self, accepts_gzip: bool) -> Encoded {
-        let gzip = self.gzip.as_ref().filter(|_| accepts_gzip);
-        gzip.unwrap_or(&self.plain).clone()
+        self.forms[usize::from(accepts_gzip)].clone()
     }
 }

@@ -7,7 +7,7 @@
 //! PUBLISHED/dumps-20261121T120500Z-…/   index.json and the files that it names
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
 use std::io;
@@ -134,17 +134,8 @@ impl DumpDirectory {
         Ok(dumps)
     }
 
-    /// Creates dumps in memory from the content of each file in the index, by name.
-    pub fn in_memory(
-        index: DumpIndex,
-        contents: &HashMap<String, Bytes>,
-    ) -> Result<DumpDirectory, String> {
-        let text = index.to_json();
-        let content_of = |name: &str| contents.get(name).cloned().map(DumpContent::Memory);
-        DumpDirectory::new(index, text, content_of)
-    }
-
-    fn new(
+    /// Creates dumps from an index, its text, and the content of each file by its name.
+    pub(crate) fn new(
         index: DumpIndex,
         text: Vec<u8>,
         content_of: impl Fn(&str) -> Option<DumpContent>,

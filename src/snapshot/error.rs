@@ -70,12 +70,8 @@ impl From<io::Error> for SnapshotError {
 pub enum Missing {
     /// The payload is not published.
     Payload,
-    /// The island is not tracked.
-    Island,
-    /// No creator has this slug.
-    Creator,
-    /// The day is not published.
-    Day,
+    /// The payload does not have the island, the creator or the day.
+    NotFound,
     /// The body is damaged.
     Damaged(SnapshotError),
 }

@@ -214,11 +214,10 @@ impl SnapshotFile {
                 yield_point(at);
                 pair[0].get() <= pair[1].get()
             });
-        if is_sound {
-            Ok(bounds)
-        } else {
-            Err(section.malformed("its offsets are not in order"))
-        }
+        let problem = "its offsets are not in order";
+        is_sound
+            .then_some(bounds)
+            .ok_or_else(|| section.malformed(problem))
     }
 
     /// Returns the `count` texts of a section, with their bounds in another one.
@@ -267,11 +266,10 @@ impl SnapshotFile {
             yield_point(at);
             BodyRef::from_record(record).is_sound(self.contents.start)
         });
-        if is_sound {
-            Ok(records)
-        } else {
-            Err(section.malformed("a body lies outside the bodies, or has an impossible length"))
-        }
+        let problem = "a body lies outside the bodies, or has an impossible length";
+        is_sound
+            .then_some(records)
+            .ok_or_else(|| section.malformed(problem))
     }
 }
 

@@ -9,7 +9,7 @@
 //!   `History::open`; a body for each row or day: its count in `Stamp`, and `BodyWriter::all`
 //!   (`publish/history_payload.rs`), which is the whole of the progress; a body of the live payload:
 //!   `Live::open` (`read.rs`);
-//! - the writer: `publish/history_payload.rs`, `live_payload.rs`, `list_sections.rs` or `row_orders.rs`; the
+//! - the writer: `publish/history_payload.rs`, `live_payload.rs` or `list_sections.rs`; the
 //!   reader: `History::open`;
 //! - `tests/fuzz/src/payload.rs`: `OF_BODIES`, for a section of bodies.
 //!
@@ -43,7 +43,7 @@ pub(crate) const EXPANSION_MAX: u64 = 258 * 4;
 #[repr(u32)]
 #[expect(
     missing_docs,
-    reason = "each is described where it is written: publish::{history_payload, list_sections, row_orders}; the indexes in search.rs"
+    reason = "each is described where it is written: publish::{history_payload, list_sections}; the indexes in search.rs"
 )]
 pub enum Section {
     Stamp = 1,
@@ -135,15 +135,10 @@ impl BodyRef {
     pub(crate) fn to_record(self) -> BodyRecord {
         let mut record = [0; 24];
         record[..8].copy_from_slice(&self.offset.to_le_bytes());
-        let words = [
-            self.plain_bytes,
-            self.gzip_bytes,
-            self.plain_crc,
-            self.gzip_crc,
-        ];
-        for (place, word) in record[8..].chunks_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
+        record[8..12].copy_from_slice(&self.plain_bytes.to_le_bytes());
+        record[12..16].copy_from_slice(&self.gzip_bytes.to_le_bytes());
+        record[16..20].copy_from_slice(&self.plain_crc.to_le_bytes());
+        record[20..].copy_from_slice(&self.gzip_crc.to_le_bytes());
         record
     }
 

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use zerocopy::little_endian::{U32, U64};
 
-use super::body::EntityTag;
 use super::error::{CorruptionLog, SnapshotError};
 use super::file::{BodySlice, Identity, SectionSlice, SnapshotFile, Texts, U32Slice, U64Slice};
 use super::format::Section;
-use super::page_template::PageTemplate;
+use super::list_page::PageTemplate;
 use super::response_cache::ResponseCache;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
@@ -69,7 +68,8 @@ pub struct History {
     /// The JSON of each island in lists.
     pub(super) rows: Texts,
     ranks: U32Slice,
-    orders: U32Slice,
+    /// All rows in each of the [`ORDERINGS`].
+    pub(super) orders: U32Slice,
     tag_names: Texts,
     /// The groups of each [`Family`].
     groups: [Groups; 3],
@@ -86,9 +86,6 @@ pub struct History {
     pub(super) bodies: [BodySlice; 6],
     pub(super) island_template: PageTemplate,
     pub(super) creator_template: PageTemplate,
-    /// The entity tags of list pages, without and with gzip. A page depends only on the payload and
-    /// the query, so all pages share them.
-    pub(super) page_tags: [EntityTag; 2],
     pub(super) cache: ResponseCache,
     pub(super) storage: Storage,
     /// The errors of bodies that were requested.
@@ -114,7 +111,6 @@ impl History {
         let [tags, creator_groups, tools] = &groups;
         let [island_template, creator_template] =
             PageTemplate::pair(&file.section(Section::PageTemplates)?)?;
-        let page_tag = |gzip| EntityTag::new(stamp.published, identity.checksum, gzip);
         let orders = file.positions(Section::Orders, islands)?;
         Section::Orders.expect_items(orders.len(), islands * ORDERINGS)?;
         Section::CreatorStarts.expect_items(creator_groups.len(), creators)?;
@@ -146,7 +142,6 @@ impl History {
             days,
             island_template,
             creator_template,
-            page_tags: [page_tag(false), page_tag(true)],
             cache: ResponseCache::new(memory_bytes),
             identity,
             storage: file.storage,
@@ -188,12 +183,6 @@ impl History {
 
     pub(super) fn find_tag(&self, name: &str) -> Option<usize> {
         self.tag_names.find(name.as_bytes())
-    }
-
-    /// Returns all rows in one ordering.
-    pub(super) fn all_rows(&self, ordering: usize) -> &[U32] {
-        let islands = self.rows.len();
-        &self.orders[ordering * islands..][..islands]
     }
 
     pub(super) fn groups(&self, family: Family) -> &Groups {

@@ -1,11 +1,14 @@
-//! List pages, assembled from rows that were serialized by the publish.
+//! List pages, assembled from rows that were serialized by the publish and the text around them.
+
+use std::iter::once;
 
 use bytes::Bytes;
 
-use super::body::{Content, Encoded, ReadContext, gzip};
+use super::body::{Content, Encoded, EntityTag, ReadContext, gzip};
+use super::error::SnapshotError;
 use super::file::Texts;
+use super::format::Section;
 use super::history::History;
-use super::page_template::PageTemplate;
 use super::response_cache::Admission;
 use super::select::SelectedRows;
 use crate::request::{LIMIT_MAX, Page, Route};
@@ -14,6 +17,63 @@ use crate::request::{LIMIT_MAX, Page, Route};
 const GZIP_BYTES_MIN: usize = 256;
 /// Bytes of a link besides its address: punctuation, the longest relation and the longest offset.
 const LINK_BYTES_MAX: usize = ", <>; rel=\"first\"".len() + 20;
+
+/// The last byte of a row whose end is the one that many rows share. No JSON contains this byte.
+const SHARED_END: u8 = 0;
+
+/// The text of a list page without its rows: six parts between which rows and numbers are inserted,
+/// and the end that many rows share.
+#[derive(Debug)]
+pub(crate) struct PageTemplate([Bytes; 7]);
+
+impl PageTemplate {
+    /// Decodes the templates of islands and creators from their section, where NUL separates the
+    /// parts.
+    pub(crate) fn pair(section: &Bytes) -> Result<[PageTemplate; 2], SnapshotError> {
+        let parts = section.split(|byte| *byte == 0);
+        let parts: Vec<Bytes> = parts.map(|part| section.slice_ref(part)).collect();
+        match parts.as_chunks() {
+            ([islands, creators], []) => Ok([
+                PageTemplate(islands.clone()),
+                PageTemplate(creators.clone()),
+            ]),
+            _ => {
+                Err(Section::PageTemplates.malformed("it does not have the parts of two templates"))
+            }
+        }
+    }
+
+    /// Returns the pieces of a page in order. The numbers are the total, whether rows follow, the
+    /// limit and the offset.
+    fn pieces<'a>(
+        &'a self,
+        rows: &'a [&'a [u8]],
+        numbers: [&'a str; 4],
+    ) -> impl Iterator<Item = &'a [u8]> {
+        let [open, before_numbers @ .., close, shared_end] = &self.0;
+        let rows = rows.iter().enumerate().flat_map(move |(at, row)| {
+            let comma: &[u8] = if at > 0 { b"," } else { b"" };
+            match row.strip_suffix(&[SHARED_END]) {
+                Some(start) => [comma, start, shared_end],
+                None => [comma, row, b""],
+            }
+        });
+        let numbers = before_numbers.iter().zip(numbers);
+        let numbers = numbers.flat_map(|(before, number)| [before, number.as_bytes()]);
+        once(&open[..])
+            .chain(rows)
+            .chain(numbers)
+            .chain(once(&close[..]))
+    }
+}
+
+/// Reads a byte of every cache line of the rows, which are spread over memory: copied one after the
+/// other, each would be waited for separately; touched first, they are loaded in parallel.
+fn touch(rows: &[&[u8]]) {
+    const LINE_BYTES: usize = 64;
+    let lines = rows.iter().flat_map(|row| row.iter().step_by(LINE_BYTES));
+    std::hint::black_box(lines.fold(0, |mixed, byte| mixed ^ byte));
+}
 
 /// A page of one of the two lists.
 pub(super) struct ListPage<'a> {
@@ -72,11 +132,24 @@ impl History {
             count += 1;
         }
         let rows = &rows[..count];
-        let bytes = list.template.page_bytes(rows, page, total);
+        let mut digits = [itoa::Buffer::new(); 3];
+        let [total_digits, limit_digits, offset_digits] = &mut digits;
+        let end = page.offset.saturating_add(page.limit.into());
+        let numbers = [
+            total_digits.format(total),
+            if end < total { "true" } else { "false" },
+            limit_digits.format(page.limit),
+            offset_digits.format(page.offset),
+        ];
+        let pieces = || list.template.pieces(rows, numbers);
+        let bytes: usize = pieces().map(<[u8]>::len).sum();
         let is_gzip = context.accepts_gzip && bytes >= GZIP_BYTES_MIN;
-        let etag = self.page_tags[usize::from(is_gzip)];
+        // A page depends only on the payload and the query, so all pages share the tag.
+        let etag = EntityTag::new(self.stamp.published, self.identity.checksum, is_gzip);
         let page_content = if (context.needs_content)(&etag) {
-            let text = list.template.fill(rows, page, total);
+            touch(rows);
+            let mut text = Vec::with_capacity(bytes);
+            pieces().for_each(|piece| text.extend_from_slice(piece));
             Content::Whole(if is_gzip { gzip(&text) } else { text }.into())
         } else {
             Content::Omitted((!is_gzip).then_some(bytes as u64))
@@ -122,4 +195,29 @@ fn links(page: Page, total: u64, url: &str) -> Bytes {
         }
     }
     text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_of_a_page_are_separated_and_their_shared_end_is_inserted() {
+        let section = Bytes::from_static(
+            b"{\"islands\":[\0],\"total\":\0,\"more\":\0,\"limit\":\0,\"offset\":\0}\0,\"end\":null}\0\
+            {\0]\0a\0b\0c\0d\0e",
+        );
+        let [islands, creators] = PageTemplate::pair(&section).unwrap();
+        let page = |template: &PageTemplate, rows: &[&[u8]]| {
+            let pieces = template.pieces(rows, ["3", "true", "2", "0"]);
+            String::from_utf8(pieces.collect::<Vec<_>>().concat()).unwrap()
+        };
+        assert_eq!(
+            page(&islands, &[b"{\"a\":1\0", b"{}", b"{\"b\":2\0"]),
+            "{\"islands\":[{\"a\":1,\"end\":null},{},{\"b\":2,\"end\":null}],\
+            \"total\":3,\"more\":true,\"limit\":2,\"offset\":0}"
+        );
+        assert_eq!(page(&creators, &[]), "{]3atrueb2c0d");
+        assert_eq!(page(&creators, &[b"row"]), "{row]3atrueb2c0d");
+    }
 }

@@ -88,21 +88,21 @@ impl Snapshot {
 
 impl History {
     fn find_body(&self, route: &Route) -> Result<BodyRef, Missing> {
-        let island = |code| self.find_island(code).ok_or(Missing::Island);
+        let island = |code| self.find_island(code).ok_or(Missing::NotFound);
         let day = |day: &DayRef| {
             let at = match day {
                 DayRef::Latest => self.days.len().checked_sub(1),
                 DayRef::Day(day) => self.days.binary_search(day).ok(),
                 DayRef::NoSuchDay(_) => None,
             };
-            at.ok_or(Missing::Day)
+            at.ok_or(Missing::NotFound)
         };
         let (section, at) = match route {
             Route::Island(code) => (Section::IslandBodies, island(*code)?),
             Route::IslandCcu(code) => (Section::CcuBodies, island(*code)?),
             Route::Creator(slug) => {
-                let creator = self.find_creator(slug).ok_or(Missing::Creator)?;
-                (Section::CreatorBodies, creator)
+                let creator = self.find_creator(slug);
+                (Section::CreatorBodies, creator.ok_or(Missing::NotFound)?)
             }
             Route::Ranking(date) => (Section::RankingBodies, day(date)?),
             Route::New(date) => (Section::NewBodies, day(date)?),

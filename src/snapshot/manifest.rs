@@ -92,29 +92,21 @@ impl Manifest {
             || dumps.is_some_and(|dumps| dumps.directory == name)
     }
 
-    /// Reads a directory's manifest; `None` if there is none.
+    /// Reads a directory's manifest; `None` if there is none. Rejects one without a payload, or with
+    /// one outside its directory.
     pub fn read(directory: &Directory) -> io::Result<Option<Manifest>> {
-        match directory.read(Manifest::FILE, BYTES_MAX) {
-            Ok(text) => {
-                let manifest: Manifest = serde_json::from_slice(&text)?;
-                manifest.check()?;
-                Ok(Some(manifest))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Rejects a manifest without a payload, or with one outside its directory.
-    fn check(&self) -> io::Result<()> {
-        let invalid = |problem: String| Err(io::Error::new(io::ErrorKind::InvalidData, problem));
-        if self.history.is_none() && self.live.is_none() {
-            return invalid("must contain `history`, `live` or both".to_owned());
-        }
-        let mut names = self.payloads().map(|payload| &payload.file);
-        match names.find(|name| !is_file_name(name)) {
-            Some(name) => invalid(format!("{name:?} is not a file name")),
-            None => Ok(()),
-        }
+        let manifest: Manifest = match directory.read(Manifest::FILE, BYTES_MAX) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => serde_json::from_slice(&text?)?,
+        };
+        let outside = (manifest.payloads()).find(|payload| !is_file_name(&payload.file));
+        let problem = if manifest.history.is_none() && manifest.live.is_none() {
+            "must contain `history`, `live` or both".to_owned()
+        } else if let Some(payload) = outside {
+            format!("{:?} is not a file name", payload.file)
+        } else {
+            return Ok(Some(manifest));
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidData, problem))
     }
 }

@@ -13,10 +13,9 @@
 //!
 //! - The file: `format`, `writer`, `file` (the reader), `storage` (the bytes behind it), `stored_body`
 //!   (bodies, whole and in pieces), `manifest`.
-//! - The lookup: `published` (opening), `read` (`Snapshot`), `lookup` (by route), `history`,
+//! - The lookup: `read` (opening, `Snapshot`), `lookup` (by route), `history`,
 //!   `response_cache`, `body`, `service_bodies`.
-//! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page` and
-//!   `page_template`.
+//! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page`.
 //! - Beside these: `dumps`, `throttle` (opening in the background), `error`.
 
 mod body;
@@ -28,8 +27,6 @@ mod history;
 mod list_page;
 mod lookup;
 mod manifest;
-mod page_template;
-mod published;
 mod read;
 mod response_cache;
 mod row_set;

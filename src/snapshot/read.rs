@@ -1,5 +1,7 @@
-//! `Snapshot`: both payloads, and the bodies and pages made of the two together.
+//! `Snapshot`: both payloads of a published directory, and the bodies and pages made of the two
+//! together.
 
+use std::io;
 use std::sync::Arc;
 
 use super::body::{Body, Content, EncodedPair, ReadContext};
@@ -8,11 +10,14 @@ use super::error::{Missing, SnapshotError};
 use super::file::{Identity, SnapshotFile};
 use super::format::{BodyRef, Section};
 use super::history::{History, Stamp};
+use super::manifest::{Manifest, Payload};
 use super::service_bodies;
 use super::storage::Storage;
 use super::stored_body::{read_stored, to_plain};
+use super::throttle::join;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::IslandCode;
+use crate::regular_file::Directory;
 use crate::request::{self, DayRef, Route};
 use crate::site::{self, SiteSettings};
 
@@ -83,6 +88,49 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Opens a published directory; a directory without a manifest gives an empty snapshot.
+    /// `current` is the history in use: if the manifest still names it, it is reused with its
+    /// caches, so that they survive the publish of a live payload. Damaged dumps are no error: everything
+    /// else is served without them.
+    pub fn open(
+        directory: &Directory,
+        memory_bytes: usize,
+        service: &SiteSettings,
+        current: Option<&Arc<History>>,
+    ) -> Result<Snapshot, SnapshotError> {
+        let invalid = |error: io::Error| {
+            SnapshotError::from(error).in_file(&directory.path().join(Manifest::FILE))
+        };
+        let manifest = Manifest::read(directory)
+            .map_err(invalid)?
+            .unwrap_or_default();
+        let history = |payload: &Payload| match current {
+            Some(current) if payload.names(current.identity) => Ok(Arc::clone(current)),
+            _ => open_payload(directory, payload, |storage| {
+                History::open(storage, memory_bytes).map(Arc::new)
+            }),
+        };
+        let live = |payload: &Payload| open_payload(directory, payload, Live::open);
+        let (live, history) = join(
+            || manifest.live.as_ref().map(live).transpose(),
+            || manifest.history.as_ref().map(history).transpose(),
+        );
+        let mut snapshot = Snapshot::new(history?, live?, service);
+        let named = manifest.payloads();
+        let opened = snapshot.identities().into_iter();
+        let opened = opened.filter_map(|(_, identity)| identity);
+        if !named
+            .zip(opened)
+            .all(|(payload, opened)| payload.names(opened))
+        {
+            let problem = "the payload files differ from the ones in the manifest; publish again";
+            return Err(invalid(io::Error::new(io::ErrorKind::InvalidData, problem)));
+        }
+        let dumps = manifest.dumps.as_ref();
+        snapshot.dumps = dumps.map(|dumps| DumpDirectory::open(directory, dumps).map(Arc::new));
+        Ok(snapshot)
+    }
+
     /// Combines payloads and renders the bodies and pages that depend on both.
     pub fn new(
         history: Option<Arc<History>>,
@@ -225,6 +273,16 @@ impl Snapshot {
         let history = self.history.as_ref();
         history.is_some_and(|history| history.find_island(code).is_some())
     }
+}
+
+fn open_payload<T>(
+    directory: &Directory,
+    payload: &Payload,
+    open: impl FnOnce(Storage) -> Result<T, SnapshotError>,
+) -> Result<T, SnapshotError> {
+    let file = directory.file(&payload.file).map_err(SnapshotError::Io);
+    file.and_then(|file| open(Storage::File(Arc::new(file))))
+        .map_err(|error| error.in_file(&directory.path().join(&payload.file)))
 }
 
 pub(super) fn has_days(history: Option<&Arc<History>>) -> bool {

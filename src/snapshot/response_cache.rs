@@ -122,7 +122,10 @@ impl ResponseCache {
         let links = found.links.as_ref().map_or(0, Bytes::len);
         let heap_bytes = bytes.len() + links + text_bytes + BLOCKS * ALLOCATION_BYTES;
         let bytes = heap_bytes + ResponseCache::entry_bytes();
-        let is_admitted = admission == Admission::Immediate || self.is_repeated(hash);
+        // Remembers each key that was requested.
+        let recent = &self.recent[low_bits(hash, self.recent.len())];
+        let is_admitted =
+            admission == Admission::Immediate || recent.swap(hash, Ordering::Relaxed) == hash;
         if !is_admitted || text_bytes > TEXT_BYTES_MAX || bytes > self.shard_bytes_max {
             return;
         }
@@ -144,12 +147,6 @@ impl ResponseCache {
         // Responses are freed after the lock is released.
         drop(shard);
         drop(evicted);
-    }
-
-    /// Returns whether a key was requested recently, and remembers it.
-    fn is_repeated(&self, hash: u64) -> bool {
-        let place = &self.recent[low_bits(hash, self.recent.len())];
-        place.swap(hash, Ordering::Relaxed) == hash
     }
 
     /// Returns the bytes of an entry in the map and in its queue. Both double when they are full,

@@ -89,7 +89,10 @@ impl TextIndex {
             common_rows: file.section(common_rows)?,
         };
         let all = || (0..index.samples.len()).inspect(|at| yield_point(*at));
-        if !all().all(|at| index.sample_is_sound(at)) {
+        let bound = |row| index.texts.bounds.index(row);
+        let is_in_text =
+            |(start, row): (usize, usize)| (bound(row)..bound(row + 1)).contains(&start);
+        if !all().all(|at| is_in_text(index.sample_start(at))) {
             return Err(samples.malformed("a suffix begins outside its text"));
         }
         // Searches halve them, and expect the beginning of a run before its end.
@@ -106,12 +109,6 @@ impl TextIndex {
     fn sample_start(&self, at: usize) -> (usize, usize) {
         let row = self.suffix_rows[at * SUFFIX_STEP].get();
         (self.samples[at].get() as usize, row as usize)
-    }
-
-    fn sample_is_sound(&self, at: usize) -> bool {
-        let (start, row) = self.sample_start(at);
-        let bounds = &self.texts.bounds;
-        (bounds.index(row)..bounds.index(row + 1)).contains(&start)
     }
 
     /// Returns at most `length` bytes of a sampled suffix.

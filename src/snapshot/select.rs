@@ -102,7 +102,10 @@ impl Filters {
         self.groups()
             .map(|(family, group)| history.groups(family).rows(group, ordering))
             .min_by_key(|rows| rows.len())
-            .unwrap_or_else(|| history.all_rows(ordering))
+            .unwrap_or_else(|| {
+                let islands = history.rows.len();
+                &history.orders[ordering * islands..][..islands]
+            })
     }
 
     fn contain(&self, history: &History, row: u32) -> bool {

@@ -53,21 +53,15 @@ impl Storage {
     }
 
     pub(crate) fn read(&self, offset: u64, length: usize) -> io::Result<Bytes> {
-        match self {
-            Storage::Memory(bytes) => {
-                let start = usize::try_from(offset).unwrap_or(usize::MAX);
-                let end = start.saturating_add(length);
-                let is_inside = end <= bytes.len();
-                is_inside
-                    .then(|| bytes.slice(start..end))
-                    .ok_or(ErrorKind::UnexpectedEof.into())
-            }
-            Storage::File(file) => {
-                let mut buffer = vec![0; length];
-                file.read_exact_at(&mut buffer, offset)?;
-                Ok(buffer.into())
-            }
+        if let Storage::Memory(bytes) = self {
+            let start = usize::try_from(offset).unwrap_or(usize::MAX);
+            let end = start.saturating_add(length);
+            let inside = (end <= bytes.len()).then(|| bytes.slice(start..end));
+            return inside.ok_or(ErrorKind::UnexpectedEof.into());
         }
+        let mut buffer = vec![0; length];
+        self.read_into(offset, &mut buffer)?;
+        Ok(buffer.into())
     }
 
     /// Fills a buffer from `offset` on.

@@ -8,7 +8,6 @@
 //! of all of them is wrong.
 
 use std::io::{self, Read};
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -62,11 +61,6 @@ pub(crate) fn has_stored_header(gzip: &[u8]) -> bool {
     gzip.starts_with(&HEADER_START) && gzip.len() >= HEADER_BYTES + TRAILER_BYTES
 }
 
-/// Returns the range of the deflate stream in a gzip form of that length.
-pub(crate) fn deflated_range(gzip_bytes: u64) -> Range<u64> {
-    HEADER_BYTES as u64..gzip_bytes.saturating_sub(TRAILER_BYTES as u64)
-}
-
 /// Inflates a gzip form to exactly `plain_bytes`; `None` if it does not contain as much.
 ///
 /// A third cheaper than `GzDecoder`: it writes to its destination without a buffer between, and the
@@ -114,12 +108,17 @@ impl LongBody {
 
     /// Returns a reader, to be verified before it is read.
     pub fn reader(self) -> LongBodyReader {
-        let stored = self.stored();
+        let stored = StoredPart {
+            storage: self.storage.clone(),
+            offset: self.body.offset,
+            left: self.body.bytes(self.body.has_gzip()).into(),
+        };
         let source = if !self.gzip && self.body.has_gzip() {
-            let deflated = deflated_range(stored.left);
             let part = StoredPart {
-                offset: stored.offset + deflated.start,
-                left: deflated.end.saturating_sub(deflated.start),
+                offset: stored.offset + HEADER_BYTES as u64,
+                left: stored
+                    .left
+                    .saturating_sub((HEADER_BYTES + TRAILER_BYTES) as u64),
                 ..stored.clone()
             };
             Source::Deflated(DeflateDecoder::new_with_buf(part, vec![0; READ_BYTES]))
@@ -141,14 +140,6 @@ impl LongBody {
         let mut reader = self.reader();
         while !reader.verify_step()? {}
         Ok(reader)
-    }
-
-    fn stored(&self) -> StoredPart {
-        StoredPart {
-            storage: self.storage.clone(),
-            offset: self.body.offset,
-            left: self.body.bytes(self.body.has_gzip()).into(),
-        }
     }
 }
 

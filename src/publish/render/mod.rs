@@ -1,10 +1,7 @@
 //! JSON of the responses about islands, creators, days and live steps (CONTRACT section 4), and of
 //! the dumps. No other module of `publish` names their members.
 
-mod dump_json;
 mod json;
-
-pub(crate) use dump_json::DumpJsonWriter;
 
 use json::{Object, json};
 
@@ -28,6 +25,15 @@ fn response(published: UnixSeconds, write: impl FnOnce(Object<'_>) -> Object<'_>
     let mut out = Vec::new();
     write(Object::new(&mut out)).end_with_meta(published);
     out
+}
+
+/// Writes a row of a dump: an object with the columns of the CSV file.
+pub(crate) fn dump_row<'c>(
+    out: &mut Vec<u8>,
+    kind: FileKind,
+    cells: impl IntoIterator<Item = Cell<'c>>,
+) {
+    Object::new(out).members(kind.columns().0, cells).end();
 }
 
 /// Returns an island summary with the metrics of `date`. `seen` is the first and the last day on

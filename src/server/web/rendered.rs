@@ -8,7 +8,7 @@ use crate::request::{CreatorQuery, DayRef, IslandQuery, Quoted, Route};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
 use crate::server::web::request_context::RequestContext;
-use crate::site::{self, DayLinks, IslandBodies, ListQuery};
+use crate::site::{self, DayLinks, ListQuery};
 use crate::snapshot::{Missing, ReadContext};
 
 /// Maximum number of rows of a list. Longer ones are available from the API.
@@ -87,12 +87,8 @@ impl RequestContext<'_> {
         let history = optional(Route::IslandCcu(code))?;
         let live = optional(Route::Live)?;
         let players = self.snapshot.live_players(code);
-        let bodies = IslandBodies {
-            detail: &detail,
-            history: history.as_deref(),
-            live: live.as_deref().map(|live| (live, players)),
-        };
-        Ok(site::island(bodies, index))
+        let live = live.as_deref().map(|live| (live, players));
+        Ok(site::island(&detail, history.as_deref(), live, index))
     }
 
     pub(super) fn creators(&self, query: &CreatorQuery) -> Result<String, ApiError> {

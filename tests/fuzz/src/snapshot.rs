@@ -145,7 +145,7 @@ fn ask_everything(snapshot: &Snapshot, draws: &mut Draws) {
     for accepts_gzip in [false, true] {
         let get = |route: &Route| {
             let found = snapshot.get(route, ReadContext::with_content(1, accepts_gzip));
-            let is_tracked = !matches!(found, Err(Missing::Island | Missing::Payload));
+            let is_tracked = !matches!(found, Err(Missing::NotFound | Missing::Payload));
             // Long bodies are read too; damage in them is an error.
             let _ = found.map(|found| found.content.into_bytes());
             is_tracked

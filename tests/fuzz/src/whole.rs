@@ -2,8 +2,8 @@
 
 use island_metrics::calendar::{UnixSeconds, UtcDay};
 use island_metrics::dataset::{
-    Catalogue, Cell, CsvWriter, DatasetReader, DayRow, FileKind, Files, Island, LiveStep,
-    LoadError, Profile,
+    Catalogue, Cell, DatasetReader, DayRow, FileKind, Files, Island, LiveStep, LoadError, Profile,
+    write_csv,
 };
 use island_metrics::model::IslandCode;
 
@@ -92,11 +92,9 @@ impl Whole {
 fn file<'c>(
     name: &str,
     kind: FileKind,
-    mut rows: impl Iterator<Item: IntoIterator<Item = Cell<'c>>>,
+    rows: impl Iterator<Item: IntoIterator<Item = Cell<'c>>>,
 ) -> (String, Vec<u8>) {
-    let written = CsvWriter::begin(kind, Vec::new()).and_then(|mut file| {
-        rows.try_for_each(|row| file.row(row))?;
-        file.finish()
-    });
-    (name.to_owned(), written.expect("memory takes everything"))
+    let mut file = Vec::new();
+    write_csv(&mut file, kind, rows).expect("memory takes everything");
+    (name.to_owned(), file)
 }
