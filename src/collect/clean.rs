@@ -11,17 +11,13 @@ use crate::model::CreatedIn;
 const MAX_FIELD_BYTES: usize = 1_024;
 
 /// A row of the catalogue, as it comes.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct RawIsland {
-    #[serde(default)]
     code: serde_json::Value,
-    #[serde(default)]
     title: serde_json::Value,
-    #[serde(default, rename = "creatorCode")]
     creator_code: serde_json::Value,
-    #[serde(default, rename = "createdIn")]
     created_in: serde_json::Value,
-    #[serde(default)]
     tags: serde_json::Value,
 }
 

@@ -15,6 +15,7 @@ use crate::calendar::UtcDay;
 use crate::dataset::Metrics;
 use crate::durable::sync_directory;
 use crate::model::{IslandCode, SortField};
+use crate::regular_file;
 
 const RECORD_BYTES: usize = 88;
 /// Folder of the logs in the state directory.
@@ -162,9 +163,8 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Option<(IslandCode, Metrics)> {
 
 /// Adds the sound records of a log. Returns its bytes, or `None` if it does not exist.
 fn read(path: &Path, rows: &mut DayRows) -> io::Result<Option<Vec<u8>>> {
-    let bytes = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        bytes => bytes?,
+    let Some((bytes, _)) = regular_file::read(path, u64::MAX)? else {
+        return Ok(None);
     };
     // A damaged record does not hide those behind it: all have the same length.
     let (records, _) = bytes.as_chunks::<RECORD_BYTES>();

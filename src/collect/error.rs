@@ -41,12 +41,6 @@ impl CollectError {
     }
 }
 
-impl From<LoadError> for CollectError {
-    fn from(error: LoadError) -> CollectError {
-        CollectError::Dataset(error)
-    }
-}
-
 /// Returns a conversion of I/O errors for one purpose and path.
 pub(super) fn io_error(purpose: &str, path: &Path) -> impl Fn(io::Error) -> CollectError {
     move |error| {

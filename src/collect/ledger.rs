@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::durable::AtomicFile;
 use crate::model::IslandCode;
+use crate::regular_file;
 
 const HEADER: &[u8; 16] = b"im-ledger     1\n";
 const RECORD_BYTES: usize = 48;
@@ -119,9 +120,8 @@ impl Ledger {
     /// Reads the ledger of a state directory, without changing it. A missing file is an empty ledger.
     pub(super) fn read(state: &Path) -> io::Result<LedgerContents> {
         let mut contents = LedgerContents::default();
-        let file = match File::open(path(state)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(contents),
-            file => file?,
+        let Some(file) = regular_file::open(&path(state))? else {
+            return Ok(contents);
         };
         let mut bytes_left = file.metadata()?.len();
         let mut file = BufReader::with_capacity(1 << 16, file);

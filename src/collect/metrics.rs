@@ -77,12 +77,12 @@ const METRICS: &[Metric] = &[
         Kind::Gauge, |it, page| page.value(it.rate)),
     ("island_metrics_collect_last_usable_timestamp_seconds",
         "Time of the last usable response, or else of the start, in Unix seconds.",
-        Kind::Gauge, |it, page| page.value(it.since_start(it.collector.counts.last_usable))),
+        Kind::Gauge, |it, page| page.value(it.collector.counts.last_usable.max(it.collector.started.0))),
     ("island_metrics_collect_live_written_timestamp_seconds",
         "Time at which the last live step was written, or else of the start, in Unix seconds. None with --live 0.",
         Kind::Gauge, |it, page| {
             let has_live = it.collector.settings.live > 0;
-            page.optional(has_live.then(|| it.since_start(it.collector.counts.live_written)));
+            page.optional(has_live.then(|| it.collector.counts.live_written.max(it.collector.started.0)));
         }),
     ("island_metrics_collect_full_crawl_timestamp_seconds",
         "End of the last crawl of the whole catalogue, in Unix seconds; 0 before the first.",
@@ -109,13 +109,6 @@ const METRICS: &[Metric] = &[
         "Resident memory size, in bytes.",
         Kind::Gauge, |_, page| page.optional(process::resident_bytes())),
 ];
-
-impl Figures<'_> {
-    /// Returns a time of this run; the start, if it has not come yet.
-    fn since_start(&self, time: i64) -> i64 {
-        time.max(self.collector.started.0)
-    }
-}
 
 /// Returns the page of metrics.
 pub(super) fn page(collector: &Collector, sizes: PlanSizes, rate: f64) -> String {

@@ -17,10 +17,15 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::ledger::IslandState;
-use super::window::{WINDOW_DAYS, fresh_day, is_at_risk};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
+/// Whole days that a response covers.
+pub(super) const WINDOW_DAYS: i32 = 7;
+/// Time before a day leaves the window at which its island comes first.
+const RISK_SECONDS: i64 = 36 * 3600;
+/// Time after midnight from which yesterday's metrics are asked for.
+const FRESH_AFTER_SECONDS: i64 = 20 * 60;
 /// Days between responses of inactive islands, by the number of responses without recent data.
 const BACK_OFF_DAYS: [i64; 4] = [1, 2, 4, 6];
 /// Time after which an island is asked again that failed several times in a row.
@@ -77,6 +82,16 @@ enum Queue {
     Inactive,
     /// Islands that failed, by the time at which they return to the other queues.
     Postponed,
+}
+
+/// Returns the newest day whose metrics can be asked for.
+pub(super) fn fresh_day(now: UnixSeconds) -> UtcDay {
+    UtcDay(UnixSeconds(now.0 - FRESH_AFTER_SECONDS).day().0 - 1)
+}
+
+/// Returns whether a day that leaves the window at `deadline`, in Unix seconds, is at risk.
+fn is_at_risk(deadline: i64, now: UnixSeconds) -> bool {
+    deadline - now.0 < RISK_SECONDS
 }
 
 /// Returns the time at which the oldest day that was not asked for leaves the window, in Unix seconds.

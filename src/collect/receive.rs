@@ -1,9 +1,9 @@
 //! Handling of responses: changes of the plan, the catalogue, the day logs and the ledger.
 
 use super::collector::{Collector, RANKINGS_SECONDS, RETRY_SECONDS};
+use super::plan::fresh_day;
 use super::reply::{RawReply, Reply, ReplyError, classify, is_answered};
 use super::request::Request;
-use super::window::fresh_day;
 use super::wire;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{IslandCode, SortField};

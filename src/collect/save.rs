@@ -5,7 +5,7 @@ use super::coverage::Coverage;
 use super::day_log::{DayRows, newer};
 use super::error::{CollectError, io_error};
 use super::live::Steps;
-use super::window::fresh_day;
+use super::plan::fresh_day;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::{Island, Metrics};
 use crate::model::IslandCode;

@@ -23,12 +23,12 @@ pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
     let sizes = plan.sizes(now);
     let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
     #[expect(clippy::cast_precision_loss, reason = "counts of islands")]
-    let hours = |requests: usize| requests as f64 / settings.rate.per_second() / 3600.0;
+    let hours = |requests: usize| requests as f64 / settings.rate / 3600.0;
     let moment = |time: i64| match time {
         0 => "never".to_owned(),
         time => UnixSeconds(time).to_string(),
     };
-    let rate = settings.rate.per_second();
+    let rate = settings.rate;
     let catalogue = match progress.full_crawl {
         0 => format!(
             "never, so islands are missing here; a cold start of {REAL_ISLANDS} islands takes {:.1} hours \

@@ -27,15 +27,15 @@ pub(super) struct CataloguePage {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Paging {
-    #[serde(rename = "nextCursor")]
     next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct PageMeta {
     page: Option<Paging>,
-    #[serde(rename = "snapshotAvailable")]
     snapshot_available: Option<bool>,
 }
 
@@ -131,16 +131,13 @@ pub(super) fn ranking_page(body: &[u8]) -> Result<RankingPage, String> {
 
 #[derive(Deserialize)]
 struct Point {
-    #[serde(default)]
     value: Option<serde_json::Number>,
     timestamp: String,
 }
 
 #[derive(Deserialize)]
 struct RetentionPoint {
-    #[serde(default)]
     d1: Option<serde_json::Number>,
-    #[serde(default)]
     d7: Option<serde_json::Number>,
     timestamp: String,
 }

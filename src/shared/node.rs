@@ -173,10 +173,7 @@ async fn encrypt(
     let name = ServerName::try_from(node.host.clone());
     let name = name.map_err(|error| format!("the host has no valid name: {error}"))?;
     let connecting = TlsConnector::from(config).connect(name, stream).await;
-    connecting.map_err(|error| {
-        let problem = handshake_problem(&error, CA_FLAG);
-        format!("the TLS handshake failed: {problem}")
-    })
+    connecting.map_err(|error| handshake_problem(&error, CA_FLAG))
 }
 
 /// Describes an error of the library in the words of the store.
