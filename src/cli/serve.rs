@@ -7,6 +7,8 @@ use super::arguments::{Arguments, digits};
 use super::error::CliError;
 use super::{help, print, report, validate};
 use crate::keys::KeyPrefix;
+#[cfg(feature = "shared-quota")]
+use crate::keys::KeyRole;
 use crate::observe::SystemdEnvironment;
 use crate::publish::open_sample;
 #[cfg(feature = "shared-quota")]
@@ -15,7 +17,7 @@ use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
 use crate::server::{self, CertificateFiles, ConnectionLimits, Settings};
 #[cfg(feature = "shared-quota")]
-use crate::shared::{KeySharing, SharedQuotaSettings, StoreNode};
+use crate::shared::{SharedQuotaSettings, StoreNode};
 use crate::signup::{AddressProof, SignupPolicy};
 
 /// Serves until a signal.
@@ -141,8 +143,10 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
         _ => None,
     })?;
     let keys = arguments.optional("shared-keys", |text| match text {
-        "lead" => Some(KeySharing::Lead),
-        "follow" => Some(KeySharing::Follow),
+        "lead" => Some(KeyRole::Waits),
+        "follow" => Some(KeyRole::Follows {
+            leader: String::new(),
+        }),
         _ => None,
     })?;
     if keys.is_some() && !arguments.has("state") {

@@ -34,7 +34,7 @@ pub use keyed::KeyedQuota;
 pub(crate) use lease::StoreModel;
 pub use lease::{
     ClientCounter, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest,
-    LeaseTable, LeaseWait, NoLease, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
+    LeaseTable, NoLease, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
 };
 pub use limits::{Decision, TierLimits};
 

@@ -285,7 +285,7 @@ impl RequestContext<'_> {
         match self.gate.admit(caller, self.now, self.may_wait) {
             Ok(Decision::Admit { remaining }) => (respond(), remaining),
             Ok(Decision::Refuse) => (self.rate_limited(caller), 0),
-            Err(NoLease::Wait(wait)) => (ApiResponse::after(PendingBody::Lease(wait)), 0),
+            Err(NoLease::Wait(of)) => (ApiResponse::after(PendingBody::Lease(of)), 0),
             Err(NoLease::Unavailable) => (ApiError::NoQuotaStore.into(), self.remaining(caller)),
         }
     }

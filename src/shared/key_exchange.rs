@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 
 use super::node::{NodeConnection, connect, problem};
 use super::outage_log::OutageLog;
-use super::settings::{KeySharing, SharedQuotaSettings};
+use super::settings::SharedQuotaSettings;
 use crate::keys::{KeyRecords, KeyRole, KeyStore, SharedKeysState, StoredKeys};
 use crate::observe::Log;
 use crate::request::is_base_url;
@@ -49,22 +49,19 @@ pub(crate) struct SharedKeys {
 }
 
 impl SharedKeys {
-    /// Sets the role of the state directory, and starts the thread. `name` and the base URL `url` tell
+    /// Sets the role of the state directory, `first` unless a role of its kind is known, and starts the thread. `name` and the base URL `url` tell
     /// users of followers where keys are changed.
     pub(crate) fn start(
         settings: SharedQuotaSettings,
-        sharing: KeySharing,
+        first: KeyRole,
         keys: KeyStore,
         (name, url): (String, Option<String>),
         log: Log,
     ) -> io::Result<SharedKeys> {
-        let role = match (sharing, keys.role().map_err(io::Error::other)?) {
-            (KeySharing::Lead, role @ (KeyRole::Leads { .. } | KeyRole::Deposed { .. }))
-            | (KeySharing::Follow, role @ KeyRole::Follows { .. }) => role,
-            (KeySharing::Lead, _) => KeyRole::Waits,
-            (KeySharing::Follow, _) => KeyRole::Follows {
-                leader: String::new(),
-            },
+        let role = match (&first, keys.role().map_err(io::Error::other)?) {
+            (KeyRole::Waits, role @ (KeyRole::Leads { .. } | KeyRole::Deposed { .. }))
+            | (KeyRole::Follows { .. }, role @ KeyRole::Follows { .. }) => role,
+            _ => first,
         };
         keys.set_role(&role).map_err(io::Error::other)?;
         log.write(&format!("shared keys: {role}"));

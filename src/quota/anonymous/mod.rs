@@ -112,19 +112,14 @@ pub struct AnonymousClient {
     pub(super) tag: ClientTag,
     pub(super) home: u32,
     pub(super) overflow: u32,
-    /// The client by its address, as other servers know it.
-    pub(super) address: LeaseClient,
+    /// The client as other servers know it.
+    pub lease_client: LeaseClient,
 }
 
 impl AnonymousClient {
     /// Returns a number for the client, almost always unique.
     pub fn number(self) -> u64 {
         self.tag.bits() ^ u64::from(self.home) << 36
-    }
-
-    /// Returns the client as other servers know it.
-    pub fn lease_client(self) -> LeaseClient {
-        self.address
     }
 
     /// Returns the client of an address: an IPv4 address, in either notation, or the /64 of an IPv6
@@ -139,7 +134,7 @@ impl AnonymousClient {
     )]
     pub fn new(quota: &AnonymousQuota, address: IpAddr) -> AnonymousClient {
         let [place_a, place_b, tag_a, tag_b] = quota.seeds;
-        let (tag, place, address) = match address.to_canonical() {
+        let (tag, place, lease_client) = match address.to_canonical() {
             IpAddr::V4(address) => {
                 let address = address.to_bits();
                 let bits = u64::from(address);
@@ -163,7 +158,7 @@ impl AnonymousClient {
             tag: ClientTag::new(tag),
             home: line << LINE_LOG2,
             overflow: place as u32 & ((1 << overflow_log2) - 1),
-            address,
+            lease_client,
         }
     }
 }

@@ -27,10 +27,9 @@
 //! granted and cannot send again, because it is cut off or killed at the same time, may be granted
 //! twice.
 //!
-//! - `table`: the leases of all clients at this server; `wait`: the wait of a request for the store
+//! - `table`: the leases of all clients at this server
 
 mod table;
-mod wait;
 
 use std::time::Duration;
 
@@ -38,7 +37,6 @@ use crate::calendar::UtcDay;
 use crate::sync::AtomicU64;
 
 pub use table::{ClientCounter, LeaseTable, NoLease, OutagePolicy, SharingSettings, StoreState};
-pub use wait::LeaseWait;
 
 /// The longest time that a request waits for the store (CONTRACT section 9).
 pub const STORE_WAIT_MAX: Duration = Duration::from_millis(20);
