@@ -123,7 +123,7 @@ impl From<StartError> for CliError {
             StartError::NoCertificate => CONFIG,
             StartError::Keys(error) => key_code(error),
             // A full disk or a missing directory may be temporary.
-            StartError::SignUp(SignupStartError::Io(..))
+            StartError::SignUp(SignupStartError::Io(_))
             | StartError::State(_)
             | StartError::AccessLog { .. }
             | StartError::NotifySocket(_) => IO,

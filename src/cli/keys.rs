@@ -39,14 +39,14 @@ pub(super) fn list(arguments: &Arguments) -> Result<(), CliError> {
         .map_err(|error| CliError::io(&directory, &error))?;
     let records = KeyStore::new(&directory).read()?;
     if arguments.has("json") {
-        let keys: serde_json::Value = records.iter().map(json_of).collect();
+        let keys: serde_json::Value = records.as_slice().iter().map(json_of).collect();
         return print(&format!("{keys:#}\n"));
     }
     let row = |id: &str, tier: &str, status: &str, issued: &str, address: &str| {
         format!("{id:<10}  {tier:<7}  {status:<7}  {issued:<20}  {address}\n")
     };
     let mut text = row("id", "tier", "status", "issued", "address");
-    for record in records.iter() {
+    for record in records.as_slice() {
         let (id, issued) = (record.id.to_string(), record.issued.to_string());
         let (tier, address) = (record.tier.as_str(), record.address.as_str());
         text.push_str(&row(&id, tier, status(record), &issued, address));

@@ -18,7 +18,7 @@ use crate::request::{ProxyNetwork, is_base_url};
 use crate::server::{self, CertificateFiles, ConnectionLimits, Settings};
 #[cfg(feature = "shared-quota")]
 use crate::shared::{SharedQuotaSettings, StoreNode};
-use crate::signup::{AddressProof, SignupPolicy};
+use crate::signup::SignupPolicy;
 
 /// Serves until a signal.
 pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
@@ -178,11 +178,12 @@ fn sign_up(arguments: &Arguments) -> Result<Option<SignupPolicy>, CliError> {
         _ => None,
     })?;
     let daily_max = arguments.number("signup-daily")?;
-    let policy = |proof| Ok(Some(SignupPolicy { proof, daily_max }));
-    let (name, problem) = match (by_mail, arguments.text("mailer")) {
+    let mailer = arguments.text("mailer").map(str::to_owned);
+    let (name, problem) = match (by_mail, &mailer) {
         (None, None) => return Ok(None),
-        (Some(false), None) => return policy(AddressProof::ClientIp),
-        (Some(true), Some(command)) => return policy(AddressProof::Email(command.to_owned())),
+        (Some(false), None) | (Some(true), Some(_)) => {
+            return Ok(Some(SignupPolicy { mailer, daily_max }));
+        }
         (Some(true), None) => (
             "signup",
             "email requires --mailer COMMAND, such as /usr/sbin/sendmail",

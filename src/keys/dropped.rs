@@ -22,11 +22,12 @@ impl DroppedChanges {
     /// Compares the file of this server with that of the leader.
     pub(super) fn between(own: &KeyRecords, new: &KeyRecords) -> DroppedChanges {
         let new: HashMap<KeyId, bool> = new
+            .as_slice()
             .iter()
             .map(|record| (record.id, record.revoked.is_some()))
             .collect();
         let mut dropped = DroppedChanges::default();
-        for record in own.iter() {
+        for record in own.as_slice() {
             match new.get(&record.id) {
                 None => dropped.issued.push(record.id),
                 Some(false) if record.revoked.is_some() => dropped.revoked.push(record.id),

@@ -42,7 +42,7 @@ pub struct KeyTable {
 impl KeyTable {
     /// Creates the table of these records, for keys with this prefix.
     pub fn new(prefix: KeyPrefix, records: &KeyRecords) -> KeyTable {
-        let keys = records.iter().map(|record| {
+        let keys = records.as_slice().iter().map(|record| {
             let status = match record.revoked {
                 Some(_) => KeyStatus::Revoked,
                 None => KeyStatus::Active(KeyEntry {

@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(store.version().unwrap(), None);
         assert_eq!(store.read().unwrap(), KeyRecords::default());
         let address = "a@x.test".parse().unwrap();
-        let id = || store.read().unwrap().iter().next().unwrap().id;
+        let id = || store.read().unwrap().as_slice()[0].id;
         let issue = || {
             let issued = store.issue(&KeyPrefix::default(), &address, Tier::Free, UnixSeconds(1));
             assert!(issued.is_ok());

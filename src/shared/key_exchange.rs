@@ -49,8 +49,8 @@ pub(crate) struct SharedKeys {
 }
 
 impl SharedKeys {
-    /// Sets the role of the state directory, `first` unless a role of its kind is known, and starts the thread. `name` and the base URL `url` tell
-    /// users of followers where keys are changed.
+    /// Sets the role of the state directory, `first` unless it has a later one of that kind, and starts the
+    /// thread. `name` and the base URL `url` tell users of followers where keys are changed.
     pub(crate) fn start(
         settings: SharedQuotaSettings,
         first: KeyRole,

@@ -12,8 +12,8 @@ use super::email;
 use super::error::{SignupError, SignupStartError};
 use super::mailer::{self, Mailer};
 use super::policy::{
-    AddressProof, GcraLimiter, SignupPolicy, are_lost, check_issue, daily_limit, keys_of,
-    monotonic, network_of, number_of,
+    GcraLimiter, SignupPolicy, are_lost, check_issue, daily_limit, keys_of, monotonic, network_of,
+    number_of,
 };
 use super::tokens::{Secret, SignedToken, TokenPurpose, expiry, read_or_create_secret};
 use crate::calendar::{UnixSeconds, UtcDay};
@@ -127,13 +127,8 @@ impl SignupService {
         base_url: &str,
         log: LogLine,
     ) -> Result<SignupService, SignupStartError> {
-        let mailer = match &policy.proof {
-            AddressProof::ClientIp => None,
-            AddressProof::Email(command) => {
-                let mailer = Mailer::start(command, LogLine::clone(&log), mailer::TIMEOUT);
-                Some(mailer.map_err(SignupStartError::Thread)?)
-            }
-        };
+        let start = |command| Mailer::start(command, LogLine::clone(&log), mailer::TIMEOUT);
+        let mailer = policy.mailer.as_deref().map(start).transpose();
         let mut store = KeyStore::new(state);
         store.lock_timeout = Some(LOCK_TIMEOUT);
         Ok(SignupService {
@@ -141,7 +136,7 @@ impl SignupService {
             prefix,
             base_url: base_url.trim_end_matches('/').to_owned(),
             daily_max: policy.daily_max,
-            mailer,
+            mailer: mailer.map_err(SignupStartError::Thread)?,
             secret: read_or_create_secret(state)?,
             stored: StoredKeys::default(),
             // A page and a few tries at once; a /64 may be a household or an office.

@@ -19,9 +19,7 @@ use crate::server::http::response::ApiResponse;
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::page::uncached_page;
 use crate::server::web::rate_limiter::PageRateLimiter;
-use crate::signup::{
-    AddressProof, SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService,
-};
+use crate::signup::{SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService};
 use crate::site::{self, AddressKeys, ListedKey, SiteSettings};
 use crate::sync::PollTrigger;
 
@@ -85,7 +83,7 @@ impl SignupHandler {
             service: SignupHandle::start(service, reload_keys)?,
             limiter: Arc::clone(limiter),
             site: Arc::clone(site),
-            is_shared: policy.proof == AddressProof::ClientIp,
+            is_shared: policy.mailer.is_none(),
         }))
     }
 
