@@ -258,7 +258,13 @@ mod tests {
     #[test]
     fn defaults_of_the_table_are_those_of_the_modules() {
         let settings = parsed(&[], &[]).unwrap();
-        assert_eq!(settings.limits, TierLimits::default());
+        let of_the_specification = TierLimits {
+            anonymous: 100,
+            free: 1_000,
+            starter: 20_000,
+            pro: 100_000,
+        };
+        assert_eq!(settings.limits, of_the_specification);
         assert_eq!(settings.connections, ConnectionLimits::default());
         assert_eq!(settings.key_prefix, KeyPrefix::default());
         assert!(settings.published.is_none());
@@ -277,7 +283,7 @@ mod tests {
         let settings = parsed(&["--limit-free", "5"], &environment).unwrap();
         assert_eq!(settings.limits.free, 5);
         assert_eq!(settings.limits.pro, 8);
-        assert_eq!(settings.limits.starter, TierLimits::default().starter);
+        assert_eq!(settings.limits.starter, 20_000);
         assert_eq!(settings.listen.len(), 2);
         let settings = parsed(&["--listen", "127.0.0.1:3"], &environment).unwrap();
         assert_eq!(settings.listen, ["127.0.0.1:3".parse().unwrap()]);

@@ -258,10 +258,8 @@ impl Collector {
         let is_due = slot(now.0) > slot(last.max(self.platform_failed.0));
         // Values come up to 40 minutes late; one response holds up to a week, the rest of an outage.
         let from = (last - 2 * 3600).max(now.0 - PLATFORM_BACK_SECONDS);
-        is_due.then(|| Request::Platform {
-            from: UnixSeconds(slot(from) * wire::STEP_SECONDS),
-            to: UnixSeconds((slot(now.0) + 1) * wire::STEP_SECONDS),
-        })
+        let start = |slot: i64| UnixSeconds(slot * wire::STEP_SECONDS);
+        is_due.then(|| Request::Platform(start(slot(from))..start(slot(now.0) + 1)))
     }
 
     fn live(&mut self, now: UnixSeconds) -> Option<Request> {
@@ -286,9 +284,6 @@ impl Collector {
 /// Returns the request of an island's metrics of the whole days that the upstream has.
 fn days_request(code: IslandCode, now: UnixSeconds) -> Request {
     let today = UnixSeconds(now.day().end().0 - DAY_SECONDS);
-    Request::Days {
-        code,
-        from: UnixSeconds(today.0 - i64::from(WINDOW_DAYS) * DAY_SECONDS),
-        to: today,
-    }
+    let from = UnixSeconds(today.0 - i64::from(WINDOW_DAYS) * DAY_SECONDS);
+    Request::Days(code, from..today)
 }

@@ -50,7 +50,7 @@ impl Coverage {
             asked_peaks += u128::from(if is_asked { *peak } else { 0 });
         }
         if all_peaks == 0 {
-            return plan.ranked_are_asked() == Some(true) || now.0 - began.0 >= FIRST_SECONDS;
+            return plan.ranked_are_asked() || now.0 - began.0 >= FIRST_SECONDS;
         }
         asked_peaks * 100 >= all_peaks * ENOUGH_PERCENT
     }

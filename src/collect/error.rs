@@ -32,8 +32,6 @@ impl fmt::Display for CollectError {
     }
 }
 
-impl std::error::Error for CollectError {}
-
 impl CollectError {
     /// Returns whether readers of the dataset have held its lock for too long. A later attempt may succeed.
     pub(super) fn is_busy(&self) -> bool {

@@ -4,6 +4,7 @@
 //! It is asked for from S + 30 min on, 50 minutes back. A step for which only a part of the islands had
 //! values yet waits for the next pass, which reads the two steps before its own too.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::dataset_files::StepRows;
@@ -48,14 +49,8 @@ impl LivePass {
             .recent()
             .map(|state| (state.peak, state.code))
             .collect();
-        let by_peak = |one: &(u32, IslandCode), other: &(u32, IslandCode)| {
-            (other.0, one.1).cmp(&(one.0, other.1))
-        };
-        if islands.len() > count {
-            islands.select_nth_unstable_by(count, by_peak);
-            islands.truncate(count);
-        }
-        islands.sort_unstable_by(by_peak);
+        islands.sort_unstable_by_key(|(peak, code)| (Reverse(*peak), *code));
+        islands.truncate(count);
         let islands: Vec<IslandCode> = islands.into_iter().rev().map(|(_, code)| code).collect();
         (!islands.is_empty()).then(|| LivePass {
             step,
@@ -66,12 +61,10 @@ impl LivePass {
 
     /// Returns the next request.
     pub(super) fn request(&self, now: UnixSeconds) -> Option<Request> {
+        let from = UnixSeconds(self.step.0 - BACK_SECONDS);
         let next_step = (now.0.div_euclid(STEP_SECONDS) + 1) * STEP_SECONDS;
-        self.islands.last().map(|code| Request::Steps {
-            code: *code,
-            from: UnixSeconds(self.step.0 - BACK_SECONDS),
-            to: UnixSeconds(next_step),
-        })
+        let code = *self.islands.last()?;
+        Some(Request::Steps(code, from..UnixSeconds(next_step)))
     }
 
     /// Records the values of an island.
@@ -144,8 +137,9 @@ mod tests {
         assert_eq!(step.0 % 86_400, 7 * 3600);
         let mut pass = LivePass::new(step, 2, &plan).unwrap();
         let mut asked = Vec::new();
-        while let Some(Request::Steps { code, from, to }) = pass.request(now) {
-            assert_eq!((from.0, to.0), (step.0 - 20 * 60, step.0 + 40 * 60));
+        while let Some(Request::Steps(code, times)) = pass.request(now) {
+            let back = UnixSeconds(step.0 - 20 * 60);
+            assert_eq!(times, back..UnixSeconds(step.0 + 40 * 60));
             let later = UnixSeconds(step.0 + 600);
             pass.advance(code, &[(step, code.number()), (later, 7)]);
             asked.push(code.number());

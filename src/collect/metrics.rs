@@ -8,10 +8,10 @@ use crate::calendar::DAY_SECONDS;
 use crate::observe::{Exposition, Kind, process};
 
 /// Everything that the metrics are read from.
-struct Figures<'a> {
-    collector: &'a Collector,
-    sizes: PlanSizes,
-    rate: f64,
+pub(super) struct Figures<'a> {
+    pub(super) collector: &'a Collector,
+    pub(super) sizes: PlanSizes,
+    pub(super) rate: f64,
 }
 
 /// A family of samples: name, help, kind, and what writes them.
@@ -111,16 +111,11 @@ const METRICS: &[Metric] = &[
 ];
 
 /// Returns the page of metrics.
-pub(super) fn page(collector: &Collector, sizes: PlanSizes, rate: f64) -> String {
-    let figures = Figures {
-        collector,
-        sizes,
-        rate,
-    };
+pub(super) fn page(figures: &Figures<'_>) -> String {
     let mut page = Exposition::default();
     for (name, help, kind, write) in METRICS {
         page.family(name, *kind, help);
-        write(&figures, &mut page);
+        write(figures, &mut page);
     }
     page.into_text()
 }

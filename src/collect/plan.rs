@@ -256,12 +256,7 @@ impl Plan {
         let [fresh, unasked] =
             [Queue::Fresh, Queue::Unasked].map(|queue| self.first(queue).map(|(_, at)| at));
         let is_turn_of_fresh = self.since_fresh + 1 >= FRESH_TURN;
-        let (first, second) = if is_turn_of_fresh {
-            (fresh, unasked)
-        } else {
-            (unasked, fresh)
-        };
-        let at = first.or(second)?;
+        let at = fresh.filter(|_| is_turn_of_fresh).or(unasked).or(fresh)?;
         self.since_fresh = if fresh == Some(at) {
             0
         } else {
@@ -276,12 +271,11 @@ impl Plan {
         self.first(Queue::Fresh).is_none()
     }
 
-    /// Returns whether islands remain that were never asked and that a genre ranks, or `None` where no
-    /// island is ranked.
-    pub(super) fn ranked_are_asked(&self) -> Option<bool> {
+    /// Returns whether genres rank islands and all of those were asked.
+    pub(super) fn ranked_are_asked(&self) -> bool {
         let any_ranked = self.islands.iter().any(|entry| entry.rank != UNRANKED);
         let first = self.first(Queue::Unasked);
-        any_ranked.then(|| first.is_none_or(|(rank, _)| rank == i64::from(UNRANKED)))
+        any_ranked && first.is_none_or(|(rank, _)| rank == i64::from(UNRANKED))
     }
 
     /// Counts the queues.

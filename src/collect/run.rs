@@ -17,7 +17,7 @@ use super::client::Client;
 use super::collector::{Collector, Next};
 use super::dataset_files::Dataset;
 use super::error::{CollectError, io_error};
-use super::metrics;
+use super::metrics::{self, Figures};
 use super::pace::Pace;
 use super::plan::PlanSizes;
 use super::reply::{Reply, ReplyError};
@@ -262,10 +262,13 @@ impl<'a> Loop<'a> {
             last if now.0 - last > READY_SECONDS => Some("no usable response for 15 minutes"),
             _ => None,
         };
-        *lock(&self.page) = Page {
-            metrics: metrics::page(&self.collector, sizes, self.pace.rate),
-            problem,
-        };
+        let (collector, rate) = (&self.collector, self.pace.rate);
+        let metrics = metrics::page(&Figures {
+            collector,
+            sizes,
+            rate,
+        });
+        *lock(&self.page) = Page { metrics, problem };
         let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
         let (done, all) = (sizes.islands.saturating_sub(due), sizes.islands);
         if now.0 % STATUS_SECONDS == 0 {

@@ -89,20 +89,20 @@ async fn open(
     stream
         .set_nodelay(true)
         .map_err(|error| error.to_string())?;
-    let connection = if node.is_tls {
-        let stream = encrypt(node, ca_file, stream).await?;
-        log_in(&info, stream).await.map_err(problem)?
+    let logged_in = if node.is_tls {
+        log_in(&info, encrypt(node, ca_file, stream).await?).await
     } else {
-        log_in(&info, stream).await.map_err(|error| {
-            // A port for TLS closes the connection at the first command.
-            let hint = if error.is_io_error() {
-                "; if it uses TLS, write rediss://"
-            } else {
-                ""
-            };
-            problem(error) + hint
-        })?
+        log_in(&info, stream).await
     };
+    let connection = logged_in.map_err(|error| {
+        // A port for TLS closes the connection at the first command.
+        let hint = if !node.is_tls && error.is_io_error() {
+            "; if it uses TLS, write rediss://"
+        } else {
+            ""
+        };
+        problem(error) + hint
+    })?;
     inspect(node, connection).await
 }
 

@@ -23,7 +23,9 @@ use super::settings::SharedQuotaSettings;
 use crate::calendar::{Clock, UnixSeconds};
 use crate::keys::SharedKeysState;
 use crate::observe::Log;
-use crate::quota::{LeaseRequest, LeaseTable, OutagePolicy, STORE_WAIT_MAX, StoreState};
+use crate::quota::{
+    LeaseAnswer, LeaseRequest, LeaseTable, OutagePolicy, STORE_WAIT_MAX, StoreState,
+};
 use crate::sync::{ArcSwap, AtomicU64, Ordering};
 
 /// Time without grants after the store may have lost data.
@@ -214,7 +216,13 @@ impl Service {
                 Duration::ZERO
             };
         self.leases.set_state(StoreState::Settling);
-        if let Err(problem) = self.settle(&node, is_other).await {
+        // The figures that the store may not know.
+        let settlements = self.leases.settlements(is_other);
+        let now = self.clock.now().moment();
+        let settling = self.pass(&node, settlements, |request, answer| {
+            self.leases.answer(request, answer, now);
+        });
+        if let Err(problem) = settling.await {
             return Lost::Failed(problem);
         }
         self.run_id = Some(node.run_id.clone());
@@ -246,7 +254,8 @@ impl Service {
                 _ = &mut *stopped => {
                     self.leases.set_state(StoreState::Away);
                     // What cannot be given back in time is lost for the day.
-                    let _ = timeout(STOP_MAX, self.give_back(&node)).await;
+                    let giving_back = self.pass(&node, self.leases.give_back(), |_, _| {});
+                    let _ = timeout(STOP_MAX, giving_back).await;
                     return Lost::Stopped;
                 }
             }
@@ -302,26 +311,12 @@ impl Service {
         });
     }
 
-    /// Sends the figures that the store may not know.
-    async fn settle(&self, node: &NodeConnection, has_lost_data: bool) -> Result<(), String> {
-        let requests = self.leases.settlements(has_lost_data);
-        let now = self.clock.now().moment();
-        self.pass(node, requests, |request, answer| {
-            self.leases.answer(request, answer, now);
-        })
-        .await
-    }
-
-    async fn give_back(&self, node: &NodeConnection) -> Result<(), String> {
-        self.pass(node, self.leases.give_back(), |_, _| {}).await
-    }
-
     /// Passes many requests to the store, some at a time.
     async fn pass(
         &self,
         node: &NodeConnection,
         requests: Vec<LeaseRequest>,
-        mut answered: impl FnMut(&LeaseRequest, crate::quota::LeaseAnswer),
+        mut answered: impl FnMut(&LeaseRequest, LeaseAnswer),
     ) -> Result<(), String> {
         let mut calls = JoinSet::new();
         let mut requests = requests.into_iter();
