@@ -121,15 +121,15 @@ impl Collector {
             .remove_leftovers()
             .map_err(io_error("clean up", &settings.dataset))?;
         let catalogue = Dataset::catalogue(&settings.dataset)?;
-        let contents = Ledger::read(state).map_err(io_error("read the state directory", state))?;
+        let read = Ledger::read(state);
+        let (islands, bytes_cut) = read.map_err(io_error("read the state directory", state))?;
         let mut log = Vec::new();
-        if contents.bytes_cut > 0 {
-            let bytes = contents.bytes_cut;
-            log.push(format!("cut {bytes} damaged bytes from the end of the ledger; their islands are requested again"));
+        if bytes_cut > 0 {
+            log.push(format!("cut {bytes_cut} damaged bytes from the end of the ledger; their islands are requested again"));
         }
-        let ledger = Ledger::open(state, &contents.islands)
-            .map_err(io_error("write the ledger in", state))?;
-        let mut plan = Plan::new(contents.islands, now);
+        let ledger =
+            Ledger::open(state, &islands).map_err(io_error("write the ledger in", state))?;
+        let mut plan = Plan::new(islands, now);
         plan.forget_after(now);
         // Islands of a dataset that another program made, or of a lost ledger.
         plan.add(catalogue.keys().copied(), now);

@@ -16,9 +16,9 @@ pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
     check(settings)?;
     let now = UnixSeconds::now();
     let state_error = io_error("read the state directory", &settings.state);
-    let contents = Ledger::read(&settings.state).map_err(&state_error)?;
+    let (islands, _) = Ledger::read(&settings.state).map_err(&state_error)?;
     let progress = Progress::read(&settings.state).map_err(&state_error)?;
-    let mut plan = Plan::new(contents.islands, now);
+    let mut plan = Plan::new(islands, now);
     plan.add(Dataset::catalogue(&settings.dataset)?.into_keys(), now);
     let sizes = plan.sizes(now);
     let due = sizes.fresh + sizes.unasked + sizes.inactive_due;

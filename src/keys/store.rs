@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::address::KeyAddress;
-use super::dropped::DroppedChanges;
+use super::dropped::dropped_changes;
 use super::key_file;
 use super::records::{KeyRecords, KeyStoreError};
 use super::role::{self, KeyRole};
@@ -233,24 +233,22 @@ impl KeyStore {
         written.map_err(KeyStoreError::io(&path))
     }
 
-    /// Replaces the key file by that of the leader if that is newer. Returns the changes that are lost.
-    pub fn take_over(&self, bytes: &[u8]) -> Result<DroppedChanges, KeyStoreError> {
+    /// Replaces the key file by that of the leader if that is newer. Returns a text about the changes that
+    /// are lost, empty if there are none.
+    pub fn take_over(&self, bytes: &[u8]) -> Result<String, KeyStoreError> {
         let new = key_file::parse(bytes)
             .map_err(|(line, problem)| (line, format!("in the store of shared quotas: {problem}")))
             .map_err(KeyStoreError::damaged(&self.path()))?;
         let _lock = self.lock(None)?;
         let own = self.read()?;
         if new.revision <= own.revision {
-            return Ok(DroppedChanges::default());
+            return Ok(String::new());
         }
         self.write(bytes)?;
-        let mut dropped = DroppedChanges::between(&own, &new);
         // In all other files, a key that is valid again was restored by the leader.
         let is_deposed = matches!(self.role()?, KeyRole::Deposed { .. });
-        if !is_deposed || own.term() == new.term() {
-            dropped.revoked.clear();
-        }
-        Ok(dropped)
+        let revoked = is_deposed && own.term() != new.term();
+        Ok(dropped_changes(&own, &new, revoked))
     }
 
     /// Begins a term as the leader: revisions of the key file rise above all of earlier terms.
