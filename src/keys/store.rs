@@ -133,22 +133,17 @@ impl KeyStore {
         Ok(issued.map(|key| (key, stored)))
     }
 
-    /// Disables a key. Returns `true` if it was active.
-    pub fn revoke(&self, id: KeyId, now: UnixSeconds) -> Result<bool, KeyStoreError> {
-        self.set_revoked(id, Some(now))
-    }
-
-    /// Enables a disabled key again. Returns `true` if it was disabled.
-    pub fn restore(&self, id: KeyId) -> Result<bool, KeyStoreError> {
-        self.set_revoked(id, None)
-    }
-
-    fn set_revoked(&self, id: KeyId, revoked: Option<UnixSeconds>) -> Result<bool, KeyStoreError> {
-        self.change(|records| {
+    /// Disables a key, or with `None` enables it again. Returns `true` if that changed it.
+    pub fn set_revoked(
+        &self,
+        id: KeyId,
+        revoked: Option<UnixSeconds>,
+    ) -> Result<bool, KeyStoreError> {
+        let (is_change, _) = self.change(|records| {
             let is_change = records.set_revoked(id, revoked)?;
             Ok((is_change, is_change))
-        })
-        .map(|(is_change, _)| is_change)
+        })?;
+        Ok(is_change)
     }
 
     /// Changes the records while holding the directory's lock. `change` returns its result, and `true`
@@ -277,8 +272,8 @@ mod tests {
             let issued = store.issue(&KeyPrefix::default(), &address, Tier::Free, UnixSeconds(1));
             assert!(issued.is_ok());
         };
-        let revoke = || assert!(store.revoke(id(), UnixSeconds(2)).unwrap());
-        let restore = || assert!(store.restore(id()).unwrap());
+        let revoke = || assert!(store.set_revoked(id(), Some(UnixSeconds(2))).unwrap());
+        let restore = || assert!(store.set_revoked(id(), None).unwrap());
         let changes: [&dyn Fn(); 3] = [&issue, &revoke, &restore];
         for (change, revision) in changes.iter().zip(1..) {
             let before = store.version().unwrap();

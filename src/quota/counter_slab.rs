@@ -5,9 +5,8 @@ use std::ops::Deref;
 use super::mapped::MappedCounters;
 use crate::sync::{AtomicU64, Ordering};
 
-pub(crate) const LINE_BYTES: usize = 64;
 /// Words in a cache line.
-pub(crate) const LINE: usize = LINE_BYTES / 8;
+pub(crate) const LINE: usize = 64 / 8;
 /// Words in a page of the smallest size that systems use.
 const PAGE: usize = 4096 / 8;
 
@@ -67,7 +66,7 @@ mod tests {
         for len in [1, 8, 9, 4096, 100_000] {
             let words = CounterSlab::zeroed(len);
             assert_eq!(words.len(), len);
-            assert_eq!(words.as_ptr().addr() % LINE_BYTES, 0);
+            assert_eq!(words.as_ptr().addr() % (LINE * 8), 0);
             assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
         }
     }

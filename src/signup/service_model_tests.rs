@@ -146,12 +146,12 @@ impl Scene {
             }
             1 if known > 0 => {
                 let key = &mut self.plain.keys[u.choose_index(known)?].1;
-                self.store.revoke(key.id, now).unwrap();
+                self.store.set_revoked(key.id, Some(now)).unwrap();
                 key.revoked = key.revoked.or(Some(now));
             }
             _ if known > 0 => {
                 let key = &mut self.plain.keys[u.choose_index(known)?].1;
-                if self.store.restore(key.id).is_ok() {
+                if self.store.set_revoked(key.id, None).is_ok() {
                     key.revoked = None;
                 }
             }
