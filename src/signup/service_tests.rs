@@ -24,20 +24,17 @@ fn state(name: &str) -> PathBuf {
     state
 }
 
-fn open(state: &Path, mailer: Option<String>, daily_max: u32) -> (SignupService, Receiver<String>) {
+fn open(state: &Path, mailer: Option<&str>, daily_max: u32) -> (SignupService, Receiver<String>) {
     let (sender, lines) = channel();
     let log = Arc::new(move |line: &str| {
         // The test may have ended.
         let _ = sender.send(line.to_owned());
     });
+    let mailer = mailer.map(str::to_owned);
     let policy = SignupPolicy { mailer, daily_max };
     let prefix = KeyPrefix::default();
     let service = SignupService::open(state, &policy, prefix, "https://x.test/", log);
     (service.unwrap(), lines)
-}
-
-fn by_mail(command: &str) -> Option<String> {
-    Some(command.to_owned())
 }
 
 /// The parts of a record that are compared.
@@ -311,7 +308,7 @@ fn a_service_can_be_moved_to_a_thread() {
 fn tokens_are_valid_for_their_client_and_proof_only() {
     let state = state("modes");
     let (mut by_ip, _log) = open(&state, None, 100);
-    let (mut by_email, _other_log) = open(&state, by_mail("true"), 100);
+    let (mut by_email, _other_log) = open(&state, Some("true"), 100);
     let now = UnixSeconds(NOON);
     let (_, token) = seen(by_ip.handle(ip(1), show(""), now));
     let (_, form) = seen(by_email.handle(ip(1), show(""), now));
