@@ -83,7 +83,7 @@ impl Client {
     async fn exchange(&mut self, target: &str) -> Result<RawReply, String> {
         let uri = format!("{}{target}", self.upstream.base_path);
         let request = Request::get(uri)
-            .header(HOST, self.upstream.authority())
+            .header(HOST, &self.upstream.authority)
             .header(USER_AGENT, &self.user_agent)
             .header(ACCEPT, "application/json")
             .header(ACCEPT_ENCODING, "gzip")
@@ -117,7 +117,7 @@ impl Client {
 
     async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>, String> {
         let address = (self.upstream.host.as_str(), self.upstream.port);
-        let problem = format!("cannot connect to {}", self.upstream.authority());
+        let problem = format!("cannot connect to {}", self.upstream.authority);
         let socket = TcpStream::connect(address).await;
         let socket = socket.map_err(|error| describe(&problem, &error))?;
         match &self.tls {

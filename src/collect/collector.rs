@@ -275,9 +275,10 @@ impl Collector {
     }
 
     /// Returns what a run with `--once` could not do, if anything.
-    pub(super) fn missing(&self, now: UnixSeconds) -> Option<&'static str> {
+    pub(super) fn missing(&self, now: UnixSeconds) -> Option<CollectError> {
         let is_old = now.0 - self.progress.full_crawl >= FULL_CRAWL_SECONDS;
-        is_old.then_some("the upstream's catalogue could not be read to the end")
+        let problem = "the upstream's catalogue could not be read to the end";
+        is_old.then(|| CollectError::Unavailable(problem.to_owned()))
     }
 }
 

@@ -188,10 +188,8 @@ impl<'a> Loop<'a> {
                 Next::Wait => sleep(TICK).await,
                 Next::Done => {
                     self.finish().await?;
-                    let problem = self.collector.missing(UnixSeconds::now());
-                    return problem.map_or(Ok(()), |problem| {
-                        Err(CollectError::Unavailable(problem.to_owned()))
-                    });
+                    let missing = self.collector.missing(UnixSeconds::now());
+                    return missing.map_or(Ok(()), Err);
                 }
             }
         }

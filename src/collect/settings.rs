@@ -83,6 +83,8 @@ pub struct Upstream {
     pub host: String,
     /// Port.
     pub port: u16,
+    /// The value of the `Host` header.
+    pub authority: String,
     /// Path before all targets, without a slash at the end.
     pub base_path: String,
 }
@@ -93,21 +95,6 @@ impl Upstream {
         let address = self.host.parse::<IpAddr>();
         self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     }
-
-    /// Returns the value of the `Host` header.
-    pub fn authority(&self) -> String {
-        let host = if self.host.contains(':') {
-            format!("[{}]", self.host)
-        } else {
-            self.host.clone()
-        };
-        let default_port = if self.is_tls { 443 } else { 80 };
-        if self.port == default_port {
-            host
-        } else {
-            format!("{host}:{}", self.port)
-        }
-    }
 }
 
 impl FromStr for Upstream {
@@ -115,23 +102,23 @@ impl FromStr for Upstream {
 
     fn from_str(text: &str) -> Result<Upstream, ()> {
         let uri: Uri = text.parse().map_err(drop)?;
-        let is_tls = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
+        let (is_tls, default_port) = match uri.scheme_str() {
+            Some("https") => (true, 443),
+            Some("http") => (false, 80),
             _ => return Err(()),
         };
         let authority = uri.authority().ok_or(())?;
-        let host = authority
-            .host()
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .to_ascii_lowercase();
+        let host = authority.host().to_ascii_lowercase();
+        let port = authority.port_u16().unwrap_or(default_port);
         let upstream = Upstream {
             is_tls,
-            host,
-            port: authority
-                .port_u16()
-                .unwrap_or(if is_tls { 443 } else { 80 }),
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port,
+            authority: if port == default_port {
+                host
+            } else {
+                format!("{host}:{port}")
+            },
             base_path: uri.path().trim_end_matches('/').to_owned(),
         };
         let has_user = authority.as_str().contains('@');
@@ -178,7 +165,7 @@ mod tests {
     fn only_https_or_a_loopback_address_is_an_upstream() {
         let parse = |text: &str| text.parse::<Upstream>();
         let upstream = parse("https://api.fortnite.com/ecosystem/v1/").unwrap();
-        assert_eq!(upstream.authority(), "api.fortnite.com");
+        assert_eq!(upstream.authority, "api.fortnite.com");
         assert_eq!(
             (upstream.port, upstream.base_path.as_str()),
             (443, "/ecosystem/v1")
@@ -192,10 +179,7 @@ mod tests {
         ] {
             assert!(parse(text).unwrap().is_loopback(), "{text}");
         }
-        assert_eq!(
-            parse("http://[::1]:8000").unwrap().authority(),
-            "[::1]:8000"
-        );
+        assert_eq!(parse("http://[::1]:8000").unwrap().authority, "[::1]:8000");
         for text in [
             "",
             "api.fortnite.com",

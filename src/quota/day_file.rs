@@ -50,10 +50,8 @@ impl DayFile {
     pub fn record(&mut self, day: UtcDay) -> io::Result<()> {
         if self.day < Some(day) {
             // Another server may have stored a day in the meantime.
-            let _lock = lock(
-                self.path.parent().expect("joined to a directory"),
-                LOCK_TIMEOUT,
-            )?;
+            let directory = self.path.parent().expect("joined to a directory");
+            let _lock = lock(directory, LOCK_TIMEOUT)?;
             let stored = read(&self.path)?.as_deref().and_then(UtcDay::parse);
             if stored < Some(day) {
                 let text = format!("{day}\n");

@@ -56,14 +56,8 @@ impl KeyedQuota {
                         sizes: [number, SEGMENT_LOG2],
                         words,
                     };
-                    open(
-                        directory,
-                        &format!("quota-keys-{number}"),
-                        layout,
-                        keep,
-                        log,
-                    )?
-                    .0
+                    let name = format!("quota-keys-{number}");
+                    open(directory, &name, layout, keep, log)?.0
                 }
             };
             // The lock excludes other writers, so the segment is still empty.

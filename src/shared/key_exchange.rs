@@ -285,14 +285,8 @@ impl Service {
         // A term above that of the file, which the store may have lost.
         let smallest = self.own_keys()?.term() + 1;
         let mut command = redis::cmd("EVAL");
-        command
-            .arg(CLAIM)
-            .arg(1)
-            .arg(KEY)
-            .arg(smallest)
-            .arg(&self.name)
-            .arg(&self.url)
-            .arg(&self.start);
+        command.arg(CLAIM).arg(1).arg(KEY).arg(smallest);
+        command.arg(&self.name).arg(&self.url).arg(&self.start);
         let term: u32 = command.query_async(connection).await.map_err(problem)?;
         self.keys.lead(term).map_err(|error| error.to_string())?;
         let role = KeyRole::Leads { term };

@@ -85,10 +85,8 @@ async fn open(
         info = info.set_password(password);
     }
     let stream = TcpStream::connect(addresses).await;
+    let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
     let stream = stream.map_err(|error| error.to_string())?;
-    stream
-        .set_nodelay(true)
-        .map_err(|error| error.to_string())?;
     let logged_in = if node.is_tls {
         log_in(&info, encrypt(node, ca_file, stream).await?).await
     } else {

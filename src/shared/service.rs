@@ -209,12 +209,10 @@ impl Service {
     ) -> Lost {
         let is_other = self.run_id.as_ref().is_some_and(|id| *id != node.run_id);
         let is_fresh = node.uptime < SETTLING;
-        let ready_at = Instant::now()
-            + if is_other || is_fresh {
-                SETTLING
-            } else {
-                Duration::ZERO
-            };
+        let mut ready_at = Instant::now();
+        if is_other || is_fresh {
+            ready_at += SETTLING;
+        }
         self.leases.set_state(StoreState::Settling);
         // The figures that the store may not know.
         let settlements = self.leases.settlements(is_other);

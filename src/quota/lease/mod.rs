@@ -218,13 +218,11 @@ impl Credits {
         self.granted = self.granted.max(answer.granted);
         self.is_unsettled = self.granted > answer.granted;
         let total = answer.total + (self.granted - answer.granted);
-        // A store that has lost data does not know yet what servers have that settle later.
-        let known = if action == LeaseAction::Settle {
-            self.total
-        } else {
-            0
+        self.total = match action {
+            // A store that has lost data does not know yet what servers have that settle later.
+            LeaseAction::Settle => total.max(self.total),
+            LeaseAction::Grant(_) | LeaseAction::Return => total,
         };
-        self.total = total.max(known);
         self.wanted = waiting.saturating_sub(self.unspent()).max(1);
         if self.is_limit_reached() {
             self.recheck = now + RECHECK_SECONDS;
