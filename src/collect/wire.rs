@@ -70,14 +70,14 @@ fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
 /// Parses a page of `/islands`.
 pub(super) fn catalogue_page(body: &[u8]) -> Result<CataloguePage, String> {
     let page: Page<RawIsland> = parse(&repair(body))?;
-    let mut parsed = CataloguePage {
-        next: page.next(),
-        ..CataloguePage::default()
-    };
-    for row in &page.data {
-        parsed.islands.extend(clean(row, &mut parsed.cleaned));
-    }
-    Ok(parsed)
+    let (next, mut cleaned) = (page.next(), Cleaned::default());
+    let rows = page.data.iter();
+    let islands = rows.filter_map(|row| clean(row, &mut cleaned)).collect();
+    Ok(CataloguePage {
+        islands,
+        next,
+        cleaned,
+    })
 }
 
 /// Parses `/genres`: the slugs.

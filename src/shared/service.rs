@@ -48,6 +48,8 @@ const STOP_MAX: Duration = Duration::from_secs(1);
 const SWEEP_SECOND: i64 = 600;
 /// Between two searches for such leases.
 const SWEEP: Duration = Duration::from_mins(1);
+/// Logged once, at the first answer that names another limit.
+const OTHER_LIMITS: &str = "shared quota: another server has different daily limits; set the same --limit-* on all servers";
 /// Time that a start waits for the store.
 const START_MAX: Duration = Duration::from_millis(2_500);
 
@@ -90,7 +92,6 @@ impl SharedQuota {
             clock,
             outage: OutageLog::new(log),
             run_id: None,
-            has_logged_limit: false,
         };
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("shared-quota".to_owned());
@@ -140,7 +141,6 @@ struct Service {
     /// The node that figures were settled with last.
     run_id: Option<String>,
     outage: OutageLog,
-    has_logged_limit: bool,
 }
 
 /// The reason why a connection is given up.
@@ -244,10 +244,7 @@ impl Service {
                     // After the start there is no receiver.
                     let _ = first_attempt.send(());
                 }
-                _ = pings.tick() => {
-                    calls.spawn(ping(node.connection.clone()));
-                    self.report_other_limits();
-                }
+                _ = pings.tick() => drop(calls.spawn(ping(node.connection.clone()))),
                 _ = sweeps.tick() => self.sweep(),
                 _ = &mut *stopped => {
                     self.leases.set_state(StoreState::Away);
@@ -270,6 +267,7 @@ impl Service {
         let (script, leases) = (Arc::clone(&self.script), Arc::clone(&self.leases));
         let (late, breaker) = (Arc::clone(&self.late), Arc::clone(&self.breaker));
         let (clock, connection) = (Arc::clone(&self.clock), node.connection.clone());
+        let log = self.outage.log.clone();
         calls.spawn(async move {
             let call = script.call(connection, &request);
             tokio::pin!(call);
@@ -294,8 +292,10 @@ impl Service {
             };
             match answer {
                 Ok(answer) => {
-                    if answer.limit != request.limit {
-                        metrics.other_limits.fetch_add(1, Ordering::Relaxed);
+                    if answer.limit != request.limit
+                        && metrics.other_limits.fetch_add(1, Ordering::Relaxed) == 0
+                    {
+                        log.write(OTHER_LIMITS);
                     }
                     leases.answer(&request, answer, clock.now().moment());
                     Ok(())
@@ -343,16 +343,6 @@ impl Service {
         let second = now.moment().0 - UnixSeconds(now.day.end().0 - 86_400).0;
         if second >= SWEEP_SECOND {
             self.leases.sweep(now.day);
-        }
-    }
-
-    /// Logs once that another server has other limits.
-    fn report_other_limits(&mut self) {
-        if !self.has_logged_limit && self.leases.metrics.other_limits.load(Ordering::Relaxed) > 0 {
-            self.has_logged_limit = true;
-            self.outage.log.write(
-                "shared quota: another server has different daily limits; set the same --limit-* on all servers",
-            );
         }
     }
 
