@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::counter_file::{FileLayout, open};
-use super::counter_slab::{CounterSlab, LINE};
 use super::key_counter;
 use super::limits::Decision;
+use super::mapped::{CounterSlab, LINE};
 use crate::calendar::UtcDay;
 use crate::model::KEYS_MAX;
 use crate::sync::{AtomicU64, Mutex, lock};

@@ -14,11 +14,10 @@
 //! - `limits`: what a client may request, and the decision; `word`, `key_counter`: one counter
 //! - `anonymous`, `keyed`: the tables of counters
 //! - `lease`: credits of a limit that several servers share
-//! - `counter_slab`, `mapped`: their memory; `counter_file`, `day_file`: the files of the state directory
+//! - `mapped`: their memory; `counter_file`, `day_file`: the files of the state directory
 
 mod anonymous;
 mod counter_file;
-mod counter_slab;
 mod day_file;
 mod key_counter;
 mod keyed;

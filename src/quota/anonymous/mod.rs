@@ -29,9 +29,9 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::counter_file::{FileLayout, HashSeeds, hash, open, random_seeds};
-use super::counter_slab::{CounterSlab, LINE};
 use super::lease::LeaseClient;
 use super::limits::Decision;
+use super::mapped::{CounterSlab, LINE};
 use super::word::{ClientTag, QuotaWord, RingDay, Transition};
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
