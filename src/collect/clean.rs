@@ -70,10 +70,8 @@ pub(super) fn clean(raw: &RawIsland, cleaned: &mut Cleaned) -> Option<Island> {
     // Parts of the body that are no text were replaced before it was parsed.
     let is_repaired = kept.contains(char::REPLACEMENT_CHARACTER);
     cleaned.titles += u64::from(kept.is_empty() || kept != title || is_repaired);
-    let creator = raw
-        .creator_code
-        .as_str()
-        .filter(|creator| !creator.is_empty());
+    let creator = raw.creator_code.as_str();
+    let creator = creator.filter(|creator| !creator.is_empty());
     let slug = creator.and_then(|creator| creator.parse().ok());
     cleaned.creators += u64::from(creator.is_some() && slug.is_none());
     let created_in = match raw.created_in.as_str() {

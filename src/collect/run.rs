@@ -303,7 +303,7 @@ impl<'a> Loop<'a> {
                 (format!("throttled by {reason}"), pause)
             }
             Err(ReplyError::Rejected(reason) | ReplyError::Broken(reason)) => {
-                (reason, self.pace.failed(now))
+                (reason, self.pace.failed(now, Duration::ZERO))
             }
         };
         let (count, since) = self

@@ -187,10 +187,8 @@ impl Service {
             None => connection.insert(connect(&self.settings).await?),
         };
         let looking = self.look(&mut connection.connection);
-        let exchanged = match timeout(EXCHANGE_MAX, looking).await {
-            Ok(exchanged) => exchanged,
-            Err(_) => Err(format!("no answer within {} s", EXCHANGE_MAX.as_secs())),
-        };
+        let late = |_| Err(format!("no answer within {} s", EXCHANGE_MAX.as_secs()));
+        let exchanged = timeout(EXCHANGE_MAX, looking).await.unwrap_or_else(late);
         exchanged.map_err(|problem| format!("{}: {problem}", connection.node))
     }
 

@@ -54,11 +54,10 @@ async fn reach(
     let late = |_| format!("no answer within {} ms", CONNECT_MAX.as_millis());
     // Each time: after a failover, the name may lead to another node.
     let found = timeout(CONNECT_MAX, lookup_host((node.host.as_str(), node.port))).await;
-    let found = found.map_err(late).and_then(|found| match found {
-        Ok(addresses) => Ok(addresses.collect::<Vec<SocketAddr>>()),
-        Err(error) => Err(error.to_string()),
-    });
+    let found = found.map_err(late);
+    let found = found.and_then(|found| found.map_err(|error| error.to_string()));
     let addresses = found.map_err(|problem| format!("the name does not resolve: {problem}"))?;
+    let addresses: Vec<SocketAddr> = addresses.collect();
     let opening = open(node, &addresses, settings.ca_file.as_deref(), password);
     match timeout(CONNECT_MAX, opening).await {
         Ok(opened) => opened,

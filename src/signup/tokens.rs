@@ -77,9 +77,8 @@ impl SignedToken {
         if text.len() > TOKEN_CHARS_MAX {
             return None;
         }
-        let mut fields = text.splitn(4, '.');
-        let (expires, number, found) = (fields.next()?, fields.next()?, fields.next()?);
-        let address = fields.next()?;
+        let fields: Vec<&str> = text.splitn(4, '.').collect();
+        let [expires, number, found, address] = fields[..].try_into().ok()?;
         let expected = mac(purpose, secret, [expires, number, address]);
         if !constant_time_eq(found.as_bytes(), expected.as_bytes()) {
             return None;

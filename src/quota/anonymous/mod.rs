@@ -149,15 +149,12 @@ impl AnonymousClient {
                 (tag, place, LeaseClient::V6(network))
             }
         };
-        let TableSize {
-            slots_log2,
-            overflow_log2,
-        } = quota.sizes;
-        let line = (place >> 32) as u32 >> (INDEX_BITS_MAX - slots_log2) >> LINE_LOG2;
+        let sizes = quota.sizes;
+        let line = (place >> 32) as u32 >> (INDEX_BITS_MAX - sizes.slots_log2) >> LINE_LOG2;
         AnonymousClient {
             tag: ClientTag::new(tag),
             home: line << LINE_LOG2,
-            overflow: place as u32 & ((1 << overflow_log2) - 1),
+            overflow: place as u32 & ((1 << sizes.overflow_log2) - 1),
             lease_client,
         }
     }
