@@ -91,25 +91,20 @@ impl LivePass {
             return self.steps.pop_last().into_iter().collect();
         }
         drop(self.steps.split_off(&UnixSeconds(self.step.0 + 1)));
-        if !self.is_due_step_complete() {
+        let before = UnixSeconds(self.step.0 - STEP_SECONDS);
+        let [due, before] = [self.step, before].map(|step| self.steps.get(&step));
+        let (mut all, mut missing) = (0, 0);
+        for (code, players) in before.into_iter().flatten() {
+            let players = u128::from(*players);
+            all += players;
+            let is_missing = due.is_some_and(|due| !due.contains_key(code));
+            missing += if is_missing { players } else { 0 };
+        }
+        // The values became available during the pass.
+        if missing * 100 > all * MISSING_PERCENT {
             self.steps.remove(&self.step);
         }
         self.steps
-    }
-
-    /// Returns whether the islands that had most of the players in the step before have a value. Otherwise
-    /// the values became available during the pass.
-    fn is_due_step_complete(&self) -> bool {
-        let before = UnixSeconds(self.step.0 - STEP_SECONDS);
-        let (Some(due), Some(before)) = (self.steps.get(&self.step), self.steps.get(&before))
-        else {
-            return true;
-        };
-        let sum = |rows: &mut dyn Iterator<Item = (&IslandCode, &u64)>| -> u128 {
-            rows.map(|(_, players)| u128::from(*players)).sum()
-        };
-        let missing = sum(&mut before.iter().filter(|(code, _)| !due.contains_key(code)));
-        missing * 100 <= sum(&mut before.iter()) * MISSING_PERCENT
     }
 }
 

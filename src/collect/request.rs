@@ -30,7 +30,7 @@ pub(super) enum Request {
 impl Request {
     /// Returns path and query below the upstream's base URL.
     pub(super) fn target(&self) -> String {
-        let after = |cursor: &Option<String>| match cursor {
+        let behind = |cursor: &Option<String>| match cursor {
             Some(cursor) => format!("&after={}", utf8_percent_encode(cursor, NON_ALPHANUMERIC)),
             None => String::new(),
         };
@@ -39,15 +39,10 @@ impl Request {
             format!("from={}&to={}", times.start, times.end).replace('Z', ".000Z")
         };
         match self {
-            Request::Catalogue { after: cursor } => {
-                format!("/islands?size={PAGE_SIZE}{}", after(cursor))
-            }
+            Request::Catalogue { after } => format!("/islands?size={PAGE_SIZE}{}", behind(after)),
             Request::Genres => "/genres".to_owned(),
-            Request::Ranking {
-                slug,
-                after: cursor,
-            } => {
-                format!("/genres/{slug}/rankings?size={PAGE_SIZE}{}", after(cursor))
+            Request::Ranking { slug, after } => {
+                format!("/genres/{slug}/rankings?size={PAGE_SIZE}{}", behind(after))
             }
             Request::Platform(times) => format!("/metrics/minute?{}", between(times)),
             Request::Days(code, times) => {

@@ -178,11 +178,9 @@ fn drain(from: &UnixStream, kept: &mut Vec<u8>) {
 /// the link of the mail, or a part of it from which the rest can be derived.
 fn first_line(stderr: &[u8], mail: &str) -> String {
     let stderr = stderr.trim_ascii_start();
-    let first = stderr
-        .split(|byte| *byte == b'\n')
-        .next()
-        .unwrap_or_default();
-    let printable = first.trim_ascii_end().iter().map(|byte| match byte {
+    let first = stderr.split(|byte| *byte == b'\n').next();
+    let first = first.unwrap_or_default().trim_ascii_end();
+    let printable = first.iter().map(|byte| match byte {
         b' '..=b'~' => char::from(*byte),
         _ => '?',
     });
