@@ -89,11 +89,6 @@ pub(super) fn fresh_day(now: UnixSeconds) -> UtcDay {
     UtcDay(UnixSeconds(now.0 - FRESH_AFTER_SECONDS).day().0 - 1)
 }
 
-/// Returns whether a day that leaves the window at `deadline`, in Unix seconds, is at risk.
-fn is_at_risk(deadline: i64, now: UnixSeconds) -> bool {
-    deadline - now.0 < RISK_SECONDS
-}
-
 /// Returns the time at which the oldest day that was not asked for leaves the window, in Unix seconds.
 fn deadline(state: &IslandState) -> i64 {
     // The first day of a new island may have data.
@@ -238,7 +233,7 @@ impl Plan {
     pub(super) fn next_at_risk(&mut self, now: UnixSeconds) -> Option<IslandCode> {
         self.advance(now);
         let (deadline, at) = self.first(Queue::Deadlines)?;
-        is_at_risk(deadline, now).then(|| self.islands[at as usize].state.code)
+        (deadline < now.0 + RISK_SECONDS).then(|| self.islands[at as usize].state.code)
     }
 
     /// Returns the island to ask now if none is at risk: the first island of step 2 or 3.
@@ -281,20 +276,17 @@ impl Plan {
     /// Counts the queues.
     pub(super) fn sizes(&mut self, now: UnixSeconds) -> PlanSizes {
         self.advance(now);
-        let until = |queue, is_due: &dyn Fn(i64) -> bool| {
-            let keys = self.queue(queue).map(|(key, _)| key);
-            keys.take_while(|key| is_due(*key)).count()
-        };
+        let before = |queue: Queue, end: i64| self.queues[queue as usize].range(..(end, 0)).count();
         let queued = self.first(Queue::Deadlines).map(|(time, _)| time);
         // Islands that fail again and again are still asked every hour.
         let postponed = self.queue(Queue::Postponed);
         let postponed = postponed.map(|(_, at)| deadline(&self.islands[at as usize].state));
         PlanSizes {
             islands: self.islands.len(),
-            at_risk: until(Queue::Deadlines, &|deadline| is_at_risk(deadline, now)),
+            at_risk: before(Queue::Deadlines, now.0 + RISK_SECONDS),
             fresh: self.queue(Queue::Fresh).len(),
             unasked: self.queue(Queue::Unasked).len(),
-            inactive_due: until(Queue::Inactive, &|due| due <= now.0),
+            inactive_due: before(Queue::Inactive, now.0 + 1),
             gone: self.states().filter(|state| state.is_gone).count(),
             next_loss: postponed.chain(queued).min(),
         }
