@@ -117,9 +117,8 @@ impl Collector {
     ) -> Result<Collector, CollectError> {
         let state = &*settings.state;
         let dataset = Dataset::open(&settings.dataset)?;
-        dataset
-            .remove_leftovers()
-            .map_err(io_error("clean up", &settings.dataset))?;
+        let cleaned = dataset.remove_leftovers();
+        cleaned.map_err(io_error("clean up", &settings.dataset))?;
         let catalogue = Dataset::catalogue(&settings.dataset)?;
         let read = Ledger::read(state);
         let (islands, bytes_cut) = read.map_err(io_error("read the state directory", state))?;

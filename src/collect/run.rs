@@ -63,9 +63,8 @@ pub(crate) fn run(
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io_error("start the runtime for", &state))?;
     runtime.block_on(async {
-        Loop::open(settings, notifier, log, show_progress)?
-            .run()
-            .await
+        let opened = Loop::open(settings, notifier, log, show_progress)?;
+        opened.run().await
     })
 }
 
@@ -270,8 +269,8 @@ impl<'a> Loop<'a> {
         let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
         let (done, all) = (sizes.islands.saturating_sub(due), sizes.islands);
         if now.0 % STATUS_SECONDS == 0 {
-            self.notifier
-                .status(&format!("{done} of {all} islands are up to date"));
+            let status = format!("{done} of {all} islands are up to date");
+            self.notifier.status(&status);
         }
         (self.show_progress)(done, all);
         written?;

@@ -178,10 +178,7 @@ impl KeyStore {
         let path = self.path();
         durable::replace_private(&path, bytes).map_err(KeyStoreError::io(&path))
     }
-}
 
-/// Keys shared by several servers.
-impl KeyStore {
     /// Returns which server changes the keys.
     pub fn role(&self) -> Result<KeyRole, KeyStoreError> {
         let path = self.directory.join(role::FILE);

@@ -22,7 +22,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct DayFile {
     path: PathBuf,
-    day: Option<UtcDay>,
+    /// The newest day.
+    pub day: Option<UtcDay>,
 }
 
 impl DayFile {
@@ -39,11 +40,6 @@ impl DayFile {
             ));
         }
         Ok(DayFile { path, day })
-    }
-
-    /// Returns the newest day.
-    pub fn day(&self) -> Option<UtcDay> {
-        self.day
     }
 
     /// Stores a day if it is newer. Fails if another process holds the lock; the caller retries later.

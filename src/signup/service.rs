@@ -300,11 +300,10 @@ impl SignupService {
         issued: Option<NewKey>,
         revoked: Option<KeyId>,
     ) -> SignupResponse {
+        let keys = keys_of(self.stored.records.as_slice(), address);
         SignupResponse::Keys {
             address: address.clone(),
-            keys: keys_of(self.stored.records.as_slice(), address)
-                .cloned()
-                .collect(),
+            keys: keys.cloned().collect(),
             token: self.sign(TokenPurpose::AddressHolder, address, expires),
             issued,
             revoked,

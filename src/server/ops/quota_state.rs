@@ -32,9 +32,9 @@ impl QuotaState {
             None => (Clock::system(None), AnonymousQuota::new(sizes), None),
             Some(directory) => {
                 let file = DayFile::open(directory, &log).map_err(StartError::State)?;
-                let clock = Clock::system(file.day());
+                let clock = Clock::system(file.day);
                 let today = clock.now().day;
-                if let Some(newest) = file.day().filter(|newest| today.0 > newest.0 + 1) {
+                if let Some(newest) = file.day.filter(|newest| today.0 > newest.0 + 1) {
                     log(&format!(
                         "the quota counters belong to {newest}; today is {today}"
                     ));
