@@ -54,8 +54,11 @@ impl CounterSlab {
             .offset(offset)
             .len(bytes)
             .map_raw(&file)?;
-        let _file = Some(file);
-        Ok(CounterSlab(Memory::Mapped { map, len, _file }))
+        Ok(CounterSlab(Memory::Mapped {
+            map,
+            len,
+            _file: Some(file),
+        }))
     }
 
     /// Allocates counters of zero and touches every page, so that memory use does not grow later.
