@@ -114,10 +114,7 @@ impl<'a> Loop<'a> {
         show_progress: &'a mut dyn FnMut(usize, usize),
     ) -> Result<Loop<'a>, CollectError> {
         let is_loopback = settings.upstream.is_loopback();
-        let page = Page {
-            metrics: String::new(),
-            problem: Some("starting"),
-        };
+        let (metrics, problem) = (String::new(), Some("starting"));
         Ok(Loop {
             pace: Pace::new(settings.rate, is_loopback, Instant::now()),
             client: Client::new(&settings).map_err(CollectError::Setting)?,
@@ -126,7 +123,7 @@ impl<'a> Loop<'a> {
             log,
             show_progress,
             sizes: (PlanSizes::default(), Instant::now()),
-            page: Arc::new(Mutex::new(page)),
+            page: Arc::new(Mutex::new(Page { metrics, problem })),
             failures: None,
             write_error: None,
         })
