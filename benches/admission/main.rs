@@ -325,7 +325,7 @@ fn key_table(keys: &KeyFile<'_>) {
     let loaded = begun.elapsed().as_secs_f64() * 1e3;
     println!(
         "{} keys {} KiB, loaded in {loaded:.0} ms with a peak of {} KiB\n",
-        ring.len(),
+        ring.count(),
         ring.bytes() / 1024,
         own_kib("VmHWM:") - before
     );

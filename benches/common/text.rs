@@ -1,5 +1,7 @@
 //! Members of JSON texts, and percent-encoding.
 
+use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+
 /// Sort fields of the list of islands.
 pub(crate) const SORTS: [&str; 6] = [
     "peakCCU",
@@ -18,10 +20,6 @@ pub(crate) fn values<'a>(json: &'a str, member: &str) -> Vec<&'a str> {
 }
 
 /// Percent-encodes all bytes but letters and digits.
-pub(crate) fn encode(text: &str) -> String {
-    let encode = |byte: u8| match byte {
-        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encode).collect()
+pub(crate) fn encode(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, NON_ALPHANUMERIC)
 }

@@ -18,7 +18,6 @@ mod common;
 mod epoll;
 mod readme;
 mod report;
-mod rivals;
 mod rounds;
 mod settings;
 
@@ -27,12 +26,13 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::rc::Rc;
 use std::time::Instant;
 
 use crate::cases::{Case, Maker};
 use crate::common::pool::Sources;
-use crate::common::process::{Scratch, pin_load};
+use crate::common::process::{Scratch, pin_load, run};
 use crate::common::stats::median;
 use crate::common::{BINARY, Outcome, bare, histogram, is_quick, world};
 use crate::rounds::{Record, measure, warm};
@@ -49,11 +49,33 @@ fn write(path: &Path, text: &str) -> Outcome<()> {
     Ok(File::create(path)?.write_all(text.as_bytes())?)
 }
 
+/// Builds `benches/rivals`, the crate with axum and actix-web, into `target/rivals` and returns the path of
+/// the program. A quick run requires a program built before.
+fn build_rivals(target: &Path, quick: bool) -> Outcome<PathBuf> {
+    let into = target.join("rivals");
+    let program = into.join("release/rivals");
+    if quick {
+        let there = program.exists().then_some(program);
+        return there.ok_or_else(|| "a quick run does not build them".into());
+    }
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/rivals/Cargo.toml");
+    let mut build = Command::new(cargo);
+    build.args(["build", "--release", "--locked", "--quiet"]);
+    build.arg("--manifest-path").arg(manifest);
+    build.arg("--target-dir").arg(into);
+    // Without a network this fails fast, not after a minute of attempts.
+    build.env("CARGO_NET_RETRY", "0");
+    build.env("CARGO_HTTP_TIMEOUT", "15");
+    run(build)?;
+    Ok(program)
+}
+
 fn benchmark(quick: bool, save: bool, chosen: &[String]) -> Outcome<()> {
     let settings: Settings = if quick { QUICK } else { FULL };
     histogram::check();
     let target = target()?;
-    let rivals = rivals::build(&target, quick).map_err(|error| {
+    let rivals = build_rivals(&target, quick).map_err(|error| {
         let text = error.to_string();
         let last = text.lines().last().unwrap_or_default().to_owned();
         println!("without axum and actix-web: {last}");

@@ -14,19 +14,19 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod same;
-mod watched;
 
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use common::process::{Scratch, run};
+use common::process::{Scratch, run, stat, status_kib};
 use common::stats::{largest, median};
 use common::world::{Size, publish_command, start_millis, synthesize};
 use common::{Outcome, is_quick};
-use watched::{Run, watch};
 
 /// Size of the dataset, and number of runs.
 struct Settings {
@@ -135,6 +135,43 @@ fn round(places: &Places, python: Option<&OsString>) -> Outcome<Vec<Run>> {
         runs.push(watch(places.duckdb(python))?);
     }
     Ok(runs)
+}
+
+/// A process run to its end.
+struct Run {
+    wall_seconds: f64,
+    /// User and system time.
+    cpu_seconds: f64,
+    /// Peak of resident memory.
+    peak_bytes: f64,
+}
+
+/// Runs a process, which must succeed, and samples it.
+fn watch(mut command: Command) -> Outcome<Run> {
+    const INTERVAL: Duration = Duration::from_millis(5);
+    let begun = Instant::now();
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::inherit()).spawn()?;
+    let process = format!("/proc/{}", child.id());
+    let mut peak_kib = 0;
+    // A zombie still has its times, but no longer its memory.
+    let cpu_seconds = loop {
+        if let ('Z', nanos) = stat(process.as_ref())? {
+            break nanos as f64 / 1e9;
+        }
+        peak_kib = status_kib(&process, "VmHWM:").unwrap_or(peak_kib);
+        thread::sleep(INTERVAL);
+    };
+    let wall_seconds = begun.elapsed().as_secs_f64();
+    let status = child.wait()?;
+    if !status.success() {
+        return Err(format!("{command:?} ended with {status}").into());
+    }
+    Ok(Run {
+        wall_seconds,
+        cpu_seconds,
+        peak_bytes: peak_kib as f64 * 1024.0,
+    })
 }
 
 fn empty(directory: &Path) -> Outcome<()> {

@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::error::CliError;
 use super::progress::Progress;
 use super::{print, report};
-use crate::collect::{self, CollectSettings, Event, PlatformSeries, rate_problem};
+use crate::collect::{self, CollectSettings, PlatformSeries, rate_problem};
 use crate::observe::{Notifier, SystemdEnvironment};
 
 /// Collects until a signal; with `--once`, until nothing is due. With `--plan`, prints what is due.
@@ -21,10 +21,8 @@ pub(super) fn collect(arguments: &Arguments) -> Result<(), CliError> {
     let mut notifier = notifier
         .map_err(|error| CliError::configuration(format!("cannot use NOTIFY_SOCKET: {error}")))?;
     let mut progress = Progress::new();
-    let run = collect::run(settings, &mut notifier, &mut |event| match event {
-        Event::Line(line) => report(line),
-        Event::Progress { done, all } => progress.show("islands up to date:", done, all),
-    });
+    let mut show_progress = |done, all| progress.show("islands up to date:", done, all);
+    let run = collect::run(settings, &mut notifier, report, &mut show_progress);
     run.map_err(CliError::collect)
 }
 
@@ -32,9 +30,9 @@ fn settings(arguments: &Arguments) -> Result<CollectSettings, CliError> {
     Ok(CollectSettings {
         dataset: arguments.required_path("dataset")?,
         state: arguments.required_path("state")?,
-        contact: arguments.required("contact", |text| text.parse().ok())?,
+        contact: arguments.required("contact", collect::contact)?,
         upstream: arguments.required("upstream", |text| text.parse().ok())?,
-        rate: arguments.required("rate", |text| text.parse().ok())?,
+        rate: arguments.required("rate", collect::rate)?,
         live: arguments.number("live")?,
         platform: arguments.required("platform", PlatformSeries::parse)?,
         ca_file: arguments.path("ca-file"),

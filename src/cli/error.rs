@@ -117,7 +117,7 @@ impl From<StartError> for CliError {
             StartError::SignUp(SignupStartError::Damaged(_)) => DATA,
             StartError::Internal(_) | StartError::SignUp(SignupStartError::Thread(_)) => SOFTWARE,
             // A full disk or a missing directory may be temporary.
-            StartError::Io(_) | StartError::SignUp(SignupStartError::Io(..)) => IO,
+            StartError::Io(_) | StartError::SignUp(SignupStartError::Io(_)) => IO,
             StartError::Keys(error) => key_code(error),
         };
         CliError::new(code, error)

@@ -6,7 +6,7 @@ use super::arguments::Arguments;
 use super::error::CliError;
 use super::{print, report};
 use crate::calendar::UnixSeconds;
-use crate::keys::{KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyStore, KeyStoreError};
+use crate::keys::{KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyStore};
 use crate::model::Tier;
 
 /// Issues a key, and prints it after it is durable.
@@ -39,14 +39,14 @@ pub(super) fn list(arguments: &Arguments) -> Result<(), CliError> {
         .map_err(|error| CliError::io(&directory, &error))?;
     let records = KeyStore::new(&directory).read()?;
     if arguments.has("json") {
-        let keys: serde_json::Value = records.iter().map(json_of).collect();
+        let keys: serde_json::Value = records.as_slice().iter().map(json_of).collect();
         return print(&format!("{keys:#}\n"));
     }
     let row = |id: &str, tier: &str, status: &str, issued: &str, address: &str| {
         format!("{id:<10}  {tier:<7}  {status:<7}  {issued:<20}  {address}\n")
     };
     let mut text = row("id", "tier", "status", "issued", "address");
-    for record in records.iter() {
+    for record in records.as_slice() {
         let (id, issued) = (record.id.to_string(), record.issued.to_string());
         let (tier, address) = (record.tier.as_str(), record.address.as_str());
         text.push_str(&row(&id, tier, status(record), &issued, address));
@@ -75,27 +75,27 @@ fn json_of(record: &KeyRecord) -> serde_json::Value {
 
 /// Disables a key.
 pub(super) fn revoke(arguments: &Arguments) -> Result<(), CliError> {
-    let change = |store: &KeyStore, id| store.revoke(id, UnixSeconds::now());
-    set_status(arguments, change, ["is revoked", "was already revoked"])
+    let states = ["is revoked", "was already revoked"];
+    set_status(arguments, Some(UnixSeconds::now()), states)
 }
 
 /// Enables a revoked key again.
 pub(super) fn restore(arguments: &Arguments) -> Result<(), CliError> {
     let states = ["is active again", "was already active"];
-    set_status(arguments, KeyStore::restore, states)
+    set_status(arguments, None, states)
 }
 
 /// Changes the status of the key that the operand names, and reports its state: the first text, or the
 /// second one if nothing had to be changed.
 fn set_status(
     arguments: &Arguments,
-    change: impl Fn(&KeyStore, KeyId) -> Result<bool, KeyStoreError>,
+    revoked: Option<UnixSeconds>,
     [changed, unchanged]: [&str; 2],
 ) -> Result<(), CliError> {
     let expected = "the <id> segment of a key, ten letters and digits";
     let id: KeyId = arguments.operand(expected, |word| word.parse().ok())?;
     let store = KeyStore::new(&arguments.required_path("state")?);
-    let state = if change(&store, id)? {
+    let state = if store.set_revoked(id, revoked)? {
         changed
     } else {
         unchanged

@@ -8,6 +8,8 @@ use super::arguments::{Arguments, digits};
 use super::error::CliError;
 use super::{help, print, report, validate};
 use crate::keys::KeyPrefix;
+#[cfg(feature = "shared-quota")]
+use crate::keys::KeyRole;
 use crate::observe::SystemdEnvironment;
 use crate::publish::open_sample;
 #[cfg(feature = "shared-quota")]
@@ -16,8 +18,8 @@ use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, is_base_url};
 use crate::server::{self, ConnectionLimits, Settings};
 #[cfg(feature = "shared-quota")]
-use crate::shared::{KeySharing, SharedQuotaSettings, StoreNode};
-use crate::signup::{AddressProof, SignupPolicy};
+use crate::shared::{SharedQuotaSettings, StoreNode};
+use crate::signup::SignupPolicy;
 
 /// Serves until a signal.
 pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
@@ -142,8 +144,10 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
         _ => None,
     })?;
     let keys = arguments.optional("shared-keys", |text| match text {
-        "lead" => Some(KeySharing::Lead),
-        "follow" => Some(KeySharing::Follow),
+        "lead" => Some(KeyRole::Waits),
+        "follow" => Some(KeyRole::Follows {
+            leader: String::new(),
+        }),
         _ => None,
     })?;
     if keys.is_some() && !arguments.has("state") {
@@ -175,11 +179,12 @@ fn sign_up(arguments: &Arguments) -> Result<Option<SignupPolicy>, CliError> {
         _ => None,
     })?;
     let daily_max = arguments.number("signup-daily")?;
-    let policy = |proof| Ok(Some(SignupPolicy { proof, daily_max }));
-    let (name, problem) = match (by_mail, arguments.text("mailer")) {
+    let mailer = arguments.text("mailer").map(str::to_owned);
+    let (name, problem) = match (by_mail, &mailer) {
         (None, None) => return Ok(None),
-        (Some(false), None) => return policy(AddressProof::ClientIp),
-        (Some(true), Some(command)) => return policy(AddressProof::Email(command.to_owned())),
+        (Some(false), None) | (Some(true), Some(_)) => {
+            return Ok(Some(SignupPolicy { mailer, daily_max }));
+        }
         (Some(true), None) => (
             "signup",
             "email requires --mailer COMMAND, such as /usr/sbin/sendmail",
@@ -254,7 +259,13 @@ mod tests {
     #[test]
     fn defaults_of_the_table_are_those_of_the_modules() {
         let settings = parsed(&[], &[]).unwrap();
-        assert_eq!(settings.limits, TierLimits::default());
+        let of_the_specification = TierLimits {
+            anonymous: 100,
+            free: 1_000,
+            starter: 20_000,
+            pro: 100_000,
+        };
+        assert_eq!(settings.limits, of_the_specification);
         assert_eq!(settings.connections, ConnectionLimits::default());
         assert_eq!(settings.key_prefix, KeyPrefix::default());
         assert!(settings.published.is_none());
@@ -273,7 +284,7 @@ mod tests {
         let settings = parsed(&["--limit-free", "5"], &environment).unwrap();
         assert_eq!(settings.limits.free, 5);
         assert_eq!(settings.limits.pro, 8);
-        assert_eq!(settings.limits.starter, TierLimits::default().starter);
+        assert_eq!(settings.limits.starter, 20_000);
         assert_eq!(settings.listen.len(), 2);
         let settings = parsed(&["--listen", "127.0.0.1:3"], &environment).unwrap();
         assert_eq!(settings.listen, ["127.0.0.1:3".parse().unwrap()]);

@@ -11,7 +11,6 @@ use super::arguments::Arguments;
 use super::error::CliError;
 use crate::observe::max_fds;
 use crate::server::{OTHER_FDS, Settings};
-use crate::signup::AddressProof;
 
 /// Rejects the first setting that cannot be met.
 pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(), CliError> {
@@ -80,7 +79,7 @@ fn sign_up(settings: &Settings) -> Option<String> {
     let policy = settings.signup.as_ref()?;
     let problem = if settings.state.is_none() {
         "requires --state DIR, where keys are stored"
-    } else if matches!(policy.proof, AddressProof::Email(_)) && settings.base_url.is_none() {
+    } else if policy.mailer.is_some() && settings.base_url.is_none() {
         "email requires --base-url URL, for the links in mails"
     } else {
         return None;
@@ -89,9 +88,7 @@ fn sign_up(settings: &Settings) -> Option<String> {
 }
 
 fn mailer(settings: &Settings) -> Option<String> {
-    let AddressProof::Email(command) = &settings.signup.as_ref()?.proof else {
-        return None;
-    };
+    let command = settings.signup.as_ref()?.mailer.as_ref()?;
     let is_blank = command.trim().is_empty();
     is_blank.then(|| "must be a command such as /usr/sbin/sendmail".to_owned())
 }

@@ -11,17 +11,13 @@ use crate::model::CreatedIn;
 const MAX_FIELD_BYTES: usize = 1_024;
 
 /// A row of the catalogue, as it comes.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct RawIsland {
-    #[serde(default)]
     code: serde_json::Value,
-    #[serde(default)]
     title: serde_json::Value,
-    #[serde(default, rename = "creatorCode")]
     creator_code: serde_json::Value,
-    #[serde(default, rename = "createdIn")]
     created_in: serde_json::Value,
-    #[serde(default)]
     tags: serde_json::Value,
 }
 
@@ -74,10 +70,8 @@ pub(super) fn clean(raw: &RawIsland, cleaned: &mut Cleaned) -> Option<Island> {
     // Parts of the body that are no text were replaced before it was parsed.
     let is_repaired = kept.contains(char::REPLACEMENT_CHARACTER);
     cleaned.titles += u64::from(kept.is_empty() || kept != title || is_repaired);
-    let creator = raw
-        .creator_code
-        .as_str()
-        .filter(|creator| !creator.is_empty());
+    let creator = raw.creator_code.as_str();
+    let creator = creator.filter(|creator| !creator.is_empty());
     let slug = creator.and_then(|creator| creator.parse().ok());
     cleaned.creators += u64::from(creator.is_some() && slug.is_none());
     let created_in = match raw.created_in.as_str() {

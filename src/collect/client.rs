@@ -3,7 +3,6 @@
 //! Bounded in size and time; follows no redirects. A failed connection is opened again by the next request.
 
 use std::io::Read;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -20,17 +19,18 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::reply::{MAX_BODY_BYTES, RawReply, with_correlation_id};
-use super::settings::Upstream;
+use super::settings::{CollectSettings, Upstream};
 use crate::calendar::UnixSeconds;
 use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the connection to the last byte of the body.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The flag that names certificates to trust.
+const CA_FLAG: &str = "--ca-file";
 const CORRELATION_ID: HeaderName = HeaderName::from_static("x-epic-correlation-id");
 
 /// A connection to the upstream.
@@ -44,22 +44,21 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Creates a client. `tls` is needed for an `https` upstream. No connection is opened.
-    pub(super) fn new(
-        upstream: Upstream,
-        tls: Option<Arc<ClientConfig>>,
-        user_agent: String,
-    ) -> Result<Client, String> {
-        let connector = |config| {
+    /// Creates a client. No connection is opened.
+    pub(super) fn new(settings: &CollectSettings) -> Result<Client, String> {
+        let (upstream, contact) = (settings.upstream.clone(), &settings.contact);
+        let tls = if upstream.is_tls {
+            let config = tls::client_config(settings.ca_file.as_deref(), CA_FLAG)?;
             let name = ServerName::try_from(upstream.host.clone());
             let name = name.map_err(|_| format!("{} is not a host name", upstream.host))?;
-            Ok::<_, String>((TlsConnector::from(config), name))
+            Some((TlsConnector::from(config), name))
+        } else {
+            None
         };
-        let tls = tls.map(connector).transpose()?;
         Ok(Client {
             upstream,
             tls,
-            user_agent,
+            user_agent: format!("island-metrics/{} (+{contact})", env!("CARGO_PKG_VERSION")),
             sender: None,
             sent_at: None,
         })
@@ -84,7 +83,7 @@ impl Client {
     async fn exchange(&mut self, target: &str) -> Result<RawReply, String> {
         let uri = format!("{}{target}", self.upstream.base_path);
         let request = Request::get(uri)
-            .header(HOST, self.upstream.authority())
+            .header(HOST, &self.upstream.authority)
             .header(USER_AGENT, &self.user_agent)
             .header(ACCEPT, "application/json")
             .header(ACCEPT_ENCODING, "gzip")
@@ -118,16 +117,13 @@ impl Client {
 
     async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>, String> {
         let address = (self.upstream.host.as_str(), self.upstream.port);
-        let problem = format!("cannot connect to {}", self.upstream.authority());
+        let problem = format!("cannot connect to {}", self.upstream.authority);
         let socket = TcpStream::connect(address).await;
         let socket = socket.map_err(|error| describe(&problem, &error))?;
         match &self.tls {
             Some((connector, name)) => {
                 let stream = connector.connect(name.clone(), socket).await;
-                let problem = |error| {
-                    let problem = tls::handshake_problem(&error, "--ca-file");
-                    format!("the TLS handshake failed: {problem}")
-                };
+                let problem = |error| tls::handshake_problem(&error, CA_FLAG);
                 start(stream.map_err(problem)?).await
             }
             None => start(socket).await,

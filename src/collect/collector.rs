@@ -15,11 +15,10 @@ use super::day_log::DayLogs;
 use super::error::{CollectError, io_error};
 use super::ledger::Ledger;
 use super::live::{LivePass, Steps};
-use super::plan::Plan;
+use super::plan::{Plan, WINDOW_DAYS, fresh_day};
 use super::progress::Progress;
 use super::request::Request;
 use super::settings::CollectSettings;
-use super::window::{WINDOW_DAYS, fresh_day};
 use super::wire;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::model::IslandCode;
@@ -118,19 +117,18 @@ impl Collector {
     ) -> Result<Collector, CollectError> {
         let state = &*settings.state;
         let dataset = Dataset::open(&settings.dataset)?;
-        dataset
-            .remove_leftovers()
-            .map_err(io_error("clean up", &settings.dataset))?;
+        let cleaned = dataset.remove_leftovers();
+        cleaned.map_err(io_error("clean up", &settings.dataset))?;
         let catalogue = Dataset::catalogue(&settings.dataset)?;
-        let contents = Ledger::read(state).map_err(io_error("read the state directory", state))?;
+        let read = Ledger::read(state);
+        let (islands, bytes_cut) = read.map_err(io_error("read the state directory", state))?;
         let mut log = Vec::new();
-        if contents.bytes_cut > 0 {
-            let bytes = contents.bytes_cut;
-            log.push(format!("cut {bytes} damaged bytes from the end of the ledger; their islands are requested again"));
+        if bytes_cut > 0 {
+            log.push(format!("cut {bytes_cut} damaged bytes from the end of the ledger; their islands are requested again"));
         }
-        let ledger = Ledger::open(state, &contents.islands)
-            .map_err(io_error("write the ledger in", state))?;
-        let mut plan = Plan::new(contents.islands, now);
+        let ledger =
+            Ledger::open(state, &islands).map_err(io_error("write the ledger in", state))?;
+        let mut plan = Plan::new(islands, now);
         plan.forget_after(now);
         // Islands of a dataset that another program made, or of a lost ledger.
         plan.add(catalogue.keys().copied(), now);
@@ -259,10 +257,8 @@ impl Collector {
         let is_due = slot(now.0) > slot(last.max(self.platform_failed.0));
         // Values come up to 40 minutes late; one response holds up to a week, the rest of an outage.
         let from = (last - 2 * 3600).max(now.0 - PLATFORM_BACK_SECONDS);
-        is_due.then(|| Request::Platform {
-            from: UnixSeconds(slot(from) * wire::STEP_SECONDS),
-            to: UnixSeconds((slot(now.0) + 1) * wire::STEP_SECONDS),
-        })
+        let start = |slot: i64| UnixSeconds(slot * wire::STEP_SECONDS);
+        is_due.then(|| Request::Platform(start(slot(from))..start(slot(now.0) + 1)))
     }
 
     fn live(&mut self, now: UnixSeconds) -> Option<Request> {
@@ -278,18 +274,16 @@ impl Collector {
     }
 
     /// Returns what a run with `--once` could not do, if anything.
-    pub(super) fn missing(&self, now: UnixSeconds) -> Option<&'static str> {
+    pub(super) fn missing(&self, now: UnixSeconds) -> Option<CollectError> {
         let is_old = now.0 - self.progress.full_crawl >= FULL_CRAWL_SECONDS;
-        is_old.then_some("the upstream's catalogue could not be read to the end")
+        let problem = "the upstream's catalogue could not be read to the end";
+        is_old.then(|| CollectError::Unavailable(problem.to_owned()))
     }
 }
 
 /// Returns the request of an island's metrics of the whole days that the upstream has.
 fn days_request(code: IslandCode, now: UnixSeconds) -> Request {
     let today = UnixSeconds(now.day().end().0 - DAY_SECONDS);
-    Request::Days {
-        code,
-        from: UnixSeconds(today.0 - i64::from(WINDOW_DAYS) * DAY_SECONDS),
-        to: today,
-    }
+    let from = UnixSeconds(today.0 - i64::from(WINDOW_DAYS) * DAY_SECONDS);
+    Request::Days(code, from..today)
 }

@@ -27,13 +27,12 @@ pub(super) struct Coverage {
 impl Coverage {
     /// Creates the coverage of a day from the rows of the day before.
     pub(super) fn new(day: UtcDay, before: &DayRows) -> Coverage {
-        let peaks = before
-            .iter()
-            .filter_map(|(code, metrics)| Some((*code, metrics.count(SortField::PeakCcu)?)));
-        Coverage {
-            day,
-            peaks: peaks.collect(),
-        }
+        let peaks = before.iter().filter_map(|(code, metrics)| {
+            let peak = metrics.count(SortField::PeakCcu)?;
+            Some((*code, peak))
+        });
+        let peaks = peaks.collect();
+        Coverage { day, peaks }
     }
 
     /// Returns whether the day may be shown. Asked once a second until the day is written.
@@ -50,7 +49,7 @@ impl Coverage {
             asked_peaks += u128::from(if is_asked { *peak } else { 0 });
         }
         if all_peaks == 0 {
-            return plan.ranked_are_asked() == Some(true) || now.0 - began.0 >= FIRST_SECONDS;
+            return plan.ranked_are_asked() || now.0 - began.0 >= FIRST_SECONDS;
         }
         asked_peaks * 100 >= all_peaks * ENOUGH_PERCENT
     }

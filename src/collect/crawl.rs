@@ -41,9 +41,8 @@ impl Crawl {
 
     /// Returns the request of the next page.
     pub(super) fn request(&self) -> Request {
-        Request::Catalogue {
-            after: self.after.clone(),
-        }
+        let after = self.after.clone();
+        Request::Catalogue { after }
     }
 
     /// Records a page and the cursor behind it. Returns whether the crawl is done, or an error if the upstream

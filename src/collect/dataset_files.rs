@@ -218,10 +218,12 @@ fn read<T>(
     part: impl FnOnce(&DatasetReader<'_>) -> Result<T, LoadError>,
 ) -> Result<T, CollectError> {
     let files = Files::Directory(directory.to_owned());
-    let reader = DatasetReader::open(&files, UnixSeconds::now().day())?;
-    let part = part(&reader)?;
-    reader.finish_checks()?;
-    Ok(part)
+    let reader = DatasetReader::open(&files, UnixSeconds::now().day());
+    let read = reader.and_then(|reader| {
+        let part = part(&reader)?;
+        reader.finish_checks().map(|()| part)
+    });
+    read.map_err(CollectError::Dataset)
 }
 
 fn day_name(day: UtcDay) -> String {

@@ -15,6 +15,7 @@ use crate::calendar::UtcDay;
 use crate::dataset::Metrics;
 use crate::durable::sync_directory;
 use crate::model::{IslandCode, SortField};
+use crate::regular_file;
 
 const RECORD_BYTES: usize = 88;
 /// Folder of the logs in the state directory.
@@ -130,18 +131,14 @@ fn path(folder: &Path, day: UtcDay, kind: &str) -> PathBuf {
     folder.join(format!("{day}.{kind}"))
 }
 
-fn encode(code: IslandCode, metrics: &Metrics) -> [u8; RECORD_BYTES] {
+fn encode(code: IslandCode, metrics: &Metrics) -> Vec<u8> {
     let counts = SortField::ALL.map(|field| metrics.count(field).unwrap_or(u64::MAX));
-    let decimals = metrics
-        .decimals()
-        .map(|value| value.unwrap_or(f64::NAN).to_bits());
-    let mut record = [0; RECORD_BYTES];
+    let decimals = metrics.decimals();
+    let decimals = decimals.map(|value| value.unwrap_or(f64::NAN).to_bits());
     let words = [code.number()].into_iter().chain(counts).chain(decimals);
-    for (place, word) in record.chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(&word.to_le_bytes());
-    }
-    let crc = u64::from(crc32fast::hash(&record[..RECORD_BYTES - 8]));
-    record[RECORD_BYTES - 8..].copy_from_slice(&crc.to_le_bytes());
+    let mut record: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    let crc = u64::from(crc32fast::hash(&record));
+    record.extend(crc.to_le_bytes());
     record
 }
 
@@ -162,9 +159,8 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Option<(IslandCode, Metrics)> {
 
 /// Adds the sound records of a log. Returns its bytes, or `None` if it does not exist.
 fn read(path: &Path, rows: &mut DayRows) -> io::Result<Option<Vec<u8>>> {
-    let bytes = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        bytes => bytes?,
+    let Some((bytes, _)) = regular_file::read(path, u64::MAX)? else {
+        return Ok(None);
     };
     // A damaged record does not hide those behind it: all have the same length.
     let (records, _) = bytes.as_chunks::<RECORD_BYTES>();

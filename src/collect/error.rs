@@ -32,18 +32,10 @@ impl fmt::Display for CollectError {
     }
 }
 
-impl std::error::Error for CollectError {}
-
 impl CollectError {
     /// Returns whether readers of the dataset have held its lock for too long. A later attempt may succeed.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self, CollectError::Io(error) if error.kind() == io::ErrorKind::TimedOut)
-    }
-}
-
-impl From<LoadError> for CollectError {
-    fn from(error: LoadError) -> CollectError {
-        CollectError::Dataset(error)
     }
 }
 

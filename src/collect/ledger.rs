@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::durable::AtomicFile;
 use crate::model::IslandCode;
+use crate::regular_file;
 
 const HEADER: &[u8; 16] = b"im-ledger     1\n";
 const RECORD_BYTES: usize = 48;
@@ -107,21 +108,13 @@ pub(super) struct Ledger {
     pending: Vec<u8>,
 }
 
-/// Contents of a ledger at start.
-#[derive(Debug, Default)]
-pub(super) struct LedgerContents {
-    pub(super) islands: Vec<IslandState>,
-    /// Bytes of a torn or damaged tail that were cut.
-    pub(super) bytes_cut: u64,
-}
-
 impl Ledger {
-    /// Reads the ledger of a state directory, without changing it. A missing file is an empty ledger.
-    pub(super) fn read(state: &Path) -> io::Result<LedgerContents> {
-        let mut contents = LedgerContents::default();
-        let file = match File::open(path(state)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(contents),
-            file => file?,
+    /// Reads the ledger of a state directory, without changing it. A missing file is an empty ledger. Returns
+    /// also the bytes of a torn or damaged tail, which [`open`](Self::open) cuts.
+    pub(super) fn read(state: &Path) -> io::Result<(Vec<IslandState>, u64)> {
+        let mut islands = Vec::new();
+        let Some(file) = regular_file::open(&path(state))? else {
+            return Ok((islands, 0));
         };
         let mut bytes_left = file.metadata()?.len();
         let mut file = BufReader::with_capacity(1 << 16, file);
@@ -136,16 +129,15 @@ impl Ledger {
                 };
                 bytes_left = bytes_left.saturating_sub(RECORD_BYTES as u64);
                 match newest.entry(island.code) {
-                    Entry::Occupied(at) => contents.islands[*at.get()] = island,
+                    Entry::Occupied(at) => islands[*at.get()] = island,
                     Entry::Vacant(at) => {
-                        at.insert(contents.islands.len());
-                        contents.islands.push(island);
+                        at.insert(islands.len());
+                        islands.push(island);
                     }
                 }
             }
         }
-        contents.bytes_cut = bytes_left;
-        Ok(contents)
+        Ok((islands, bytes_left))
     }
 
     /// Rewrites the ledger with one record per island, and opens it for appending.
@@ -252,13 +244,13 @@ mod tests {
                 want.retain(|other| other.code != island.code);
                 want.push(*island);
             }
-            let read = Ledger::read(scratch.path()).unwrap();
-            let mut found = read.islands.clone();
+            let (read, _) = Ledger::read(scratch.path()).unwrap();
+            let mut found = read.clone();
             want.sort_by_key(|island| island.code);
             found.sort_by_key(|island| island.code);
             assert_eq!(found, want);
-            Ledger::open(scratch.path(), &read.islands).unwrap();
-            assert_eq!(Ledger::read(scratch.path()).unwrap().bytes_cut, 0);
+            Ledger::open(scratch.path(), &read).unwrap();
+            assert_eq!(Ledger::read(scratch.path()).unwrap().1, 0);
             Ok(())
         });
     }
@@ -278,7 +270,7 @@ mod tests {
             let length = std::fs::metadata(path(scratch.path())).unwrap().len();
             assert!(length <= COMPACT_MIN_BYTES + 48_016, "{round}: {length}");
             longest = longest.max(length);
-            assert_eq!(Ledger::read(scratch.path()).unwrap().islands, [island]);
+            assert_eq!(Ledger::read(scratch.path()).unwrap().0, [island]);
         }
         assert!(longest > COMPACT_MIN_BYTES / 2);
     }
@@ -295,8 +287,8 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[HEADER.len() + RECORD_BYTES + 3] ^= 1;
         crate::durable::replace(&path, &bytes).unwrap();
-        let read = Ledger::read(scratch.path()).unwrap();
-        assert_eq!(read.islands, &islands[..1]);
-        assert_eq!(read.bytes_cut, 2 * RECORD_BYTES as u64);
+        let (read, bytes_cut) = Ledger::read(scratch.path()).unwrap();
+        assert_eq!(read, &islands[..1]);
+        assert_eq!(bytes_cut, 2 * RECORD_BYTES as u64);
     }
 }

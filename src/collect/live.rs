@@ -4,6 +4,7 @@
 //! It is asked for from S + 30 min on, 50 minutes back. A step for which only a part of the islands had
 //! values yet waits for the next pass, which reads the two steps before its own too.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::dataset_files::StepRows;
@@ -48,14 +49,8 @@ impl LivePass {
             .recent()
             .map(|state| (state.peak, state.code))
             .collect();
-        let by_peak = |one: &(u32, IslandCode), other: &(u32, IslandCode)| {
-            (other.0, one.1).cmp(&(one.0, other.1))
-        };
-        if islands.len() > count {
-            islands.select_nth_unstable_by(count, by_peak);
-            islands.truncate(count);
-        }
-        islands.sort_unstable_by(by_peak);
+        islands.sort_unstable_by_key(|(peak, code)| (Reverse(*peak), *code));
+        islands.truncate(count);
         let islands: Vec<IslandCode> = islands.into_iter().rev().map(|(_, code)| code).collect();
         (!islands.is_empty()).then(|| LivePass {
             step,
@@ -66,12 +61,10 @@ impl LivePass {
 
     /// Returns the next request.
     pub(super) fn request(&self, now: UnixSeconds) -> Option<Request> {
+        let from = UnixSeconds(self.step.0 - BACK_SECONDS);
         let next_step = (now.0.div_euclid(STEP_SECONDS) + 1) * STEP_SECONDS;
-        self.islands.last().map(|code| Request::Steps {
-            code: *code,
-            from: UnixSeconds(self.step.0 - BACK_SECONDS),
-            to: UnixSeconds(next_step),
-        })
+        let code = *self.islands.last()?;
+        Some(Request::Steps(code, from..UnixSeconds(next_step)))
     }
 
     /// Records the values of an island.
@@ -98,25 +91,20 @@ impl LivePass {
             return self.steps.pop_last().into_iter().collect();
         }
         drop(self.steps.split_off(&UnixSeconds(self.step.0 + 1)));
-        if !self.is_due_step_complete() {
+        let before = UnixSeconds(self.step.0 - STEP_SECONDS);
+        let [due, before] = [self.step, before].map(|step| self.steps.get(&step));
+        let (mut all, mut missing) = (0, 0);
+        for (code, players) in before.into_iter().flatten() {
+            let players = u128::from(*players);
+            all += players;
+            let is_missing = due.is_some_and(|due| !due.contains_key(code));
+            missing += if is_missing { players } else { 0 };
+        }
+        // The values became available during the pass.
+        if missing * 100 > all * MISSING_PERCENT {
             self.steps.remove(&self.step);
         }
         self.steps
-    }
-
-    /// Returns whether the islands that had most of the players in the step before have a value. Otherwise
-    /// the values became available during the pass.
-    fn is_due_step_complete(&self) -> bool {
-        let before = UnixSeconds(self.step.0 - STEP_SECONDS);
-        let (Some(due), Some(before)) = (self.steps.get(&self.step), self.steps.get(&before))
-        else {
-            return true;
-        };
-        let sum = |rows: &mut dyn Iterator<Item = (&IslandCode, &u64)>| -> u128 {
-            rows.map(|(_, players)| u128::from(*players)).sum()
-        };
-        let missing = sum(&mut before.iter().filter(|(code, _)| !due.contains_key(code)));
-        missing * 100 <= sum(&mut before.iter()) * MISSING_PERCENT
     }
 }
 
@@ -144,8 +132,9 @@ mod tests {
         assert_eq!(step.0 % 86_400, 7 * 3600);
         let mut pass = LivePass::new(step, 2, &plan).unwrap();
         let mut asked = Vec::new();
-        while let Some(Request::Steps { code, from, to }) = pass.request(now) {
-            assert_eq!((from.0, to.0), (step.0 - 20 * 60, step.0 + 40 * 60));
+        while let Some(Request::Steps(code, times)) = pass.request(now) {
+            let back = UnixSeconds(step.0 - 20 * 60);
+            assert_eq!(times, back..UnixSeconds(step.0 + 40 * 60));
             let later = UnixSeconds(step.0 + 600);
             pass.advance(code, &[(step, code.number()), (later, 7)]);
             asked.push(code.number());

@@ -12,10 +12,10 @@ use crate::calendar::DAY_SECONDS;
 use crate::observe::{Exposition, Kind, process};
 
 /// Everything that the metrics are read from.
-struct Figures<'a> {
-    collector: &'a Collector,
-    sizes: PlanSizes,
-    rate: f64,
+pub(super) struct Figures<'a> {
+    pub(super) collector: &'a Collector,
+    pub(super) sizes: PlanSizes,
+    pub(super) rate: f64,
 }
 
 /// A family of samples: name, help, kind, and what writes them.
@@ -81,12 +81,12 @@ const METRICS: &[Metric] = &[
         Kind::Gauge, |it, page| page.value(it.rate)),
     ("island_metrics_collect_last_usable_timestamp_seconds",
         "Time of the last usable response, or else of the start, in Unix seconds.",
-        Kind::Gauge, |it, page| page.value(it.since_start(it.collector.counts.last_usable))),
+        Kind::Gauge, |it, page| page.value(it.collector.counts.last_usable.max(it.collector.started.0))),
     ("island_metrics_collect_live_written_timestamp_seconds",
         "Time at which the last live step was written, or else of the start, in Unix seconds. None with --live 0.",
         Kind::Gauge, |it, page| {
             let has_live = it.collector.settings.live > 0;
-            page.optional(has_live.then(|| it.since_start(it.collector.counts.live_written)));
+            page.optional(has_live.then(|| it.collector.counts.live_written.max(it.collector.started.0)));
         }),
     ("island_metrics_collect_full_crawl_timestamp_seconds",
         "End of the last crawl of the whole catalogue, in Unix seconds; 0 before the first.",
@@ -114,24 +114,12 @@ const METRICS: &[Metric] = &[
         Kind::Gauge, |_, page| page.optional(process::resident_bytes())),
 ];
 
-impl Figures<'_> {
-    /// Returns a time of this run; the start, if it has not come yet.
-    fn since_start(&self, time: i64) -> i64 {
-        time.max(self.collector.started.0)
-    }
-}
-
 /// Returns the page of metrics.
-pub(super) fn page(collector: &Collector, sizes: PlanSizes, rate: f64) -> String {
-    let figures = Figures {
-        collector,
-        sizes,
-        rate,
-    };
+pub(super) fn page(figures: &Figures<'_>) -> String {
     let mut page = Exposition::default();
     for (name, help, kind, write) in METRICS {
         page.family(name, *kind, help);
-        write(&figures, &mut page);
+        write(figures, &mut page);
     }
     page.into_text()
 }

@@ -9,7 +9,7 @@
 //! - `run`: the loop: pace, request, response, and what is written on time; signals, metrics and readiness.
 //! - `collector`, `receive`, `save`: the state machine: what to request next, what a response changes, what is
 //!   written.
-//! - `window`, `plan`: which island is asked next; `coverage`: when a day is complete enough to be shown.
+//! - `plan`: which island is asked next; `coverage`: when a day is complete enough to be shown.
 //! - `crawl`, `live`: the catalogue, the genre rankings, the live snapshot.
 //! - `pace`, `client`, `request`: when and how a request is sent.
 //! - `reply`, `wire`, `repair`, `clean`: classification, parsing and cleaning of what comes back.
@@ -40,7 +40,6 @@ mod run;
 mod save;
 mod settings;
 mod summary;
-mod window;
 mod wire;
 
 #[cfg(test)]
@@ -55,7 +54,6 @@ mod simulation_tests;
 mod virtual_upstream_tests;
 
 pub use error::CollectError;
-pub use run::Event;
 pub(crate) use run::run;
-pub use settings::{CollectSettings, Contact, PlatformSeries, Rate, Upstream, rate_problem};
+pub use settings::{CollectSettings, PlatformSeries, Upstream, contact, rate, rate_problem};
 pub use summary::summary;

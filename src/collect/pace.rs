@@ -67,15 +67,11 @@ impl Pace {
         self.rate = (self.rate / 2.0).max(floor);
         self.recovered_at = now;
         let requested = Duration::from_secs(retry_after_seconds.unwrap_or(0));
-        self.pause_at_least(now, requested.min(LONGEST_RETRY_AFTER))
+        self.failed(now, requested.min(LONGEST_RETRY_AFTER))
     }
 
-    /// Records a failure that is no throttling. Returns the pause.
-    pub(super) fn failed(&mut self, now: Instant) -> Duration {
-        self.pause_at_least(now, Duration::ZERO)
-    }
-
-    fn pause_at_least(&mut self, now: Instant, requested: Duration) -> Duration {
+    /// Records a failure, of which the upstream requested a pause or none. Returns the pause.
+    pub(super) fn failed(&mut self, now: Instant, requested: Duration) -> Duration {
         // Up to a quarter more, so that several collectors do not return together.
         let random = getrandom::u32().expect("the system gives random numbers");
         let jitter = self.pause / 4 * (random % 256) / 256;
@@ -102,7 +98,7 @@ mod tests {
                 sent.push(now);
                 match u.int_in_range(0..=3)? {
                     0 => drop(pace.throttled(now, u.arbitrary()?)),
-                    1 => drop(pace.failed(now)),
+                    1 => drop(pace.failed(now, Duration::ZERO)),
                     _ => pace.succeeded(),
                 }
                 let floor = (limit / 10.0).min(CAREFUL_START);

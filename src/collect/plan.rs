@@ -17,10 +17,15 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::ledger::IslandState;
-use super::window::{WINDOW_DAYS, fresh_day, is_at_risk};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
+/// Whole days that a response covers.
+pub(super) const WINDOW_DAYS: i32 = 7;
+/// Time before a day leaves the window at which its island comes first.
+const RISK_SECONDS: i64 = 36 * 3600;
+/// Time after midnight from which yesterday's metrics are asked for.
+const FRESH_AFTER_SECONDS: i64 = 20 * 60;
 /// Days between responses of inactive islands, by the number of responses without recent data.
 const BACK_OFF_DAYS: [i64; 4] = [1, 2, 4, 6];
 /// Time after which an island is asked again that failed several times in a row.
@@ -77,6 +82,11 @@ enum Queue {
     Inactive,
     /// Islands that failed, by the time at which they return to the other queues.
     Postponed,
+}
+
+/// Returns the newest day whose metrics can be asked for.
+pub(super) fn fresh_day(now: UnixSeconds) -> UtcDay {
+    UtcDay(UnixSeconds(now.0 - FRESH_AFTER_SECONDS).day().0 - 1)
 }
 
 /// Returns the time at which the oldest day that was not asked for leaves the window, in Unix seconds.
@@ -223,7 +233,7 @@ impl Plan {
     pub(super) fn next_at_risk(&mut self, now: UnixSeconds) -> Option<IslandCode> {
         self.advance(now);
         let (deadline, at) = self.first(Queue::Deadlines)?;
-        is_at_risk(deadline, now).then(|| self.islands[at as usize].state.code)
+        (deadline < now.0 + RISK_SECONDS).then(|| self.islands[at as usize].state.code)
     }
 
     /// Returns the island to ask now if none is at risk: the first island of step 2 or 3.
@@ -241,12 +251,7 @@ impl Plan {
         let [fresh, unasked] =
             [Queue::Fresh, Queue::Unasked].map(|queue| self.first(queue).map(|(_, at)| at));
         let is_turn_of_fresh = self.since_fresh + 1 >= FRESH_TURN;
-        let (first, second) = if is_turn_of_fresh {
-            (fresh, unasked)
-        } else {
-            (unasked, fresh)
-        };
-        let at = first.or(second)?;
+        let at = fresh.filter(|_| is_turn_of_fresh).or(unasked).or(fresh)?;
         self.since_fresh = if fresh == Some(at) {
             0
         } else {
@@ -261,31 +266,27 @@ impl Plan {
         self.first(Queue::Fresh).is_none()
     }
 
-    /// Returns whether islands remain that were never asked and that a genre ranks, or `None` where no
-    /// island is ranked.
-    pub(super) fn ranked_are_asked(&self) -> Option<bool> {
+    /// Returns whether genres rank islands and all of those were asked.
+    pub(super) fn ranked_are_asked(&self) -> bool {
         let any_ranked = self.islands.iter().any(|entry| entry.rank != UNRANKED);
         let first = self.first(Queue::Unasked);
-        any_ranked.then(|| first.is_none_or(|(rank, _)| rank == i64::from(UNRANKED)))
+        any_ranked && first.is_none_or(|(rank, _)| rank == i64::from(UNRANKED))
     }
 
     /// Counts the queues.
     pub(super) fn sizes(&mut self, now: UnixSeconds) -> PlanSizes {
         self.advance(now);
-        let until = |queue, is_due: &dyn Fn(i64) -> bool| {
-            let keys = self.queue(queue).map(|(key, _)| key);
-            keys.take_while(|key| is_due(*key)).count()
-        };
+        let before = |queue: Queue, end: i64| self.queues[queue as usize].range(..(end, 0)).count();
         let queued = self.first(Queue::Deadlines).map(|(time, _)| time);
         // Islands that fail again and again are still asked every hour.
         let postponed = self.queue(Queue::Postponed);
         let postponed = postponed.map(|(_, at)| deadline(&self.islands[at as usize].state));
         PlanSizes {
             islands: self.islands.len(),
-            at_risk: until(Queue::Deadlines, &|deadline| is_at_risk(deadline, now)),
+            at_risk: before(Queue::Deadlines, now.0 + RISK_SECONDS),
             fresh: self.queue(Queue::Fresh).len(),
             unasked: self.queue(Queue::Unasked).len(),
-            inactive_due: until(Queue::Inactive, &|due| due <= now.0),
+            inactive_due: before(Queue::Inactive, now.0 + 1),
             gone: self.states().filter(|state| state.is_gone).count(),
             next_loss: postponed.chain(queued).min(),
         }

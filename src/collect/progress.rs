@@ -1,6 +1,5 @@
 //! Progress of the tasks that are not about one island's days: when each was last completed.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::UnixSeconds;
 use crate::durable;
+use crate::regular_file;
 
 const NAME: &str = "progress.json";
 
@@ -39,11 +39,9 @@ impl Progress {
     /// Reads the progress of a state directory. A missing or damaged file is no progress: its tasks are
     /// done again.
     pub(super) fn read(state: &Path) -> io::Result<Progress> {
-        match fs::read(state.join(NAME)) {
-            Ok(bytes) => Ok(serde_json::from_slice(&bytes).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Progress::default()),
-            Err(error) => Err(error),
-        }
+        let read = regular_file::read(&state.join(NAME), u64::MAX)?;
+        let progress = read.and_then(|(bytes, _)| serde_json::from_slice(&bytes).ok());
+        Ok(progress.unwrap_or_default())
     }
 
     /// Limits all times to the present one. After the clock was set back nothing would be due otherwise.

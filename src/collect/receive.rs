@@ -1,9 +1,11 @@
 //! Handling of responses: changes of the plan, the catalogue, the day logs and the ledger.
 
+use std::ops::Range;
+
 use super::collector::{Collector, RANKINGS_SECONDS, RETRY_SECONDS};
+use super::plan::fresh_day;
 use super::reply::{RawReply, Reply, ReplyError, classify, is_answered};
 use super::request::Request;
-use super::window::fresh_day;
 use super::wire;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{IslandCode, SortField};
@@ -23,9 +25,9 @@ impl Collector {
             Request::Catalogue { .. } => self.receive_catalogue(raw, now),
             Request::Genres => self.receive_genres(raw, now),
             Request::Ranking { .. } => self.receive_ranking(raw, now),
-            Request::Platform { .. } => self.receive_platform(raw, now),
-            Request::Days { code, from, to } => self.receive_days(raw, *code, (*from, *to), now),
-            Request::Steps { code, .. } => self.receive_steps(raw, *code),
+            Request::Platform(_) => self.receive_platform(raw, now),
+            Request::Days(code, times) => self.receive_days(raw, *code, times, now),
+            Request::Steps(code, _) => self.receive_steps(raw, *code),
         };
         let counts = &mut self.counts;
         *match &reply {
@@ -66,10 +68,10 @@ impl Collector {
                 // Everything works without the rankings.
                 self.progress.rankings = now.0 - RANKINGS_SECONDS + RETRY_SECONDS;
             }
-            Request::Platform { .. } => self.platform_failed = now,
-            Request::Days { code, .. } => self.plan.postpone(*code, now),
+            Request::Platform(_) => self.platform_failed = now,
+            Request::Days(code, _) => self.plan.postpone(*code, now),
             // Without its values.
-            Request::Steps { code, .. } => self.advance_live(*code, &[]),
+            Request::Steps(code, _) => self.advance_live(*code, &[]),
         }
     }
 
@@ -161,7 +163,7 @@ impl Collector {
         &mut self,
         raw: Result<RawReply, String>,
         code: IslandCode,
-        (from, to): (UnixSeconds, UnixSeconds),
+        times: &Range<UnixSeconds>,
         now: UnixSeconds,
     ) -> Reply<()> {
         let Some(mut state) = self.plan.state(code).copied() else {
@@ -171,7 +173,7 @@ impl Collector {
         match &reply {
             Ok(answer) => {
                 self.counts.refused += answer.refused;
-                let range = from.day()..to.day();
+                let range = times.start.day()..times.end.day();
                 state.empty_responses = state.empty_responses.saturating_add(1);
                 for (day, metrics) in answer.days.iter().filter(|(day, _)| range.contains(day)) {
                     self.logs.push(*day, code, metrics);
@@ -183,7 +185,7 @@ impl Collector {
                     state.empty_responses = 0;
                 }
                 // The last day asked for; also yesterday, until it is asked for.
-                let newest = UtcDay(fresh_day(now).0.min(to.day().0 - 1));
+                let newest = UtcDay(fresh_day(now).0.min(range.end.0 - 1));
                 state.covered = state.covered.max(Some(newest));
                 state.asked_at = now;
             }

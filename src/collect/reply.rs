@@ -54,12 +54,8 @@ pub(super) fn classify<T>(
         retry_after_seconds: raw.retry_after_seconds,
     };
     let broken = |problem: String| ReplyError::Broken(with_id(problem));
-    let media_type = raw
-        .content_type
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim();
+    let media_type = raw.content_type.split(';').next();
+    let media_type = media_type.unwrap_or_default().trim();
     Err(match raw.status {
         200 if raw.body.iter().all(u8::is_ascii_whitespace) => throttled("an empty 200".to_owned()),
         200 if media_type.eq_ignore_ascii_case("text/html") => throttled("an HTML page".to_owned()),
@@ -92,11 +88,8 @@ pub(super) fn with_correlation_id(problem: String, id: Option<&str>) -> String {
 /// Returns the beginning of a body for a log line, without control characters.
 fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(400)]);
-    let shown: String = text
-        .chars()
-        .filter(|letter| !letter.is_control())
-        .take(160)
-        .collect();
+    let letters = text.chars().filter(|letter| !letter.is_control());
+    let shown: String = letters.take(160).collect();
     format!("{shown:?}")
 }
 

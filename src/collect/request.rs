@@ -1,5 +1,7 @@
 //! Requests to the upstream, and their targets.
 
+use std::ops::Range;
+
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::calendar::UnixSeconds;
@@ -18,50 +20,37 @@ pub(super) enum Request {
     /// A page of a genre's ranking, behind a cursor.
     Ranking { slug: String, after: Option<String> },
     /// The platform's 10-minute series.
-    Platform { from: UnixSeconds, to: UnixSeconds },
+    Platform(Range<UnixSeconds>),
     /// The daily metrics of an island.
-    Days {
-        code: IslandCode,
-        from: UnixSeconds,
-        to: UnixSeconds,
-    },
+    Days(IslandCode, Range<UnixSeconds>),
     /// The 10-minute peaks of an island.
-    Steps {
-        code: IslandCode,
-        from: UnixSeconds,
-        to: UnixSeconds,
-    },
+    Steps(IslandCode, Range<UnixSeconds>),
 }
 
 impl Request {
     /// Returns path and query below the upstream's base URL.
     pub(super) fn target(&self) -> String {
-        let after = |cursor: &Option<String>| match cursor {
+        let behind = |cursor: &Option<String>| match cursor {
             Some(cursor) => format!("&after={}", utf8_percent_encode(cursor, NON_ALPHANUMERIC)),
             None => String::new(),
         };
-        let range = |from: &UnixSeconds, to: &UnixSeconds| {
+        let between = |times: &Range<UnixSeconds>| {
             // As the upstream writes times, with milliseconds.
-            format!("from={from}&to={to}").replace('Z', ".000Z")
+            format!("from={}&to={}", times.start, times.end).replace('Z', ".000Z")
         };
         match self {
-            Request::Catalogue { after: cursor } => {
-                format!("/islands?size={PAGE_SIZE}{}", after(cursor))
-            }
+            Request::Catalogue { after } => format!("/islands?size={PAGE_SIZE}{}", behind(after)),
             Request::Genres => "/genres".to_owned(),
-            Request::Ranking {
-                slug,
-                after: cursor,
-            } => {
-                format!("/genres/{slug}/rankings?size={PAGE_SIZE}{}", after(cursor))
+            Request::Ranking { slug, after } => {
+                format!("/genres/{slug}/rankings?size={PAGE_SIZE}{}", behind(after))
             }
-            Request::Platform { from, to } => format!("/metrics/minute?{}", range(from, to)),
-            Request::Days { code, from, to } => {
-                format!("/islands/{code}/metrics/day?{}", range(from, to))
+            Request::Platform(times) => format!("/metrics/minute?{}", between(times)),
+            Request::Days(code, times) => {
+                format!("/islands/{code}/metrics/day?{}", between(times))
             }
-            Request::Steps { code, from, to } => {
-                let range = range(from, to);
-                format!("/islands/{code}/metrics/minute?metrics=peakCCU&{range}")
+            Request::Steps(code, times) => {
+                let between = between(times);
+                format!("/islands/{code}/metrics/minute?metrics=peakCCU&{between}")
             }
         }
     }
@@ -74,7 +63,7 @@ mod tests {
     #[test]
     fn targets_are_those_of_the_upstream() {
         let code = IslandCode::from_number(92_548_224_538).unwrap();
-        let (from, to) = (UnixSeconds(1_790_035_200), UnixSeconds(1_790_640_000));
+        let times = UnixSeconds(1_790_035_200)..UnixSeconds(1_790_640_000);
         for (request, want) in [
             (Request::Catalogue { after: None }, "/islands?size=1000"),
             (
@@ -92,16 +81,16 @@ mod tests {
                 "/genres/party/rankings?size=1000",
             ),
             (
-                Request::Days { code, from, to },
+                Request::Days(code, times.clone()),
                 "/islands/0925-4822-4538/metrics/day?from=2026-09-22T00:00:00.000Z&to=2026-09-29T00:00:00.000Z",
             ),
             (
-                Request::Steps { code, from, to },
+                Request::Steps(code, times.clone()),
                 "/islands/0925-4822-4538/metrics/minute?metrics=peakCCU\
                  &from=2026-09-22T00:00:00.000Z&to=2026-09-29T00:00:00.000Z",
             ),
             (
-                Request::Platform { from, to },
+                Request::Platform(times),
                 "/metrics/minute?from=2026-09-22T00:00:00.000Z&to=2026-09-29T00:00:00.000Z",
             ),
         ] {

@@ -17,7 +17,7 @@ use super::client::Client;
 use super::collector::{Collector, Next};
 use super::dataset_files::Dataset;
 use super::error::{CollectError, io_error};
-use super::metrics;
+use super::metrics::{self, Figures};
 use super::pace::Pace;
 use super::plan::PlanSizes;
 use super::reply::{Reply, ReplyError};
@@ -28,7 +28,6 @@ use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::observe::Notifier;
 use crate::sync::{Mutex, lock};
-use crate::tls;
 
 /// Failed attempts in a row, over at least five minutes, that end a run with `--once`.
 const MAX_FAILURES: u32 = 10;
@@ -46,25 +45,13 @@ const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
 /// Without a usable response for this long, the collector is not ready.
 const READY_SECONDS: i64 = 15 * 60;
 
-/// A report of a collector.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// One line for the log.
-    Line(&'a str),
-    /// Progress of a long run: islands asked, and all that are due.
-    Progress {
-        /// Islands that need no request now.
-        done: usize,
-        /// All islands.
-        all: usize,
-    },
-}
-
-/// Runs a collector until SIGTERM or SIGINT; with `once`, until everything that was due is done.
+/// Runs a collector until SIGTERM or SIGINT; with `once`, until everything that was due is done. `log`
+/// takes lines; `show_progress` the numbers of islands that need no request now, and of all islands.
 pub(crate) fn run(
     settings: CollectSettings,
     notifier: &mut Notifier,
-    report: &mut dyn FnMut(Event<'_>),
+    log: fn(&str),
+    show_progress: &mut dyn FnMut(usize, usize),
 ) -> Result<(), CollectError> {
     check(&settings)?;
     let (state, dataset) = (settings.state.clone(), settings.dataset.clone());
@@ -75,7 +62,10 @@ pub(crate) fn run(
     let _dataset_lock = lock.map_err(io_error("lock the dataset", &dataset))?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io_error("start the runtime for", &state))?;
-    runtime.block_on(async { Loop::open(settings, notifier, report)?.run().await })
+    runtime.block_on(async {
+        let opened = Loop::open(settings, notifier, log, show_progress)?;
+        opened.run().await
+    })
 }
 
 /// Content of the admin listener's responses. The collector replaces it about once a second.
@@ -99,7 +89,8 @@ impl Page {
 
 struct Loop<'a> {
     notifier: &'a mut Notifier,
-    report: &'a mut dyn FnMut(Event<'_>),
+    log: fn(&str),
+    show_progress: &'a mut dyn FnMut(usize, usize),
     collector: Collector,
     client: Client,
     pace: Pace,
@@ -116,30 +107,20 @@ impl<'a> Loop<'a> {
     fn open(
         settings: CollectSettings,
         notifier: &'a mut Notifier,
-        report: &'a mut dyn FnMut(Event<'_>),
+        log: fn(&str),
+        show_progress: &'a mut dyn FnMut(usize, usize),
     ) -> Result<Loop<'a>, CollectError> {
-        let upstream = settings.upstream.clone();
-        let tls = if upstream.is_tls {
-            let config = tls::client_config(settings.ca_file.as_deref(), "--ca-file");
-            Some(config.map_err(CollectError::Setting)?)
-        } else {
-            None
-        };
-        let contact = &settings.contact;
-        let user_agent = format!("island-metrics/{} (+{contact})", env!("CARGO_PKG_VERSION"));
-        let rate = settings.rate.per_second();
-        let page = Page {
-            metrics: String::new(),
-            problem: Some("starting"),
-        };
+        let is_loopback = settings.upstream.is_loopback();
+        let (metrics, problem) = (String::new(), Some("starting"));
         Ok(Loop {
-            pace: Pace::new(rate, upstream.is_loopback(), Instant::now()),
-            client: Client::new(upstream, tls, user_agent).map_err(CollectError::Setting)?,
+            pace: Pace::new(settings.rate, is_loopback, Instant::now()),
+            client: Client::new(&settings).map_err(CollectError::Setting)?,
             collector: Collector::open(settings, UnixSeconds::now())?,
             notifier,
-            report,
+            log,
+            show_progress,
             sizes: (PlanSizes::default(), Instant::now()),
-            page: Arc::new(Mutex::new(page)),
+            page: Arc::new(Mutex::new(Page { metrics, problem })),
             failures: None,
             write_error: None,
         })
@@ -200,10 +181,8 @@ impl<'a> Loop<'a> {
                 Next::Wait => sleep(TICK).await,
                 Next::Done => {
                     self.finish().await?;
-                    let problem = self.collector.missing(UnixSeconds::now());
-                    return problem.map_or(Ok(()), |problem| {
-                        Err(CollectError::Unavailable(problem.to_owned()))
-                    });
+                    let missing = self.collector.missing(UnixSeconds::now());
+                    return missing.map_or(Ok(()), Err);
                 }
             }
         }
@@ -250,7 +229,7 @@ impl<'a> Loop<'a> {
         }
         let shown = error.to_string();
         if self.write_error.as_ref() != Some(&shown) {
-            self.log(&format!(
+            (self.log)(&format!(
                 "{shown}; collecting continues when this works again"
             ));
         }
@@ -274,20 +253,23 @@ impl<'a> Loop<'a> {
             last if now.0 - last > READY_SECONDS => Some("no usable response for 15 minutes"),
             _ => None,
         };
-        *lock(&self.page) = Page {
-            metrics: metrics::page(&self.collector, sizes, self.pace.rate),
-            problem,
-        };
+        let (collector, rate) = (&self.collector, self.pace.rate);
+        let metrics = metrics::page(&Figures {
+            collector,
+            sizes,
+            rate,
+        });
+        *lock(&self.page) = Page { metrics, problem };
         let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
         let (done, all) = (sizes.islands.saturating_sub(due), sizes.islands);
         if now.0 % STATUS_SECONDS == 0 {
-            self.notifier
-                .status(&format!("{done} of {all} islands are up to date"));
+            let status = format!("{done} of {all} islands are up to date");
+            self.notifier.status(&status);
         }
-        (self.report)(Event::Progress { done, all });
+        (self.show_progress)(done, all);
         written?;
         if self.write_error.take().is_some() {
-            self.log("writing works again");
+            (self.log)("writing works again");
         }
         Ok(())
     }
@@ -300,7 +282,7 @@ impl<'a> Loop<'a> {
                 self.pace.succeeded();
                 if let Some((count, since)) = self.failures.take() {
                     let seconds = since.elapsed().as_secs();
-                    self.log(&format!(
+                    (self.log)(&format!(
                         "the upstream responds again after {count} failures in {seconds} s"
                     ));
                 }
@@ -314,7 +296,7 @@ impl<'a> Loop<'a> {
                 (format!("throttled by {reason}"), pause)
             }
             Err(ReplyError::Rejected(reason) | ReplyError::Broken(reason)) => {
-                (reason, self.pace.failed(now))
+                (reason, self.pace.failed(now, Duration::ZERO))
             }
         };
         let (count, since) = self
@@ -322,7 +304,7 @@ impl<'a> Loop<'a> {
             .map_or((1, now), |(count, since)| (count + 1, since));
         if count == 1 {
             let seconds = pause.as_secs();
-            self.log(&format!(
+            (self.log)(&format!(
                 "{target}: {reason}; the next attempt is in {seconds} s"
             ));
         }
@@ -339,13 +321,9 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    fn log(&mut self, line: &str) {
-        (self.report)(Event::Line(line));
-    }
-
     fn drain_log(&mut self) {
         for line in std::mem::take(&mut self.collector.log) {
-            self.log(&line);
+            (self.log)(&line);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::coverage::Coverage;
 use super::day_log::{DayRows, newer};
 use super::error::{CollectError, io_error};
 use super::live::Steps;
-use super::window::fresh_day;
+use super::plan::fresh_day;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::{Island, Metrics};
 use crate::model::IslandCode;
@@ -26,6 +26,8 @@ const CLOCK_SLACK_SECONDS: i64 = 60;
 const LIVE_KEPT_SECONDS: i64 = 48 * 3600;
 /// Time for which points of the platform are kept.
 const PLATFORM_KEPT_SECONDS: i64 = 14 * DAY_SECONDS;
+/// What failed, in an error of the day logs.
+const WRITE_DAYS: &str = "write the collected days in";
 
 impl Collector {
     /// Writes what is due. To be called about once a second.
@@ -35,10 +37,8 @@ impl Collector {
         }
         self.ticked = now;
         if now.0 - self.flushed.0 >= FLUSH_SECONDS {
-            self.logs.flush().map_err(io_error(
-                "write the collected days in",
-                &self.settings.state,
-            ))?;
+            let flushed = self.logs.flush();
+            flushed.map_err(io_error(WRITE_DAYS, &self.settings.state))?;
             self.flushed = now;
         }
         if now.0 - self.synced.0 >= SYNC_SECONDS {
@@ -108,13 +108,10 @@ impl Collector {
 
     /// Makes everything durable that was collected, and then the ledger that accounts for it.
     pub(super) fn sync(&mut self) -> Result<(), CollectError> {
-        self.logs.sync().map_err(io_error(
-            "write the collected days in",
-            &self.settings.state,
-        ))?;
-        self.ledger
-            .sync(self.plan.states())
-            .map_err(io_error("write the ledger in", &self.settings.state))?;
+        let state = &self.settings.state;
+        self.logs.sync().map_err(io_error(WRITE_DAYS, state))?;
+        let synced = self.ledger.sync(self.plan.states());
+        synced.map_err(io_error("write the ledger in", state))?;
         self.write_progress()
     }
 

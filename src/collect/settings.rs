@@ -1,6 +1,5 @@
 //! Settings of a collector: source, destination and rate.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -20,11 +19,11 @@ pub struct CollectSettings {
     /// State directory of the collector; another one than the server's.
     pub state: PathBuf,
     /// How the upstream's operator reaches this collector's operator. Sent in `User-Agent`.
-    pub contact: Contact,
+    pub contact: String,
     /// Base URL of the upstream.
     pub upstream: Upstream,
     /// Requests per second at most.
-    pub rate: Rate,
+    pub rate: f64,
     /// Islands of the live snapshot; 0 for no live snapshot.
     pub live: usize,
     /// Which of the platform's series is collected.
@@ -57,52 +56,22 @@ impl PlatformSeries {
     }
 }
 
-/// A contact: 1 to 200 printable ASCII characters without parentheses, which would end the comment that
-/// it is sent in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contact(String);
-
-impl FromStr for Contact {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Contact, ()> {
-        let plain =
-            |letter: char| matches!(letter, ' '..='~') && !matches!(letter, '(' | ')' | '\\');
-        let is_valid =
-            matches!(text.len(), 1..=200) && text.trim() == text && text.chars().all(plain);
-        is_valid.then(|| Contact(text.to_owned())).ok_or(())
-    }
+/// Parses a contact: 1 to 200 printable ASCII characters without parentheses, which would end the comment
+/// that it is sent in.
+pub fn contact(text: &str) -> Option<String> {
+    let plain = |letter: char| matches!(letter, ' '..='~') && !matches!(letter, '(' | ')' | '\\');
+    let is_valid = matches!(text.len(), 1..=200) && text.trim() == text && text.chars().all(plain);
+    is_valid.then(|| text.to_owned())
 }
 
-impl fmt::Display for Contact {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+/// Highest rate for an upstream that is not on a loopback address.
+const REMOTE_RATE_MAX: f64 = 10.0;
 
-/// A number of requests per second, from 0.1 to 1000.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rate(f64);
-
-impl Rate {
-    /// Highest rate for an upstream that is not on a loopback address.
-    pub const REMOTE_MAX: f64 = 10.0;
-
-    /// Requests per second.
-    pub fn per_second(self) -> f64 {
-        self.0
-    }
-}
-
-impl FromStr for Rate {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Rate, ()> {
-        let is_plain = |byte: u8| byte.is_ascii_digit() || byte == b'.';
-        let rate = text.parse().ok().filter(|_| text.bytes().all(is_plain));
-        let rate = rate.filter(|rate| (0.1..=1000.0).contains(rate));
-        rate.map(Rate).ok_or(())
-    }
+/// Parses a number of requests per second, from 0.1 to 1000.
+pub fn rate(text: &str) -> Option<f64> {
+    let is_plain = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+    let rate = text.parse().ok().filter(|_| text.bytes().all(is_plain));
+    rate.filter(|rate| (0.1..=1000.0).contains(rate))
 }
 
 /// Base URL of an upstream.
@@ -114,6 +83,8 @@ pub struct Upstream {
     pub host: String,
     /// Port.
     pub port: u16,
+    /// The value of the `Host` header.
+    pub authority: String,
     /// Path before all targets, without a slash at the end.
     pub base_path: String,
 }
@@ -124,21 +95,6 @@ impl Upstream {
         let address = self.host.parse::<IpAddr>();
         self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
     }
-
-    /// Returns the value of the `Host` header.
-    pub fn authority(&self) -> String {
-        let host = if self.host.contains(':') {
-            format!("[{}]", self.host)
-        } else {
-            self.host.clone()
-        };
-        let default_port = if self.is_tls { 443 } else { 80 };
-        if self.port == default_port {
-            host
-        } else {
-            format!("{host}:{}", self.port)
-        }
-    }
 }
 
 impl FromStr for Upstream {
@@ -146,23 +102,23 @@ impl FromStr for Upstream {
 
     fn from_str(text: &str) -> Result<Upstream, ()> {
         let uri: Uri = text.parse().map_err(drop)?;
-        let is_tls = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
+        let (is_tls, default_port) = match uri.scheme_str() {
+            Some("https") => (true, 443),
+            Some("http") => (false, 80),
             _ => return Err(()),
         };
         let authority = uri.authority().ok_or(())?;
-        let host = authority
-            .host()
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .to_ascii_lowercase();
+        let host = authority.host().to_ascii_lowercase();
+        let port = authority.port_u16().unwrap_or(default_port);
         let upstream = Upstream {
             is_tls,
-            host,
-            port: authority
-                .port_u16()
-                .unwrap_or(if is_tls { 443 } else { 80 }),
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port,
+            authority: if port == default_port {
+                host
+            } else {
+                format!("{host}:{port}")
+            },
             base_path: uri.path().trim_end_matches('/').to_owned(),
         };
         let has_user = authority.as_str().contains('@');
@@ -194,11 +150,10 @@ pub(super) fn check(settings: &CollectSettings) -> Result<(), CollectError> {
 
 /// Returns a problem if the rate is too high for the upstream. An operator must not hurt it by a typo.
 pub fn rate_problem(settings: &CollectSettings) -> Option<String> {
-    let rate = settings.rate.per_second();
-    let is_too_high = rate > Rate::REMOTE_MAX && !settings.upstream.is_loopback();
+    let rate = settings.rate;
+    let is_too_high = rate > REMOTE_RATE_MAX && !settings.upstream.is_loopback();
     is_too_high.then(|| {
-        let max = Rate::REMOTE_MAX;
-        format!("--rate must be at most {max} for an upstream that is not on a loopback address, got {rate}")
+        format!("--rate must be at most {REMOTE_RATE_MAX} for an upstream that is not on a loopback address, got {rate}")
     })
 }
 
@@ -210,7 +165,7 @@ mod tests {
     fn only_https_or_a_loopback_address_is_an_upstream() {
         let parse = |text: &str| text.parse::<Upstream>();
         let upstream = parse("https://api.fortnite.com/ecosystem/v1/").unwrap();
-        assert_eq!(upstream.authority(), "api.fortnite.com");
+        assert_eq!(upstream.authority, "api.fortnite.com");
         assert_eq!(
             (upstream.port, upstream.base_path.as_str()),
             (443, "/ecosystem/v1")
@@ -224,10 +179,7 @@ mod tests {
         ] {
             assert!(parse(text).unwrap().is_loopback(), "{text}");
         }
-        assert_eq!(
-            parse("http://[::1]:8000").unwrap().authority(),
-            "[::1]:8000"
-        );
+        assert_eq!(parse("http://[::1]:8000").unwrap().authority, "[::1]:8000");
         for text in [
             "",
             "api.fortnite.com",
@@ -245,14 +197,14 @@ mod tests {
     #[test]
     fn rates_and_contacts_have_bounds() {
         for text in ["0.1", "3", "1000", "7.19"] {
-            assert!(text.parse::<Rate>().is_ok(), "{text}");
+            assert!(rate(text).is_some(), "{text}");
         }
         for text in ["0", "0.05", "-1", "1001", "NaN", "inf", "1e2", "", "3/s"] {
-            assert!(text.parse::<Rate>().is_err(), "{text}");
+            assert!(rate(text).is_none(), "{text}");
         }
-        assert!("ann@example.com".parse::<Contact>().is_ok());
+        assert!(contact("ann@example.com").is_some());
         for text in ["", " ", "a(b)", "a\r\nX: y", "ü", &"x".repeat(201)] {
-            assert!(text.parse::<Contact>().is_err(), "{text}");
+            assert!(contact(text).is_none(), "{text}");
         }
     }
 }

@@ -132,7 +132,7 @@ fn one_run_collects_everything_and_the_next_one_asks_for_nothing() {
     assert_eq!(again.next(run.now), Next::Done);
     again.finish(run.now).unwrap();
     assert_eq!(daily(), before);
-    assert_eq!(again.missing(run.now), None);
+    assert!(again.missing(run.now).is_none());
 }
 
 /// One pass, however long it takes.

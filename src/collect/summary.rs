@@ -16,19 +16,19 @@ pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
     check(settings)?;
     let now = UnixSeconds::now();
     let state_error = io_error("read the state directory", &settings.state);
-    let contents = Ledger::read(&settings.state).map_err(&state_error)?;
+    let (islands, _) = Ledger::read(&settings.state).map_err(&state_error)?;
     let progress = Progress::read(&settings.state).map_err(&state_error)?;
-    let mut plan = Plan::new(contents.islands, now);
+    let mut plan = Plan::new(islands, now);
     plan.add(Dataset::catalogue(&settings.dataset)?.into_keys(), now);
     let sizes = plan.sizes(now);
     let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
     #[expect(clippy::cast_precision_loss, reason = "counts of islands")]
-    let hours = |requests: usize| requests as f64 / settings.rate.per_second() / 3600.0;
+    let hours = |requests: usize| requests as f64 / settings.rate / 3600.0;
     let moment = |time: i64| match time {
         0 => "never".to_owned(),
         time => UnixSeconds(time).to_string(),
     };
-    let rate = settings.rate.per_second();
+    let rate = settings.rate;
     let catalogue = match progress.full_crawl {
         0 => format!(
             "never, so islands are missing here; a cold start of {REAL_ISLANDS} islands takes {:.1} hours \

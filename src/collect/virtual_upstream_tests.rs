@@ -146,24 +146,24 @@ impl VirtualUpstream {
                 let rows: Vec<_> = rows.collect();
                 json!({"data": rows, "meta": {"snapshotAvailable": true}})
             }
-            Request::Platform { from, to } => {
+            Request::Platform(times) => {
                 // Two hours at most: platform.csv would take most of the time of a simulation.
-                let from = UnixSeconds(from.0.max(now.0 / 600 * 600 - 7200));
-                let points = self.steps((from, *to), now, |step| step.0.unsigned_abs() / 600);
+                let from = UnixSeconds(times.start.0.max(now.0 / 600 * 600 - 7200));
+                let points = self.steps((from, times.end), now, |step| step.0.unsigned_abs() / 600);
                 json!({"inMatchPeakCCU": points, "inClientPeakCCU": []})
             }
-            Request::Days { code, from, to } => {
-                if from.day().0 < today.0 - 7 {
+            Request::Days(code, times) => {
+                if times.start.day().0 < today.0 - 7 {
                     return Ok(reply(400, "{\"errorCode\":\"bad_request\"}"));
                 }
                 if !self.is_public(number(*code), today.0) {
                     return Ok(reply(404, "{\"errorCode\":\"not_found\"}"));
                 }
-                self.days(number(*code), (from.day(), to.day()), today.0)
+                self.days(number(*code), (times.start.day(), times.end.day()), today.0)
             }
-            Request::Steps { code, from, to } => {
+            Request::Steps(code, times) => {
                 let players = |step| self.players(number(*code), step);
-                json!({"peakCCU": self.steps((*from, *to), now, players)})
+                json!({"peakCCU": self.steps((times.start, times.end), now, players)})
             }
         };
         Ok(reply(200, &body.to_string()))

@@ -27,15 +27,15 @@ pub(super) struct CataloguePage {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Paging {
-    #[serde(rename = "nextCursor")]
     next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct PageMeta {
     page: Option<Paging>,
-    #[serde(rename = "snapshotAvailable")]
     snapshot_available: Option<bool>,
 }
 
@@ -70,14 +70,14 @@ fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
 /// Parses a page of `/islands`.
 pub(super) fn catalogue_page(body: &[u8]) -> Result<CataloguePage, String> {
     let page: Page<RawIsland> = parse(&repair(body))?;
-    let mut parsed = CataloguePage {
-        next: page.next(),
-        ..CataloguePage::default()
-    };
-    for row in &page.data {
-        parsed.islands.extend(clean(row, &mut parsed.cleaned));
-    }
-    Ok(parsed)
+    let (next, mut cleaned) = (page.next(), Cleaned::default());
+    let rows = page.data.iter();
+    let islands = rows.filter_map(|row| clean(row, &mut cleaned)).collect();
+    Ok(CataloguePage {
+        islands,
+        next,
+        cleaned,
+    })
 }
 
 /// Parses `/genres`: the slugs.
@@ -131,16 +131,13 @@ pub(super) fn ranking_page(body: &[u8]) -> Result<RankingPage, String> {
 
 #[derive(Deserialize)]
 struct Point {
-    #[serde(default)]
     value: Option<serde_json::Number>,
     timestamp: String,
 }
 
 #[derive(Deserialize)]
 struct RetentionPoint {
-    #[serde(default)]
     d1: Option<serde_json::Number>,
-    #[serde(default)]
     d7: Option<serde_json::Number>,
     timestamp: String,
 }

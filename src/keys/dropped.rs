@@ -1,7 +1,6 @@
 //! Changes of keys that are lost when a server takes over the key file of the leader.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use super::records::KeyRecords;
 use super::token::KeyId;
@@ -9,66 +8,42 @@ use super::token::KeyId;
 /// Ids that a log line names.
 const NAMED_MAX: usize = 10;
 
-/// Changes in a key file that the file of the leader lacks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DroppedChanges {
-    /// Keys that were issued here.
-    pub issued: Vec<KeyId>,
-    /// Keys that were revoked here, and are valid in the file of the leader.
-    pub revoked: Vec<KeyId>,
-}
+const ISSUED: [&str; 3] = [
+    "key of this server is unknown to the leader and was dropped",
+    "keys of this server are unknown to the leader and were dropped",
+    "issue new ones on the leader",
+];
+const REVOKED: [&str; 3] = [
+    "key that was revoked here is valid again",
+    "keys that were revoked here are valid again",
+    "revoke them on the leader if needed",
+];
 
-impl DroppedChanges {
-    /// Compares the file of this server with that of the leader.
-    pub(super) fn between(own: &KeyRecords, new: &KeyRecords) -> DroppedChanges {
-        let new: HashMap<KeyId, bool> = new
-            .iter()
-            .map(|record| (record.id, record.revoked.is_some()))
-            .collect();
-        let mut dropped = DroppedChanges::default();
-        for record in own.iter() {
-            match new.get(&record.id) {
-                None => dropped.issued.push(record.id),
-                Some(false) if record.revoked.is_some() => dropped.revoked.push(record.id),
-                Some(_) => {}
-            }
+/// Describes the keys of this server that the file of the leader lacks, and with `revoked` also those that
+/// were revoked here and are valid there. Empty if there are none.
+pub(super) fn dropped_changes(own: &KeyRecords, new: &KeyRecords, revoked: bool) -> String {
+    let new = new.as_slice().iter();
+    let new: HashMap<KeyId, bool> = new.map(|key| (key.id, key.revoked.is_some())).collect();
+    let mut dropped = [(ISSUED, Vec::new()), (REVOKED, Vec::new())];
+    for key in own.as_slice() {
+        match new.get(&key.id) {
+            None => dropped[0].1.push(key.id),
+            Some(false) if revoked && key.revoked.is_some() => dropped[1].1.push(key.id),
+            Some(_) => {}
         }
-        dropped
     }
-
-    /// Returns `true` if nothing is lost.
-    pub fn is_empty(&self) -> bool {
-        self.issued.is_empty() && self.revoked.is_empty()
+    let mut parts = Vec::new();
+    for ([one, several, advice], ids) in dropped.iter().filter(|(_, ids)| !ids.is_empty()) {
+        let words = if ids.len() == 1 { one } else { several };
+        let named: Vec<_> = ids.iter().take(NAMED_MAX).map(KeyId::to_string).collect();
+        let more = match ids.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (count, named) = (ids.len(), named.join(", "));
+        parts.push(format!("{count} {words}: {named}{more}; {advice}"));
     }
-}
-
-impl fmt::Display for DroppedChanges {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let issued = [
-            "key of this server is unknown to the leader and was dropped",
-            "keys of this server are unknown to the leader and were dropped",
-            "issue new ones on the leader",
-        ];
-        let revoked = [
-            "key that was revoked here is valid again",
-            "keys that were revoked here are valid again",
-            "revoke them on the leader if needed",
-        ];
-        let mut parts = Vec::new();
-        for (ids, [one, several, advice]) in [(&self.issued, issued), (&self.revoked, revoked)] {
-            let words = if ids.len() == 1 { one } else { several };
-            let named: Vec<_> = ids.iter().take(NAMED_MAX).map(KeyId::to_string).collect();
-            let more = match ids.len().saturating_sub(NAMED_MAX) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            if !ids.is_empty() {
-                let (count, named) = (ids.len(), named.join(", "));
-                parts.push(format!("{count} {words}: {named}{more}; {advice}"));
-            }
-        }
-        f.write_str(&parts.join("; "))
-    }
+    parts.join("; ")
 }
 
 #[cfg(test)]
@@ -91,7 +66,7 @@ mod tests {
         let mut shared = KeyRecords::default();
         let [kept, withdrawn, other] = [(); 3].map(|()| issue(&mut shared));
         let (mut own, mut new) = (shared.clone(), shared.clone());
-        assert!(DroppedChanges::between(&own, &new).is_empty());
+        assert_eq!(dropped_changes(&own, &new, true), "");
         let issued = issue(&mut own);
         own.set_revoked(withdrawn, Some(UnixSeconds(2))).unwrap();
         new.set_revoked(other, Some(UnixSeconds(2))).unwrap();
@@ -99,16 +74,18 @@ mod tests {
             records.set_revoked(kept, Some(UnixSeconds(2))).unwrap();
         }
         issue(&mut new);
-        let dropped = DroppedChanges::between(&own, &new);
-        assert_eq!(dropped.issued, [issued]);
-        assert_eq!(dropped.revoked, [withdrawn]);
+        let unknown = format!(
+            "1 key of this server is unknown to the leader and was dropped: {issued}; issue new \
+             ones on the leader"
+        );
+        let valid = format!(
+            "1 key that was revoked here is valid again: {withdrawn}; revoke them on the leader if \
+             needed"
+        );
+        assert_eq!(dropped_changes(&own, &new, false), unknown);
         assert_eq!(
-            dropped.to_string(),
-            format!(
-                "1 key of this server is unknown to the leader and was dropped: {issued}; issue new \
-                 ones on the leader; 1 key that was revoked here is valid again: {withdrawn}; \
-                 revoke them on the leader if needed"
-            )
+            dropped_changes(&own, &new, true),
+            format!("{unknown}; {valid}")
         );
     }
 
@@ -116,7 +93,7 @@ mod tests {
     fn a_line_names_a_few_ids() {
         let mut own = KeyRecords::default();
         let ids: Vec<String> = (0..13).map(|_| issue(&mut own).to_string()).collect();
-        let line = DroppedChanges::between(&own, &KeyRecords::default()).to_string();
+        let line = dropped_changes(&own, &KeyRecords::default(), true);
         assert!(
             line.starts_with("13 keys of this server are unknown"),
             "{line}"

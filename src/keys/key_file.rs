@@ -101,8 +101,8 @@ fn parse_digest(hex: &str) -> Option<[u8; 32]> {
 impl KeyRecords {
     /// Returns the contents of a key file.
     pub fn to_file(&self) -> Vec<u8> {
-        let mut lines = Vec::with_capacity(self.iter().len() * 224);
-        for record in self.iter() {
+        let mut lines = Vec::with_capacity(self.as_slice().len() * 224);
+        for record in self.as_slice() {
             let sha256 = record.digest.iter().map(|byte| format!("{byte:02x}"));
             let line = Line {
                 number: record.number,
@@ -120,7 +120,7 @@ impl KeyRecords {
             format: FORMAT.to_owned(),
             revision: self.revision,
             next: self.next,
-            keys: self.iter().len(),
+            keys: self.as_slice().len(),
             crc32: 0,
         };
         header.crc32 = header.checksum(&lines);

@@ -42,7 +42,7 @@ pub struct KeyTable {
 impl KeyTable {
     /// Creates the table of these records, for keys with this prefix.
     pub fn new(prefix: KeyPrefix, records: &KeyRecords) -> KeyTable {
-        let keys = records.iter().map(|record| {
+        let keys = records.as_slice().iter().map(|record| {
             let status = match record.revoked {
                 Some(_) => KeyStatus::Revoked,
                 None => KeyStatus::Active(KeyEntry {
@@ -65,13 +65,8 @@ impl KeyTable {
     }
 
     /// Returns the number of keys.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.ids.len() - 1
-    }
-
-    /// Returns `true` if there are no keys.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Returns the size of the table in bytes.
@@ -123,7 +118,7 @@ mod tests {
             }
         }
         let table = KeyTable::new(prefix.clone(), &records);
-        assert_eq!(table.len(), 300);
+        assert_eq!(table.count(), 300);
         for (number, key) in (0_u32..).zip(&keys) {
             let want = if number % 5 == 0 {
                 KeyStatus::Revoked
@@ -149,6 +144,6 @@ mod tests {
         );
         let none = KeyTable::new(prefix, &KeyRecords::default());
         assert_eq!(none.verify(keys[1].reveal().as_bytes()), KeyStatus::Unknown);
-        assert!(none.is_empty());
+        assert_eq!(none.count(), 0);
     }
 }

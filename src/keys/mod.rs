@@ -24,7 +24,6 @@ mod store;
 mod token;
 
 pub use address::KeyAddress;
-pub use dropped::DroppedChanges;
 pub use key_table::{KeyEntry, KeyStatus, KeyTable};
 pub use records::{KeyRecord, KeyRecords, KeyStoreError};
 pub use role::{KeyRole, SharedKeysState};

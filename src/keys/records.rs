@@ -113,11 +113,6 @@ impl KeyRecords {
         })
     }
 
-    /// Iterates over all keys, the oldest first.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &KeyRecord> {
-        self.records.iter()
-    }
-
     /// Returns all keys, the oldest first.
     pub fn as_slice(&self) -> &[KeyRecord] {
         &self.records
@@ -260,8 +255,8 @@ mod tests {
                         assert!(records.set_revoked(unknown, Some(now)).is_err());
                     }
                 }
-                let kept = records.iter().zip(&plain.0);
-                assert!(kept.len() == plain.0.len() && kept.len() == records.iter().len());
+                let kept = records.as_slice().iter().zip(&plain.0);
+                assert!(kept.len() == plain.0.len() && kept.len() == records.as_slice().len());
                 for (at, (record, (id, .., active))) in (0..).zip(kept) {
                     assert_eq!((record.number, record.id), (at, *id));
                     assert_eq!(record.revoked.is_none(), *active);

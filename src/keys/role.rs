@@ -106,13 +106,11 @@ impl fmt::Display for KeyRole {
             KeyRole::Waits => f.write_str(
                 "this server does not lead yet; it will lead as soon as it reaches the store",
             ),
-            KeyRole::Follows { leader } if leader.is_empty() => {
-                f.write_str("this server follows another one; change keys on the leader")
+            KeyRole::Follows { leader } => {
+                f.write_str("this server follows another one; change keys on the leader")?;
+                let comma = if leader.is_empty() { "" } else { ", " };
+                write!(f, "{comma}{leader}")
             }
-            KeyRole::Follows { leader } => write!(
-                f,
-                "this server follows another one; change keys on the leader, {leader}"
-            ),
             KeyRole::Deposed { leader } => write!(
                 f,
                 "{leader} has taken the lead from this server; change keys there"

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::address::KeyAddress;
-use super::dropped::DroppedChanges;
+use super::dropped::dropped_changes;
 use super::key_file;
 use super::records::{KeyRecords, KeyStoreError};
 use super::role::{self, KeyRole};
@@ -133,22 +133,17 @@ impl KeyStore {
         Ok(issued.map(|key| (key, stored)))
     }
 
-    /// Disables a key. Returns `true` if it was active.
-    pub fn revoke(&self, id: KeyId, now: UnixSeconds) -> Result<bool, KeyStoreError> {
-        self.set_revoked(id, Some(now))
-    }
-
-    /// Enables a disabled key again. Returns `true` if it was disabled.
-    pub fn restore(&self, id: KeyId) -> Result<bool, KeyStoreError> {
-        self.set_revoked(id, None)
-    }
-
-    fn set_revoked(&self, id: KeyId, revoked: Option<UnixSeconds>) -> Result<bool, KeyStoreError> {
-        self.change(|records| {
+    /// Disables a key, or with `None` enables it again. Returns `true` if that changed it.
+    pub fn set_revoked(
+        &self,
+        id: KeyId,
+        revoked: Option<UnixSeconds>,
+    ) -> Result<bool, KeyStoreError> {
+        let (is_change, _) = self.change(|records| {
             let is_change = records.set_revoked(id, revoked)?;
             Ok((is_change, is_change))
-        })
-        .map(|(is_change, _)| is_change)
+        })?;
+        Ok(is_change)
     }
 
     /// Changes the records while holding the directory's lock. `change` returns its result, and `true`
@@ -183,10 +178,7 @@ impl KeyStore {
         let path = self.path();
         durable::replace_private(&path, bytes).map_err(KeyStoreError::io(&path))
     }
-}
 
-/// Keys shared by several servers.
-impl KeyStore {
     /// Returns which server changes the keys.
     pub fn role(&self) -> Result<KeyRole, KeyStoreError> {
         let path = self.directory.join(role::FILE);
@@ -233,24 +225,22 @@ impl KeyStore {
         written.map_err(KeyStoreError::io(&path))
     }
 
-    /// Replaces the key file by that of the leader if that is newer. Returns the changes that are lost.
-    pub fn take_over(&self, bytes: &[u8]) -> Result<DroppedChanges, KeyStoreError> {
+    /// Replaces the key file by that of the leader if that is newer. Returns a text about the changes that
+    /// are lost, empty if there are none.
+    pub fn take_over(&self, bytes: &[u8]) -> Result<String, KeyStoreError> {
         let new = key_file::parse(bytes)
             .map_err(|(line, problem)| (line, format!("in the store of shared quotas: {problem}")))
             .map_err(KeyStoreError::damaged(&self.path()))?;
         let _lock = self.lock(None)?;
         let own = self.read()?;
         if new.revision <= own.revision {
-            return Ok(DroppedChanges::default());
+            return Ok(String::new());
         }
         self.write(bytes)?;
-        let mut dropped = DroppedChanges::between(&own, &new);
         // In all other files, a key that is valid again was restored by the leader.
         let is_deposed = matches!(self.role()?, KeyRole::Deposed { .. });
-        if !is_deposed || own.term() == new.term() {
-            dropped.revoked.clear();
-        }
-        Ok(dropped)
+        let revoked = is_deposed && own.term() != new.term();
+        Ok(dropped_changes(&own, &new, revoked))
     }
 
     /// Begins a term as the leader: revisions of the key file rise above all of earlier terms.
@@ -274,13 +264,13 @@ mod tests {
         assert_eq!(store.version().unwrap(), None);
         assert_eq!(store.read().unwrap(), KeyRecords::default());
         let address = "a@x.test".parse().unwrap();
-        let id = || store.read().unwrap().iter().next().unwrap().id;
+        let id = || store.read().unwrap().as_slice()[0].id;
         let issue = || {
             let issued = store.issue(&KeyPrefix::default(), &address, Tier::Free, UnixSeconds(1));
             assert!(issued.is_ok());
         };
-        let revoke = || assert!(store.revoke(id(), UnixSeconds(2)).unwrap());
-        let restore = || assert!(store.restore(id()).unwrap());
+        let revoke = || assert!(store.set_revoked(id(), Some(UnixSeconds(2))).unwrap());
+        let restore = || assert!(store.set_revoked(id(), None).unwrap());
         let changes: [&dyn Fn(); 3] = [&issue, &revoke, &restore];
         for (change, revision) in changes.iter().zip(1..) {
             let before = store.version().unwrap();

@@ -10,8 +10,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use super::counter_slab::CounterSlab;
-use super::mapped::MappedCounters;
+use super::mapped::CounterSlab;
 use crate::durable;
 use crate::regular_file::{self, with_path};
 
@@ -93,8 +92,7 @@ pub(crate) fn open(
     };
     // Held as long as the words: a process that finds the file invalid must not set it aside.
     file.lock_shared().map_err(&failed)?;
-    let words = MappedCounters::new(file, WORDS_AT, layout.words);
-    let words = CounterSlab::Mapped(words.map_err(&failed)?);
+    let words = CounterSlab::of_file(file, WORDS_AT, layout.words).map_err(&failed)?;
     // This also brings all of them into memory.
     words.retain(keep);
     Ok((words, seeds))

@@ -230,10 +230,10 @@ fn the_newest_day_is_kept_and_no_other() {
         (day, logged.into_inner())
     };
     let (mut day, logged) = open();
-    assert_eq!((day.day(), logged.as_str()), (None, ""));
+    assert_eq!((day.day, logged.as_str()), (None, ""));
     for (kept, newest) in [(0, 0), (-3, 0), (1, 1), (1, 1)] {
         day.record(UtcDay(TODAY.0 + kept)).unwrap();
-        assert_eq!(open().0.day(), Some(UtcDay(TODAY.0 + newest)));
+        assert_eq!(open().0.day, Some(UtcDay(TODAY.0 + newest)));
     }
     // While another process holds the lock, no day is stored; afterwards it is.
     let lock = durable::lock(&state.0).unwrap();
@@ -242,10 +242,10 @@ fn the_newest_day_is_kept_and_no_other() {
     assert!(busy.contains("another process holds the lock"), "{busy}");
     drop(lock);
     day.record(next).unwrap();
-    assert_eq!(open().0.day(), Some(next));
+    assert_eq!(open().0.day, Some(next));
     fs::write(state.0.join("quota-day"), "2026-13-01\n").unwrap();
     let (day, logged) = open();
-    assert_eq!(day.day(), None);
+    assert_eq!(day.day, None);
     assert!(
         logged.ends_with("quota-day does not contain a date; using the system clock only"),
         "{logged}"

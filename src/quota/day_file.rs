@@ -22,7 +22,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct DayFile {
     path: PathBuf,
-    day: Option<UtcDay>,
+    /// The newest day.
+    pub day: Option<UtcDay>,
 }
 
 impl DayFile {
@@ -41,19 +42,12 @@ impl DayFile {
         Ok(DayFile { path, day })
     }
 
-    /// Returns the newest day.
-    pub fn day(&self) -> Option<UtcDay> {
-        self.day
-    }
-
     /// Stores a day if it is newer. Fails if another process holds the lock; the caller retries later.
     pub fn record(&mut self, day: UtcDay) -> io::Result<()> {
         if self.day < Some(day) {
             // Another server may have stored a day in the meantime.
-            let _lock = lock(
-                self.path.parent().expect("joined to a directory"),
-                LOCK_TIMEOUT,
-            )?;
+            let directory = self.path.parent().expect("joined to a directory");
+            let _lock = lock(directory, LOCK_TIMEOUT)?;
             let stored = read(&self.path)?.as_deref().and_then(UtcDay::parse);
             if stored < Some(day) {
                 let text = format!("{day}\n");

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::counter_file::{FileLayout, open};
-use super::counter_slab::{CounterSlab, LINE};
 use super::key_counter;
 use super::limits::Decision;
+use super::mapped::{CounterSlab, LINE};
 use crate::calendar::UtcDay;
 use crate::model::KEYS_MAX;
 use crate::sync::{AtomicU64, Mutex, lock};
@@ -56,14 +56,8 @@ impl KeyedQuota {
                         sizes: [number, SEGMENT_LOG2],
                         words,
                     };
-                    open(
-                        directory,
-                        &format!("quota-keys-{number}"),
-                        layout,
-                        keep,
-                        log,
-                    )?
-                    .0
+                    let name = format!("quota-keys-{number}");
+                    open(directory, &name, layout, keep, log)?.0
                 }
             };
             // The lock excludes other writers, so the segment is still empty.

@@ -26,18 +26,6 @@ impl TierLimits {
     }
 }
 
-/// The limits of the specification.
-impl Default for TierLimits {
-    fn default() -> TierLimits {
-        TierLimits {
-            anonymous: 100,
-            free: 1_000,
-            starter: 20_000,
-            pro: 100_000,
-        }
-    }
-}
-
 /// Outcome of a quota check.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,11 +14,10 @@
 //! - `limits`: what a client may request, and the decision; `word`, `key_counter`: one counter
 //! - `anonymous`, `keyed`: the tables of counters
 //! - `lease`: credits of a limit that several servers share
-//! - `counter_slab`, `mapped`: their memory; `counter_file`, `day_file`: the files of the state directory
+//! - `mapped`: their memory; `counter_file`, `day_file`: the files of the state directory
 
 mod anonymous;
 mod counter_file;
-mod counter_slab;
 mod day_file;
 mod key_counter;
 mod keyed;
@@ -34,7 +33,7 @@ pub use keyed::KeyedQuota;
 pub(crate) use lease::StoreModel;
 pub use lease::{
     ClientCounter, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest,
-    LeaseTable, LeaseWait, NoLease, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
+    LeaseTable, NoLease, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
 };
 pub use limits::{Decision, TierLimits};
 

@@ -33,7 +33,7 @@ fn client(number: u8) -> AnonymousClient {
     AnonymousClient {
         tag: ClientTag::new(number.into()),
         home: 0,
-        address: super::LeaseClient::V4(u32::from(number)),
+        lease_client: super::LeaseClient::V4(u32::from(number)),
         overflow: 0,
     }
 }

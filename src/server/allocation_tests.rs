@@ -52,8 +52,9 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
             leases: None,
             limits: TierLimits {
                 anonymous: u16::MAX,
+                free: 1_000,
+                starter: 20_000,
                 pro: u32::MAX,
-                ..TierLimits::default()
             },
             proxies: Arc::new(Vec::new().into()),
         },

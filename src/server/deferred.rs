@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use crate::calendar::RequestTime;
-use crate::quota::{LeaseWait, STORE_WAIT_MAX};
+use crate::quota::{LeaseClient, STORE_WAIT_MAX};
 use crate::server::conn::context::ConnectionContext;
 use crate::server::http::identity::ConnectionIdentity;
 use crate::server::http::response::PendingBody;
@@ -28,8 +28,8 @@ impl Worker {
         context: &'a ConnectionContext,
     ) -> DeferredResponse<'a> {
         let pending_body = handled.response.pending_body.take().map(|body| *body);
-        if let Some(PendingBody::Lease(wait)) = pending_body {
-            return self.retry_with_lease(request, wait, identity.peer, waiting_since, context);
+        if let Some(PendingBody::Lease(client)) = pending_body {
+            return self.retry_with_lease(request, client, identity.peer, waiting_since, context);
         }
         let sent = self.response_context(&mut request, &handled, identity, now, context);
         Box::pin(async move {
@@ -58,16 +58,21 @@ impl Worker {
     fn retry_with_lease<'a>(
         &'a self,
         request: Request<Incoming>,
-        wait: LeaseWait,
+        client: LeaseClient,
         peer: IpAddr,
         waiting_since: Option<Instant>,
         context: &'a ConnectionContext,
     ) -> DeferredResponse<'a> {
         let waiting_since = waiting_since.unwrap_or_else(Instant::now);
         Box::pin(async move {
-            let most = STORE_WAIT_MAX.saturating_sub(waiting_since.elapsed());
-            // Whether the store has answered is found out by the request itself.
-            let _ = context.pending.wait(timeout(most, wait)).await;
+            if let Some(leases) = &self.gate.leases {
+                let most = STORE_WAIT_MAX.saturating_sub(waiting_since.elapsed());
+                // Whether the store has answered is found out by the request itself.
+                let _ = context
+                    .pending
+                    .wait(timeout(most, leases.wait(client)))
+                    .await;
+            }
             let identity = self.gate.connect(peer);
             match self.handle(request, &identity, Some(waiting_since), context) {
                 Ok(response) => response,

@@ -205,7 +205,7 @@ impl RequestContext<'_> {
         match self.gate.admit(caller, self.now, self.may_wait) {
             Ok(Decision::Admit { remaining }) => (respond(), remaining),
             Ok(Decision::Refuse) => (self.quota_exceeded(caller), 0),
-            Err(NoLease::Wait(wait)) => (ApiResponse::after(PendingBody::Lease(wait)), 0),
+            Err(NoLease::Wait(client)) => (ApiResponse::after(PendingBody::Lease(client)), 0),
             Err(NoLease::Unavailable) => (ApiError::NoQuotaStore.into(), self.remaining(caller)),
         }
     }

@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 
 use super::node::{NodeConnection, connect, problem};
 use super::outage_log::OutageLog;
-use super::settings::{KeySharing, SharedQuotaSettings};
+use super::settings::SharedQuotaSettings;
 use crate::keys::{KeyRecords, KeyRole, KeyStore, SharedKeysState, StoredKeys};
 use crate::observe::Log;
 use crate::request::is_base_url;
@@ -49,22 +49,19 @@ pub(crate) struct SharedKeys {
 }
 
 impl SharedKeys {
-    /// Sets the role of the state directory, and starts the thread. `name` and the base URL `url` tell
-    /// users of followers where keys are changed.
+    /// Sets the role of the state directory, `first` unless it has a later one of that kind, and starts the
+    /// thread. `name` and the base URL `url` tell users of followers where keys are changed.
     pub(crate) fn start(
         settings: SharedQuotaSettings,
-        sharing: KeySharing,
+        first: KeyRole,
         keys: KeyStore,
         (name, url): (String, Option<String>),
         log: Log,
     ) -> io::Result<SharedKeys> {
-        let role = match (sharing, keys.role().map_err(io::Error::other)?) {
-            (KeySharing::Lead, role @ (KeyRole::Leads { .. } | KeyRole::Deposed { .. }))
-            | (KeySharing::Follow, role @ KeyRole::Follows { .. }) => role,
-            (KeySharing::Lead, _) => KeyRole::Waits,
-            (KeySharing::Follow, _) => KeyRole::Follows {
-                leader: String::new(),
-            },
+        let role = match (&first, keys.role().map_err(io::Error::other)?) {
+            (KeyRole::Waits, role @ (KeyRole::Leads { .. } | KeyRole::Deposed { .. }))
+            | (KeyRole::Follows { .. }, role @ KeyRole::Follows { .. }) => role,
+            _ => first,
         };
         keys.set_role(&role).map_err(io::Error::other)?;
         log.write(&format!("shared keys: {role}"));
@@ -190,10 +187,8 @@ impl Service {
             None => connection.insert(connect(&self.settings).await?),
         };
         let looking = self.look(&mut connection.connection);
-        let exchanged = match timeout(EXCHANGE_MAX, looking).await {
-            Ok(exchanged) => exchanged,
-            Err(_) => Err(format!("no answer within {} s", EXCHANGE_MAX.as_secs())),
-        };
+        let late = |_| Err(format!("no answer within {} s", EXCHANGE_MAX.as_secs()));
+        let exchanged = timeout(EXCHANGE_MAX, looking).await.unwrap_or_else(late);
         exchanged.map_err(|problem| format!("{}: {problem}", connection.node))
     }
 
@@ -288,14 +283,8 @@ impl Service {
         // A term above that of the file, which the store may have lost.
         let smallest = self.own_keys()?.term() + 1;
         let mut command = redis::cmd("EVAL");
-        command
-            .arg(CLAIM)
-            .arg(1)
-            .arg(KEY)
-            .arg(smallest)
-            .arg(&self.name)
-            .arg(&self.url)
-            .arg(&self.start);
+        command.arg(CLAIM).arg(1).arg(KEY).arg(smallest);
+        command.arg(&self.name).arg(&self.url).arg(&self.start);
         let term: u32 = command.query_async(connection).await.map_err(problem)?;
         self.keys.lead(term).map_err(|error| error.to_string())?;
         let role = KeyRole::Leads { term };

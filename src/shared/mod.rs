@@ -25,4 +25,4 @@ mod settings;
 
 pub(crate) use key_exchange::SharedKeys;
 pub(crate) use service::SharedQuota;
-pub(crate) use settings::{KeySharing, SharedQuotaSettings, StoreNode};
+pub(crate) use settings::{SharedQuotaSettings, StoreNode};

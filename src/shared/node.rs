@@ -54,11 +54,10 @@ async fn reach(
     let late = |_| format!("no answer within {} ms", CONNECT_MAX.as_millis());
     // Each time: after a failover, the name may lead to another node.
     let found = timeout(CONNECT_MAX, lookup_host((node.host.as_str(), node.port))).await;
-    let found = found.map_err(late).and_then(|found| match found {
-        Ok(addresses) => Ok(addresses.collect::<Vec<SocketAddr>>()),
-        Err(error) => Err(error.to_string()),
-    });
+    let found = found.map_err(late);
+    let found = found.and_then(|found| found.map_err(|error| error.to_string()));
     let addresses = found.map_err(|problem| format!("the name does not resolve: {problem}"))?;
+    let addresses: Vec<SocketAddr> = addresses.collect();
     let opening = open(node, &addresses, settings.ca_file.as_deref(), password);
     match timeout(CONNECT_MAX, opening).await {
         Ok(opened) => opened,
@@ -85,24 +84,22 @@ async fn open(
         info = info.set_password(password);
     }
     let stream = TcpStream::connect(addresses).await;
+    let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
     let stream = stream.map_err(|error| error.to_string())?;
-    stream
-        .set_nodelay(true)
-        .map_err(|error| error.to_string())?;
-    let connection = if node.is_tls {
-        let stream = encrypt(node, ca_file, stream).await?;
-        log_in(&info, stream).await.map_err(problem)?
+    let logged_in = if node.is_tls {
+        log_in(&info, encrypt(node, ca_file, stream).await?).await
     } else {
-        log_in(&info, stream).await.map_err(|error| {
-            // A port for TLS closes the connection at the first command.
-            let hint = if error.is_io_error() {
-                "; if it uses TLS, write rediss://"
-            } else {
-                ""
-            };
-            problem(error) + hint
-        })?
+        log_in(&info, stream).await
     };
+    let connection = logged_in.map_err(|error| {
+        // A port for TLS closes the connection at the first command.
+        let hint = if !node.is_tls && error.is_io_error() {
+            "; if it uses TLS, write rediss://"
+        } else {
+            ""
+        };
+        problem(error) + hint
+    })?;
     inspect(node, connection).await
 }
 
@@ -174,10 +171,7 @@ async fn encrypt(
     let name = ServerName::try_from(node.host.clone());
     let name = name.map_err(|error| format!("the host has no valid name: {error}"))?;
     let connecting = TlsConnector::from(config).connect(name, stream).await;
-    connecting.map_err(|error| {
-        let problem = handshake_problem(&error, CA_FLAG);
-        format!("the TLS handshake failed: {problem}")
-    })
+    connecting.map_err(|error| handshake_problem(&error, CA_FLAG))
 }
 
 /// Describes an error of the library in the words of the store.

@@ -23,7 +23,9 @@ use super::settings::SharedQuotaSettings;
 use crate::calendar::{Clock, UnixSeconds};
 use crate::keys::SharedKeysState;
 use crate::observe::Log;
-use crate::quota::{LeaseRequest, LeaseTable, OutagePolicy, STORE_WAIT_MAX, StoreState};
+use crate::quota::{
+    LeaseAnswer, LeaseRequest, LeaseTable, OutagePolicy, STORE_WAIT_MAX, StoreState,
+};
 use crate::sync::{ArcSwap, AtomicU64, Ordering};
 
 /// Time without grants after the store may have lost data.
@@ -46,6 +48,8 @@ const STOP_MAX: Duration = Duration::from_secs(1);
 const SWEEP_SECOND: i64 = 600;
 /// Between two searches for such leases.
 const SWEEP: Duration = Duration::from_mins(1);
+/// Logged once, at the first answer that names another limit.
+const OTHER_LIMITS: &str = "shared quota: another server has different daily limits; set the same --limit-* on all servers";
 /// Time that a start waits for the store.
 const START_MAX: Duration = Duration::from_millis(2_500);
 
@@ -88,7 +92,6 @@ impl SharedQuota {
             clock,
             outage: OutageLog::new(log),
             run_id: None,
-            has_logged_limit: false,
         };
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("shared-quota".to_owned());
@@ -138,7 +141,6 @@ struct Service {
     /// The node that figures were settled with last.
     run_id: Option<String>,
     outage: OutageLog,
-    has_logged_limit: bool,
 }
 
 /// The reason why a connection is given up.
@@ -207,14 +209,18 @@ impl Service {
     ) -> Lost {
         let is_other = self.run_id.as_ref().is_some_and(|id| *id != node.run_id);
         let is_fresh = node.uptime < SETTLING;
-        let ready_at = Instant::now()
-            + if is_other || is_fresh {
-                SETTLING
-            } else {
-                Duration::ZERO
-            };
+        let mut ready_at = Instant::now();
+        if is_other || is_fresh {
+            ready_at += SETTLING;
+        }
         self.leases.set_state(StoreState::Settling);
-        if let Err(problem) = self.settle(&node, is_other).await {
+        // The figures that the store may not know.
+        let settlements = self.leases.settlements(is_other);
+        let now = self.clock.now().moment();
+        let settling = self.pass(&node, settlements, |request, answer| {
+            self.leases.answer(request, answer, now);
+        });
+        if let Err(problem) = settling.await {
             return Lost::Failed(problem);
         }
         self.run_id = Some(node.run_id.clone());
@@ -238,15 +244,13 @@ impl Service {
                     // After the start there is no receiver.
                     let _ = first_attempt.send(());
                 }
-                _ = pings.tick() => {
-                    calls.spawn(ping(node.connection.clone()));
-                    self.report_other_limits();
-                }
+                _ = pings.tick() => drop(calls.spawn(ping(node.connection.clone()))),
                 _ = sweeps.tick() => self.sweep(),
                 _ = &mut *stopped => {
                     self.leases.set_state(StoreState::Away);
                     // What cannot be given back in time is lost for the day.
-                    let _ = timeout(STOP_MAX, self.give_back(&node)).await;
+                    let giving_back = self.pass(&node, self.leases.give_back(), |_, _| {});
+                    let _ = timeout(STOP_MAX, giving_back).await;
                     return Lost::Stopped;
                 }
             }
@@ -263,6 +267,7 @@ impl Service {
         let (script, leases) = (Arc::clone(&self.script), Arc::clone(&self.leases));
         let (late, breaker) = (Arc::clone(&self.late), Arc::clone(&self.breaker));
         let (clock, connection) = (Arc::clone(&self.clock), node.connection.clone());
+        let log = self.outage.log.clone();
         calls.spawn(async move {
             let call = script.call(connection, &request);
             tokio::pin!(call);
@@ -287,8 +292,10 @@ impl Service {
             };
             match answer {
                 Ok(answer) => {
-                    if answer.limit != request.limit {
-                        metrics.other_limits.fetch_add(1, Ordering::Relaxed);
+                    if answer.limit != request.limit
+                        && metrics.other_limits.fetch_add(1, Ordering::Relaxed) == 0
+                    {
+                        log.write(OTHER_LIMITS);
                     }
                     leases.answer(&request, answer, clock.now().moment());
                     Ok(())
@@ -302,26 +309,12 @@ impl Service {
         });
     }
 
-    /// Sends the figures that the store may not know.
-    async fn settle(&self, node: &NodeConnection, has_lost_data: bool) -> Result<(), String> {
-        let requests = self.leases.settlements(has_lost_data);
-        let now = self.clock.now().moment();
-        self.pass(node, requests, |request, answer| {
-            self.leases.answer(request, answer, now);
-        })
-        .await
-    }
-
-    async fn give_back(&self, node: &NodeConnection) -> Result<(), String> {
-        self.pass(node, self.leases.give_back(), |_, _| {}).await
-    }
-
     /// Passes many requests to the store, some at a time.
     async fn pass(
         &self,
         node: &NodeConnection,
         requests: Vec<LeaseRequest>,
-        mut answered: impl FnMut(&LeaseRequest, crate::quota::LeaseAnswer),
+        mut answered: impl FnMut(&LeaseRequest, LeaseAnswer),
     ) -> Result<(), String> {
         let mut calls = JoinSet::new();
         let mut requests = requests.into_iter();
@@ -350,16 +343,6 @@ impl Service {
         let second = now.moment().0 - UnixSeconds(now.day.end().0 - 86_400).0;
         if second >= SWEEP_SECOND {
             self.leases.sweep(now.day);
-        }
-    }
-
-    /// Logs once that another server has other limits.
-    fn report_other_limits(&mut self) {
-        if !self.has_logged_limit && self.leases.metrics.other_limits.load(Ordering::Relaxed) > 0 {
-            self.has_logged_limit = true;
-            self.outage.log.write(
-                "shared quota: another server has different daily limits; set the same --limit-* on all servers",
-            );
         }
     }
 

@@ -6,20 +6,12 @@ use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::keys::KeyRole;
 use crate::quota::SharingSettings;
 use crate::regular_file::{self, forbidden_mode};
 
 const DEFAULT_PORT: u16 = 6379;
 const PASSWORD_BYTES_MAX: u64 = 1024;
-
-/// Whether a server issues the keys of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeySharing {
-    /// It issues them.
-    Lead,
-    /// It takes them over.
-    Follow,
-}
 
 /// Settings of the store.
 #[derive(Clone, Debug)]
@@ -32,8 +24,8 @@ pub(crate) struct SharedQuotaSettings {
     pub(crate) ca_file: Option<PathBuf>,
     /// How the limits are shared.
     pub(crate) sharing: SharingSettings,
-    /// How the keys are shared, if they are not this server's own.
-    pub(crate) keys: Option<KeySharing>,
+    /// The first role of this server if the keys are shared: it waits to lead, or follows.
+    pub(crate) keys: Option<KeyRole>,
 }
 
 impl SharedQuotaSettings {

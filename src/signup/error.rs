@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 
 use crate::model::FREE_KEYS_MAX;
 
@@ -129,13 +128,11 @@ impl fmt::Display for SignupError {
     }
 }
 
-impl std::error::Error for SignupError {}
-
 /// Sign-up cannot be started. Displays with the file or the setting.
 #[derive(Debug)]
 pub(crate) enum SignupStartError {
-    /// A file of the state directory cannot be read or written.
-    Io(PathBuf, io::Error),
+    /// A file of the state directory cannot be read or written. The error has the path.
+    Io(io::Error),
     /// A setting or the mode of a file is invalid.
     Setting(String),
     /// The contents of a file are invalid.
@@ -147,7 +144,7 @@ pub(crate) enum SignupStartError {
 impl fmt::Display for SignupStartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SignupStartError::Io(path, source) => write!(f, "{}: {source}", path.display()),
+            SignupStartError::Io(error) => error.fmt(f),
             SignupStartError::Setting(problem) | SignupStartError::Damaged(problem) => {
                 f.write_str(problem)
             }
@@ -157,8 +154,6 @@ impl fmt::Display for SignupStartError {
         }
     }
 }
-
-impl std::error::Error for SignupStartError {}
 
 #[cfg(test)]
 mod tests {

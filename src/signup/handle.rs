@@ -56,9 +56,8 @@ impl SignupHandle {
                 (job.respond)(response);
             }
         };
-        std::thread::Builder::new()
-            .name("signup".into())
-            .spawn(run)?;
+        let thread = std::thread::Builder::new().name("signup".into());
+        thread.spawn(run)?;
         Ok(SignupHandle { queue })
     }
 

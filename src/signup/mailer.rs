@@ -4,7 +4,7 @@
 //! In: an address and a link. Out: a child process per mail; failures are logged without the link.
 //! Only this thread waits for the child, for a limited time.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -123,7 +123,7 @@ fn run(
 ) -> io::Result<(Option<ExitStatus>, io::Result<()>)> {
     // A socket pair, because a pipe is read to its end, which does not come while a grandchild has it
     // open.
-    let (mut ours, childs) = UnixStream::pair()?;
+    let (ours, childs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let mut child = Command::new(&words[0])
         .args(&words[1..])
@@ -135,7 +135,7 @@ fn run(
     let mut stdin = child.stdin.take().expect("piped above");
     let written = stdin.write_all(message.as_bytes());
     drop(stdin);
-    let ended = wait(&mut child, timeout, || drain(&mut ours, stderr))?;
+    let ended = wait(&mut child, timeout, || drain(&ours, stderr))?;
     Ok((ended, written))
 }
 
@@ -165,31 +165,22 @@ fn wait(
 }
 
 /// Reads all available output, so that the child does not block on writing it; keeps the beginning.
-fn drain(from: &mut UnixStream, kept: &mut Vec<u8>) {
-    let mut chunk = [0; 1024];
-    // More than a socket buffers; limited, so that the timeout also applies to endless output.
-    for _ in 0..1024 {
-        match from.read(&mut chunk) {
-            Ok(0) => return,
-            Ok(length) => {
-                let free = STDERR_BYTES_MAX - kept.len();
-                kept.extend_from_slice(&chunk[..length.min(free)]);
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return,
-        }
-    }
+fn drain(from: &UnixStream, kept: &mut Vec<u8>) {
+    let mut output = Vec::new();
+    // More than a socket buffers; limited, so that the timeout also applies to endless output. Fails at
+    // the end of what is available, and has read it by then.
+    let _ = from.take(1 << 20).read_to_end(&mut output);
+    output.truncate(STDERR_BYTES_MAX - kept.len());
+    kept.append(&mut output);
 }
 
 /// Returns the first line of a command's error output in printable ASCII, for the log; not if it has
 /// the link of the mail, or a part of it from which the rest can be derived.
 fn first_line(stderr: &[u8], mail: &str) -> String {
     let stderr = stderr.trim_ascii_start();
-    let first = stderr
-        .split(|byte| *byte == b'\n')
-        .next()
-        .unwrap_or_default();
-    let printable = first.trim_ascii_end().iter().map(|byte| match byte {
+    let first = stderr.split(|byte| *byte == b'\n').next();
+    let first = first.unwrap_or_default().trim_ascii_end();
+    let printable = first.iter().map(|byte| match byte {
         b' '..=b'~' => char::from(*byte),
         _ => '?',
     });

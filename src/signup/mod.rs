@@ -22,7 +22,7 @@ mod tokens;
 
 pub(crate) use error::{SignupError, SignupStartError};
 pub(crate) use handle::SignupHandle;
-pub(crate) use policy::{AddressProof, GcraLimiter, SignupPolicy, network_of};
+pub(crate) use policy::{GcraLimiter, SignupPolicy, network_of};
 pub(crate) use service::{SignupRequest, SignupResponse, SignupService};
 
 /// Writes a line to the operator's log. No line contains a token or a key.

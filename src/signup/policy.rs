@@ -16,19 +16,11 @@ pub(super) const FREE_KEYS_TOTAL_MAX: usize = 100_000;
 /// Settings of sign-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SignupPolicy {
-    /// How a client proves the address of its keys.
-    pub(crate) proof: AddressProof,
+    /// The command that mails a link to the address of a client's keys; without one, the address is the
+    /// client's IP address.
+    pub(crate) mailer: Option<String>,
     /// Maximum number of free keys issued per UTC day in total.
     pub(crate) daily_max: u32,
-}
-
-/// How a client proves the address of its keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AddressProof {
-    /// The address is the client's IP address.
-    ClientIp,
-    /// A link is sent to the e-mail address by this command.
-    Email(String),
 }
 
 /// Returns the network of a client: an IPv4 address, or the /48 of an IPv6 address. Anyone can get a

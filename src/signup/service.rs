@@ -12,8 +12,8 @@ use super::email;
 use super::error::{SignupError, SignupStartError};
 use super::mailer::{self, Mailer};
 use super::policy::{
-    AddressProof, GcraLimiter, SignupPolicy, are_lost, check_issue, daily_limit, keys_of,
-    monotonic, network_of, number_of,
+    GcraLimiter, SignupPolicy, are_lost, check_issue, daily_limit, keys_of, monotonic, network_of,
+    number_of,
 };
 use super::tokens::{Secret, SignedToken, TokenPurpose, expiry, read_or_create_secret};
 use crate::calendar::{UnixSeconds, UtcDay};
@@ -112,12 +112,6 @@ pub(crate) struct SignupService {
     logged: Option<(UnixSeconds, String)>,
 }
 
-/// The client of a request.
-struct Client {
-    address: KeyAddress,
-    network: IpAddr,
-}
-
 impl SignupService {
     /// Opens the key store of a state directory. Links begin with `base_url`, which
     /// [`is_base_url`](crate::request::is_base_url) accepts.
@@ -128,13 +122,8 @@ impl SignupService {
         base_url: &str,
         log: LogLine,
     ) -> Result<SignupService, SignupStartError> {
-        let mailer = match &policy.proof {
-            AddressProof::ClientIp => None,
-            AddressProof::Email(command) => {
-                let mailer = Mailer::start(command, LogLine::clone(&log), mailer::TIMEOUT);
-                Some(mailer.map_err(SignupStartError::Thread)?)
-            }
-        };
+        let start = |command| Mailer::start(command, LogLine::clone(&log), mailer::TIMEOUT);
+        let mailer = policy.mailer.as_deref().map(start).transpose();
         let mut store = KeyStore::new(state);
         store.lock_timeout = Some(LOCK_TIMEOUT);
         Ok(SignupService {
@@ -142,7 +131,7 @@ impl SignupService {
             prefix,
             base_url: base_url.trim_end_matches('/').to_owned(),
             daily_max: policy.daily_max,
-            mailer,
+            mailer: mailer.map_err(SignupStartError::Thread)?,
             secret: read_or_create_secret(state)?,
             stored: StoredKeys::default(),
             // A page and a few tries at once; a /64 may be a household or an office.
@@ -166,11 +155,7 @@ impl SignupService {
         now: UnixSeconds,
     ) -> SignupResult {
         let now = monotonic(&mut self.latest, now);
-        let client = Client {
-            address: client.into(),
-            network: network_of(client),
-        };
-        let allowed = self.requests.take(client.address.as_str(), now);
+        let allowed = self.requests.take(KeyAddress::from(client), now);
         allowed.map_err(SignupError::RateLimited)?;
         if !matches!(request, SignupRequest::Show { .. }) {
             // First: tokens of the server that issues keys are not valid here.
@@ -179,22 +164,20 @@ impl SignupService {
         }
         self.refresh(now)?;
         match request {
-            SignupRequest::Show { token } => self.show(&client, token.as_deref(), now),
-            SignupRequest::MailLink { email, token } => {
-                self.mail_link(&client, &email, &token, now)
-            }
-            SignupRequest::Issue { token } => self.issue(&client, &token, now),
-            SignupRequest::Revoke { token, id } => self.revoke(&client, &token, &id, now),
+            SignupRequest::Show { token } => self.show(client, token.as_deref(), now),
+            SignupRequest::MailLink { email, token } => self.mail_link(client, &email, &token, now),
+            SignupRequest::Issue { token } => self.issue(client, &token, now),
+            SignupRequest::Revoke { token, id } => self.revoke(client, &token, &id, now),
         }
     }
 
-    fn show(&self, client: &Client, token: Option<&str>, now: UnixSeconds) -> SignupResult {
+    fn show(&self, client: IpAddr, token: Option<&str>, now: UnixSeconds) -> SignupResult {
         let expires = expiry(now);
         match (&self.mailer, token) {
             // The connection proves the address.
-            (None, _) => Ok(self.keys(&client.address, expires, None, None)),
+            (None, _) => Ok(self.keys(&client.into(), expires, None, None)),
             (Some(_), None) => Ok(SignupResponse::EmailForm {
-                token: self.sign(TokenPurpose::Form, &client.address, expires),
+                token: self.sign(TokenPurpose::Form, &client.into(), expires),
             }),
             (Some(_), Some(token)) => {
                 let token = self.verify_holder(client, token, now)?;
@@ -205,14 +188,14 @@ impl SignupService {
 
     fn mail_link(
         &mut self,
-        client: &Client,
+        client: IpAddr,
         typed: &str,
         token: &str,
         now: UnixSeconds,
     ) -> SignupResult {
         let form = SignedToken::verify(token, TokenPurpose::Form, &self.secret, now)?;
         let mailer = self.mailer.as_ref();
-        let mailer = mailer.filter(|_| form.address == client.address);
+        let mailer = mailer.filter(|_| form.address == client.into());
         let mailer = mailer.ok_or(SignupError::InvalidToken)?;
         let address = email::parse(typed).ok_or(SignupError::InvalidEmail)?;
         // Before all checks that depend on the address: the response is the same for every address. And
@@ -221,8 +204,8 @@ impl SignupService {
             self.fail(&"the queue of the mail command is full", now);
             return Err(SignupError::MailQueueFull);
         }
-        let allowed = self.mails_by_client.take(client.address.as_str(), now);
-        let allowed = allowed.and_then(|()| self.network.take(client.network, now));
+        let allowed = self.mails_by_client.take(KeyAddress::from(client), now);
+        let allowed = allowed.and_then(|()| self.network.take(network_of(client), now));
         allowed.map_err(SignupError::TooManyMails)?;
         if self.mails_today.0 != now.day() {
             self.mails_today = (now.day(), 0);
@@ -244,7 +227,7 @@ impl SignupService {
         Ok(SignupResponse::LinkMailed)
     }
 
-    fn issue(&mut self, client: &Client, token: &str, now: UnixSeconds) -> SignupResult {
+    fn issue(&mut self, client: IpAddr, token: &str, now: UnixSeconds) -> SignupResult {
         let token = self.verify_holder(client, token, now)?;
         let (address, daily_max) = (&token.address, self.daily_max);
         let check = |records: &KeyRecords| {
@@ -253,7 +236,7 @@ impl SignupService {
         };
         // Without the lock first: a rejected request reads no file and delays no other.
         check(&self.stored.records)?;
-        let allowed = self.network.take(client.network, now);
+        let allowed = self.network.take(network_of(client), now);
         allowed.map_err(SignupError::RateLimited)?;
         let check_locked = |records: &KeyRecords| {
             // A lost file would be replaced by one with this key only, which disables all others.
@@ -271,14 +254,14 @@ impl SignupService {
         Ok(self.keys(address, self.renewed(&token, now), Some(key), None))
     }
 
-    fn revoke(&mut self, client: &Client, token: &str, id: &str, now: UnixSeconds) -> SignupResult {
+    fn revoke(&mut self, client: IpAddr, token: &str, id: &str, now: UnixSeconds) -> SignupResult {
         let token = self.verify_holder(client, token, now)?;
         let id: KeyId = id.trim().parse().map_err(|_| SignupError::UnknownKey)?;
         // Keys of other tiers are not issued here, so that a client could not replace one.
         let is_free = |key: &&KeyRecord| key.id == id && key.tier == Tier::Free;
         let found = keys_of(self.stored.records.as_slice(), &token.address).find(is_free);
         if found.ok_or(SignupError::UnknownKey)?.revoked.is_none() {
-            let revoked = self.store.revoke(id, now);
+            let revoked = self.store.set_revoked(id, Some(now));
             revoked.map_err(|error| self.store_failed(error, now))?;
             // The key is revoked even if this fails, which is logged.
             let _ = self.refresh(now);
@@ -289,13 +272,13 @@ impl SignupService {
     /// Verifies the token of a client that has proven an address.
     fn verify_holder(
         &self,
-        client: &Client,
+        client: IpAddr,
         token: &str,
         now: UnixSeconds,
     ) -> Result<SignedToken, SignupError> {
         let token = SignedToken::verify(token, TokenPurpose::AddressHolder, &self.secret, now)?;
         let is_valid = match self.mailer {
-            None => token.address == client.address,
+            None => token.address == client.into(),
             // Otherwise it was signed before the setting was changed.
             Some(_) => token.address.as_str().contains('@'),
         };
@@ -318,11 +301,10 @@ impl SignupService {
         issued: Option<NewKey>,
         revoked: Option<KeyId>,
     ) -> SignupResponse {
+        let keys = keys_of(self.stored.records.as_slice(), address);
         SignupResponse::Keys {
             address: address.clone(),
-            keys: keys_of(self.stored.records.as_slice(), address)
-                .cloned()
-                .collect(),
+            keys: keys.cloned().collect(),
             token: self.sign(TokenPurpose::AddressHolder, address, expires),
             issued,
             revoked,

@@ -13,7 +13,7 @@ fn mailing(state: &Path, daily_max: u32) -> SignupService {
     );
     durable::replace(&state.join("sendmail"), script.as_bytes()).unwrap();
     let command = format!("sh {}", state.join("sendmail").display());
-    open(state, by_mail(&command), daily_max).0
+    open(state, Some(&command), daily_max).0
 }
 
 /// Waits for that many mails and returns their tokens.
@@ -138,7 +138,7 @@ fn a_full_mail_queue_rejects_requests_for_every_address() {
     );
     durable::replace(&state.join("sendmail"), script.as_bytes()).unwrap();
     let command = format!("sh {}", state.join("sendmail").display());
-    let (mut service, log) = open(&state, by_mail(&command), 100);
+    let (mut service, log) = open(&state, Some(&command), 100);
     let mut ask = |last: u8, to: &str| {
         let (_, form) = seen(service.handle(ip(last), show(""), UnixSeconds(NOON)));
         seen(service.handle(ip(last), mail(to, &form), UnixSeconds(NOON))).0

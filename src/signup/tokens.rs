@@ -13,7 +13,7 @@ use super::error::{SignupError, SignupStartError};
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::keys::{KeyAddress, constant_time_eq};
-use crate::regular_file::{self, forbidden_mode};
+use crate::regular_file::{self, forbidden_mode, with_path};
 
 /// Long enough for mail delayed by greylisting, short enough for a screen left open.
 const LIFETIME_SECONDS: i64 = 3600;
@@ -77,9 +77,8 @@ impl SignedToken {
         if text.len() > TOKEN_CHARS_MAX {
             return None;
         }
-        let mut fields = text.splitn(4, '.');
-        let (expires, number, found) = (fields.next()?, fields.next()?, fields.next()?);
-        let address = fields.next()?;
+        let fields: Vec<&str> = text.splitn(4, '.').collect();
+        let [expires, number, found, address] = fields[..].try_into().ok()?;
         let expected = mac(purpose, secret, [expires, number, address]);
         if !constant_time_eq(found.as_bytes(), expected.as_bytes()) {
             return None;
@@ -121,8 +120,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// a restart and at every server that shares the directory.
 pub(super) fn read_or_create_secret(directory: &Path) -> Result<Secret, SignupStartError> {
     let path = directory.join(SECRET_FILE);
-    let failed = |error| SignupStartError::Io(path.clone(), error);
-    let not_locked = |error| SignupStartError::Io(directory.to_owned(), error);
+    let failed = |error| SignupStartError::Io(with_path(&path)(error));
+    let not_locked = |error| SignupStartError::Io(with_path(directory)(error));
     durable::create_private_directory(directory).map_err(not_locked)?;
     // Processes that start concurrently get the same secret.
     let _lock = durable::lock_within(directory, LOCK_TIMEOUT).map_err(not_locked)?;

@@ -20,7 +20,7 @@ const BUNDLES: [&str; 4] = [
 /// Describes a failed handshake of a client. `ca_flag` is the flag that names certificates to trust.
 pub fn handshake_problem(error: &io::Error, ca_flag: &str) -> String {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
-    match cause {
+    let problem = match cause {
         // A bad signature: another authority has the name of a trusted one.
         Some(Error::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
@@ -35,7 +35,8 @@ pub fn handshake_problem(error: &io::Error, ca_flag: &str) -> String {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
         )) => "the certificate is not valid yet".to_owned(),
         _ => error.to_string(),
-    }
+    };
+    format!("the TLS handshake failed: {problem}")
 }
 
 /// Returns the configuration of a client that trusts the certificates of `ca_file`, or else those of

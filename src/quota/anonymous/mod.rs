@@ -29,9 +29,9 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::counter_file::{FileLayout, HashSeeds, hash, open, random_seeds};
-use super::counter_slab::{CounterSlab, LINE};
 use super::lease::LeaseClient;
 use super::limits::Decision;
+use super::mapped::{CounterSlab, LINE};
 use super::word::{ClientTag, QuotaWord, RingDay, Transition};
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
@@ -112,19 +112,14 @@ pub struct AnonymousClient {
     pub(super) tag: ClientTag,
     pub(super) home: u32,
     pub(super) overflow: u32,
-    /// The client by its address, as other servers know it.
-    pub(super) address: LeaseClient,
+    /// The client as other servers know it.
+    pub lease_client: LeaseClient,
 }
 
 impl AnonymousClient {
     /// Returns a number for the client, almost always unique.
     pub fn number(self) -> u64 {
         self.tag.bits() ^ u64::from(self.home) << 36
-    }
-
-    /// Returns the client as other servers know it.
-    pub fn lease_client(self) -> LeaseClient {
-        self.address
     }
 
     /// Returns the client of an address: an IPv4 address, in either notation, or the /64 of an IPv6
@@ -139,7 +134,7 @@ impl AnonymousClient {
     )]
     pub fn new(quota: &AnonymousQuota, address: IpAddr) -> AnonymousClient {
         let [place_a, place_b, tag_a, tag_b] = quota.seeds;
-        let (tag, place, address) = match address.to_canonical() {
+        let (tag, place, lease_client) = match address.to_canonical() {
             IpAddr::V4(address) => {
                 let address = address.to_bits();
                 let bits = u64::from(address);
@@ -154,16 +149,13 @@ impl AnonymousClient {
                 (tag, place, LeaseClient::V6(network))
             }
         };
-        let TableSize {
-            slots_log2,
-            overflow_log2,
-        } = quota.sizes;
-        let line = (place >> 32) as u32 >> (INDEX_BITS_MAX - slots_log2) >> LINE_LOG2;
+        let sizes = quota.sizes;
+        let line = (place >> 32) as u32 >> (INDEX_BITS_MAX - sizes.slots_log2) >> LINE_LOG2;
         AnonymousClient {
             tag: ClientTag::new(tag),
             home: line << LINE_LOG2,
-            overflow: place as u32 & ((1 << overflow_log2) - 1),
-            address,
+            overflow: place as u32 & ((1 << sizes.overflow_log2) - 1),
+            lease_client,
         }
     }
 }

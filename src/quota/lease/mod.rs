@@ -27,10 +27,9 @@
 //! granted and cannot send again, because it is cut off or killed at the same time, may be granted
 //! twice.
 //!
-//! - `table`: the leases of all clients at this server; `wait`: the wait of a request for the store
+//! - `table`: the leases of all clients at this server
 
 mod table;
-mod wait;
 
 use std::time::Duration;
 
@@ -38,7 +37,6 @@ use crate::calendar::UtcDay;
 use crate::sync::AtomicU64;
 
 pub use table::{ClientCounter, LeaseTable, NoLease, OutagePolicy, SharingSettings, StoreState};
-pub use wait::LeaseWait;
 
 /// The longest time that a request waits for the store (CONTRACT section 9).
 pub const STORE_WAIT_MAX: Duration = Duration::from_millis(20);
@@ -220,13 +218,11 @@ impl Credits {
         self.granted = self.granted.max(answer.granted);
         self.is_unsettled = self.granted > answer.granted;
         let total = answer.total + (self.granted - answer.granted);
-        // A store that has lost data does not know yet what servers have that settle later.
-        let known = if action == LeaseAction::Settle {
-            self.total
-        } else {
-            0
+        self.total = match action {
+            // A store that has lost data does not know yet what servers have that settle later.
+            LeaseAction::Settle => total.max(self.total),
+            LeaseAction::Grant(_) | LeaseAction::Return => total,
         };
-        self.total = total.max(known);
         self.wanted = waiting.saturating_sub(self.unspent()).max(1);
         if self.is_limit_reached() {
             self.recheck = now + RECHECK_SECONDS;

@@ -157,7 +157,8 @@ impl World {
                     server.show(client, remaining);
                     return None;
                 }
-                Err(NoLease::Wait(wait)) => {
+                Err(NoLease::Wait(client)) => {
+                    let wait = self.servers[at].table.wait(client);
                     let mut context = Context::from_waker(Waker::noop());
                     if pin!(wait).poll(&mut context).is_pending() {
                         assert_eq!(self.servers[at].link, Link::Frozen);

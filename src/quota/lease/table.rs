@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::Arc;
-use std::task::Waker;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
 
 use ahash::RandomState;
 
-use super::wait::LeaseWait;
 use super::{
     Credits, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest, PendingRequest,
 };
@@ -53,8 +52,8 @@ pub enum StoreState {
 /// The reason why a request is neither admitted nor refused.
 #[derive(Debug)]
 pub enum NoLease {
-    /// Credits have been requested. The request can be repeated when this is over.
-    Wait(LeaseWait),
+    /// Credits of this client have been requested. The request can be repeated after [`LeaseTable::wait`].
+    Wait(LeaseClient),
     /// The store does not answer, and no credits are left here.
     Unavailable,
 }
@@ -99,6 +98,12 @@ impl Shard {
             *other != client
         });
         u32::try_from(before - self.waiting.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The credits that a request was sent for, unless the client has reached another day.
+    fn of(&mut self, request: &LeaseRequest) -> Option<&mut Credits> {
+        let credits = self.credits.get_mut(&request.client);
+        credits.filter(|credits| credits.day == request.day)
     }
 }
 
@@ -154,7 +159,7 @@ impl LeaseTable {
     ///
     /// `may_wait` is false for a request that has waited long enough.
     pub fn admit(
-        self: &Arc<Self>,
+        &self,
         client: LeaseClient,
         limit: u32,
         now: RequestTime,
@@ -179,7 +184,7 @@ impl LeaseTable {
         let is_overdue = credits.pending == PendingRequest::Overdue;
         if state == StoreState::Ready && may_wait && !is_overdue {
             self.ask(client, credits, state);
-            return Err(NoLease::Wait(LeaseWait::new(Arc::clone(self), client)));
+            return Err(NoLease::Wait(client));
         }
         if self.settings.outage == OutagePolicy::Share && !credits.has_taken_share {
             credits.take_share(self.settings.servers);
@@ -190,6 +195,25 @@ impl LeaseTable {
             }
         }
         Err(NoLease::Unavailable)
+    }
+
+    /// Waits until the store has answered the request of a client, or takes too long.
+    pub async fn wait(&self, client: LeaseClient) {
+        let mut is_registered = false;
+        poll_fn(|context| {
+            let mut shard = self.shard(client);
+            let credits = shard.credits.get(&client);
+            if credits.is_none_or(|credits| credits.pending != PendingRequest::InTime) {
+                return Poll::Ready(());
+            }
+            // Once only: the number of those that wait is the size of the next grant.
+            if !is_registered {
+                is_registered = true;
+                shard.waiting.push((client, context.waker().clone()));
+            }
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Returns the requests that a client has left, without counting one, for a response: later ones show
@@ -353,14 +377,6 @@ impl LeaseTable {
             credits.pending = PendingRequest::InTime;
             (self.send)(credits.request(client, action));
         }
-    }
-}
-
-impl Shard {
-    /// The credits that a request was sent for, unless the client has reached another day.
-    fn of(&mut self, request: &LeaseRequest) -> Option<&mut Credits> {
-        let credits = self.credits.get_mut(&request.client);
-        credits.filter(|credits| credits.day == request.day)
     }
 }
 

@@ -86,7 +86,7 @@ impl Caller {
     /// The caller as other servers know it.
     fn lease_client(self) -> LeaseClient {
         match self {
-            Caller::Anonymous(client) => client.lease_client(),
+            Caller::Anonymous(client) => client.lease_client,
             Caller::Keyed(entry) => LeaseClient::Key(entry.id.number()),
         }
     }

@@ -135,12 +135,12 @@ fn a_recognized_key_is_verified_again_when_keys_change() {
     let verify = || world.gate.authenticate(&identity, &sent, None);
     assert!(verify().is_ok() && verify().is_ok());
     let id = key[8..18].parse().unwrap();
-    assert!(world.store.revoke(id, UnixSeconds(1)).unwrap());
+    assert!(world.store.set_revoked(id, Some(UnixSeconds(1))).unwrap());
     assert!(verify().is_ok(), "not loaded yet");
     world.reload();
     assert_eq!(verify(), Err(KeyError::Revoked));
     assert_eq!(verify(), Err(KeyError::Revoked));
-    assert!(world.store.restore(id).unwrap());
+    assert!(world.store.set_revoked(id, None).unwrap());
     world.reload();
     assert!(verify().is_ok());
     // A wrong secret of the same length on the same connection is not the recognized key.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 
 use crate::observe::LocalCounter;
-use crate::quota::LeaseWait;
+use crate::quota::LeaseClient;
 use crate::server::conn::context::ResponseBody;
 use crate::server::conn::limiter::Permit;
 use crate::server::conn::send_buffer::take_buffer;
@@ -93,8 +93,8 @@ pub(crate) struct ApiResponse {
 pub(crate) enum PendingBody {
     /// It is read from a disk, with the permit that this takes unless for HEAD.
     Download(Download, Option<Permit>),
-    /// The store of shared quotas grants credits; then the request is handled again.
-    Lease(LeaseWait),
+    /// The store of shared quotas grants credits of a client; then the request is handled again.
+    Lease(LeaseClient),
     /// The form of sign-up is read, unless the request of this address has none, and the sign-up
     /// service responds to it with a page.
     SignUp(IpAddr, Result<Option<SignupRequest>, InvalidForm>),

@@ -56,8 +56,8 @@ impl KeyReloader {
         let reserved = self.quota.keyed.reserve(records.numbers_end(), today, &log);
         let keys = KeyTable::new(self.prefix.clone(), &records);
         if reserved.is_ok() {
-            let plural = if keys.len() == 1 { "" } else { "s" };
-            log(&format!("{} key{plural} loaded", keys.len()));
+            let plural = if keys.count() == 1 { "" } else { "s" };
+            log(&format!("{} key{plural} loaded", keys.count()));
         }
         self.quota.keys.swap(keys);
         reserved.map_err(|error| StartError::counters(&error))

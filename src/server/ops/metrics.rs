@@ -126,7 +126,7 @@ const METRICS: &[Metric] = metrics! {
         |server, page| page.value(server.metrics.overflow_clients.load(Ordering::Relaxed));
     Gauge "island_metrics_keys"
         "Keys in the key file, including revoked ones."
-        |server, page| page.value(server.quota.keys.load_full().len());
+        |server, page| page.value(server.quota.keys.load_full().count());
     Gauge "island_metrics_snapshot_published_timestamp_seconds"
         "Publish time of each served payload, in Unix seconds."
         |server, page| {

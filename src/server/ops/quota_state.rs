@@ -42,9 +42,9 @@ impl QuotaState {
             Some(directory) => {
                 let failed = |error| StartError::counters(&error);
                 let file = DayFile::open(directory, &log).map_err(failed)?;
-                let clock = Clock::system(file.day());
+                let clock = Clock::system(file.day);
                 let today = clock.now().day;
-                if let Some(newest) = file.day().filter(|newest| today.0 > newest.0 + 1) {
+                if let Some(newest) = file.day.filter(|newest| today.0 > newest.0 + 1) {
                     log(&format!(
                         "the quota counters belong to {newest}; today is {today}"
                     ));

@@ -195,7 +195,8 @@ fn shared_keys(settings: &Settings, log: &Log) -> Result<Option<SharedKeys>, Sta
     };
     let keys = KeyStore::new(directory);
     let shared = settings.shared_quota.as_ref();
-    let Some((shared, sharing)) = shared.and_then(|shared| Some((shared, shared.keys?))) else {
+    let Some((shared, first)) = shared.and_then(|shared| Some((shared, shared.keys.clone()?)))
+    else {
         if keys.role().map_err(StartError::Keys)? != KeyRole::Alone {
             keys.set_role(&KeyRole::Alone).map_err(StartError::Keys)?;
         }
@@ -205,7 +206,7 @@ fn shared_keys(settings: &Settings, log: &Log) -> Result<Option<SharedKeys>, Sta
     let name = name.nodename().to_string_lossy().into_owned();
     // The default base URL leads to the machine of the client.
     let leader = (name, settings.base_url.clone());
-    let started = SharedKeys::start(shared.clone(), sharing, keys, leader, log.clone())?;
+    let started = SharedKeys::start(shared.clone(), first, keys, leader, log.clone())?;
     Ok(Some(started))
 }
 

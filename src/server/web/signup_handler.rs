@@ -18,9 +18,7 @@ use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, InvalidForm};
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::{Pages, private_page};
-use crate::signup::{
-    AddressProof, SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService,
-};
+use crate::signup::{SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService};
 use crate::site::{self, AddressKeys, ListedKey, SiteSettings};
 use crate::sync::PollTrigger;
 
@@ -66,7 +64,7 @@ impl SignupHandler {
         };
         Ok(Some(SignupHandler {
             service: SignupHandle::start(service, reload_keys)?,
-            is_shared: policy.proof == AddressProof::ClientIp,
+            is_shared: policy.mailer.is_none(),
         }))
     }
 

@@ -19,7 +19,7 @@ pub const TEXTS: [&str; 4] = [
 pub fn records() -> KeyRecords {
     let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/keys"));
     let records = KeyStore::new(directory).read().expect("it is sound");
-    assert_eq!(records.iter().len(), TEXTS.len());
+    assert_eq!(records.as_slice().len(), TEXTS.len());
     records
 }
 
