@@ -28,7 +28,7 @@ pub(super) const RETRY_SECONDS: i64 = 600;
 const FULL_CRAWL_SECONDS: i64 = DAY_SECONDS;
 const TOP_CRAWL_SECONDS: i64 = 3600;
 pub(super) const RANKINGS_SECONDS: i64 = 3600;
-/// Time for which the platform's points are asked for after a start or an outage.
+/// Time for which the platform's points are requested after a start or an outage.
 const PLATFORM_BACK_SECONDS: i64 = 6 * DAY_SECONDS;
 
 /// The next action.

@@ -1,7 +1,7 @@
-//! Coverage of a new day: whether enough of it was asked for to become `latest`, which every reader sees.
+//! Coverage of a new day: whether enough of it was requested to become `latest`, which every client sees.
 //!
-//! A day is covered when the islands asked carry at least 95 % of the previous day's summed peaks, at the
-//! latest at 12:00Z. Without a previous day it is covered when all islands that a genre ranks were asked, or
+//! A day is covered when the requested islands have at least 95 % of the previous day's summed peaks, at the
+//! latest at 12:00Z. Without a previous day it is covered when all islands that a genre ranks were requested, or
 //! two hours after collecting began.
 
 use super::day_log::DayRows;
@@ -9,7 +9,7 @@ use super::plan::Plan;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{IslandCode, SortField};
 
-/// Share of the previous day's peaks that must be asked for, in percent.
+/// Share of the previous day's peaks that must be requested, in percent.
 const ENOUGH_PERCENT: u128 = 95;
 /// Time after the end of a day at which it is shown in any case.
 const LATEST_SECONDS: i64 = 12 * 3600;
@@ -35,7 +35,7 @@ impl Coverage {
         Coverage { day, peaks }
     }
 
-    /// Returns whether the day may be shown. Asked once a second until the day is written.
+    /// Returns whether the day may be shown. Called once a second until the day is written.
     pub(super) fn is_enough(&self, plan: &Plan, began: UnixSeconds, now: UnixSeconds) -> bool {
         if now.0 >= self.day.end().0 + LATEST_SECONDS {
             return true;
@@ -49,7 +49,7 @@ impl Coverage {
             asked_peaks += u128::from(if is_asked { *peak } else { 0 });
         }
         if all_peaks == 0 {
-            return plan.ranked_are_asked() || now.0 - began.0 >= FIRST_SECONDS;
+            return plan.ranked_are_requested() || now.0 - began.0 >= FIRST_SECONDS;
         }
         asked_peaks * 100 >= all_peaks * ENOUGH_PERCENT
     }
@@ -83,7 +83,7 @@ mod tests {
         asked.covered = Some(day);
         plan.record(asked);
         assert!(is_enough(&plan, one_o_clock));
-        // An island that is gone counts as asked.
+        // An island that is gone counts as requested.
         asked.covered = None;
         plan.record(asked);
         assert!(!is_enough(&plan, one_o_clock));

@@ -1,8 +1,8 @@
-//! The ledger: what was asked of the upstream for each island, and when. An append-only file.
+//! The ledger: what was requested from the upstream for each island, and when. An append-only file.
 //!
 //! In: one record after each usable response. Out: the newest record of each island at start.
 //! Format: a 16-byte header, then records of 48 bytes, little-endian, each with a CRC-32. A torn or damaged
-//! tail is cut at start: its islands are asked again, nothing is lost. The file is compacted at start, and
+//! tail is cut at start: its islands are requested again, nothing is lost. The file is compacted at start, and
 //! whenever it has several records of each island.
 //! A record must be written only after the values that it accounts for are durable.
 
@@ -34,7 +34,7 @@ pub(super) struct IslandState {
     /// Newest whole day that a usable response has covered.
     pub(super) covered: Option<UtcDay>,
     /// Time of the newest usable response.
-    pub(super) asked_at: UnixSeconds,
+    pub(super) requested_at: UnixSeconds,
     /// Newest day with data.
     pub(super) data_day: Option<UtcDay>,
     /// Peak of `data_day`.
@@ -46,13 +46,13 @@ pub(super) struct IslandState {
 }
 
 impl IslandState {
-    /// Creates the state of an island that was never asked.
+    /// Creates the state of an island that was never requested.
     pub(super) fn new(code: IslandCode, first_seen: UtcDay) -> IslandState {
         IslandState {
             code,
             first_seen,
             covered: None,
-            asked_at: UnixSeconds(0),
+            requested_at: UnixSeconds(0),
             data_day: None,
             peak: 0,
             empty_responses: 0,
@@ -64,7 +64,7 @@ impl IslandState {
         let day = |day: Option<UtcDay>| day.map_or(i32::MIN, |day| day.0);
         let mut record = [0; RECORD_BYTES];
         record[0..8].copy_from_slice(&self.code.number().to_le_bytes());
-        record[8..16].copy_from_slice(&self.asked_at.0.to_le_bytes());
+        record[8..16].copy_from_slice(&self.requested_at.0.to_le_bytes());
         record[16..20].copy_from_slice(&self.first_seen.0.to_le_bytes());
         record[20..24].copy_from_slice(&day(self.covered).to_le_bytes());
         record[24..28].copy_from_slice(&day(self.data_day).to_le_bytes());
@@ -88,7 +88,7 @@ impl IslandState {
             code: IslandCode::from_number(long(0).cast_unsigned())?,
             first_seen: UtcDay(word(16)),
             covered: day(20),
-            asked_at: UnixSeconds(long(8)),
+            requested_at: UnixSeconds(long(8)),
             data_day: day(24),
             peak: word(28).cast_unsigned(),
             empty_responses: record[32],
@@ -214,7 +214,7 @@ mod tests {
             code: IslandCode::from_number(u.int_in_range(0..=20)?).unwrap(),
             first_seen: UtcDay(u.arbitrary()?),
             covered: u.arbitrary::<Option<u16>>()?.map(|day| UtcDay(day.into())),
-            asked_at: UnixSeconds(u.arbitrary()?),
+            requested_at: UnixSeconds(u.arbitrary()?),
             data_day: u.arbitrary::<Option<u16>>()?.map(|day| UtcDay(day.into())),
             peak: u.arbitrary()?,
             empty_responses: u.arbitrary()?,

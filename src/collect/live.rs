@@ -1,7 +1,7 @@
 //! A live pass: the players of the most played islands in one 10-minute step.
 //!
 //! Values come 20 to 30 minutes after a step has ended, so step S has them between S + 30 min and S + 40 min.
-//! It is asked for from S + 30 min on, 50 minutes back. A step for which only a part of the islands had
+//! It is requested from S + 30 min on, 50 minutes back. A step for which only a part of the islands had
 //! values yet waits for the next pass, which reads the two steps before its own too.
 
 use std::cmp::Reverse;
@@ -14,9 +14,9 @@ use super::wire::STEP_SECONDS;
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 
-/// Time after the start of a step from which it is asked for.
+/// Time after the start of a step from which it is requested.
 const DELAY_SECONDS: i64 = 30 * 60;
-/// Time before the step from which values are asked for: 50 minutes before the pass begins.
+/// Time before the step from which values are requested: 50 minutes before the pass begins.
 const BACK_SECONDS: i64 = 20 * 60;
 /// Age at which an interrupted pass is not worth its requests.
 const STALE_SECONDS: i64 = 3 * 3600;
@@ -28,7 +28,7 @@ const MISSING_PERCENT: u128 = 10;
 pub(super) struct LivePass {
     /// The step that is due.
     pub(super) step: UnixSeconds,
-    /// Islands that are not asked yet, the next one last.
+    /// Islands that are not requested yet, the next one last.
     islands: Vec<IslandCode>,
     /// Values by step.
     steps: Steps,
@@ -38,7 +38,7 @@ pub(super) struct LivePass {
 pub(super) type Steps = BTreeMap<UnixSeconds, StepRows>;
 
 impl LivePass {
-    /// Returns the newest step that can be asked for.
+    /// Returns the newest step that can be requested.
     pub(super) fn due_step(now: UnixSeconds) -> UnixSeconds {
         UnixSeconds((now.0 - DELAY_SECONDS).div_euclid(STEP_SECONDS) * STEP_SECONDS)
     }
@@ -75,7 +75,7 @@ impl LivePass {
         }
     }
 
-    /// Returns whether all islands were asked.
+    /// Returns whether all islands were requested.
     pub(super) fn is_done(&self) -> bool {
         self.islands.is_empty()
     }

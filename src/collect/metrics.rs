@@ -62,8 +62,8 @@ const METRICS: &[Metric] = &[
     ("island_metrics_collect_islands_due",
         "Islands to request now. fresh: active, without metrics of yesterday; unasked: never requested; inactive: at the end of their back-off.",
         Kind::Gauge, |it, page| {
-            let PlanSizes { fresh, unasked, inactive_due, .. } = it.sizes;
-            for (what, count) in [("fresh", fresh), ("unasked", unasked), ("inactive", inactive_due)] {
+            let PlanSizes { fresh, never_requested, inactive_due, .. } = it.sizes;
+            for (what, count) in [("fresh", fresh), ("unasked", never_requested), ("inactive", inactive_due)] {
                 page.sample(&[("what", &what)], count);
             }
         }),

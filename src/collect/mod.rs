@@ -3,13 +3,13 @@
 //! In: the upstream's responses. Out: the CSV files of a dataset, from which `publish` makes what is served.
 //!
 //! The upstream keeps seven days of metrics per island, throttles without saying so, and shows no numbers
-//! below five players. One response holds seven days, so each of 300,000 islands must be asked once in seven
+//! below five players. One response holds seven days, so each of 300,000 islands must be requested once in seven
 //! days: 0.5 requests/s. Files in reading order:
 //!
 //! - `run`: the loop: pace, request, response, and what is written on time; signals, metrics and readiness.
 //! - `collector`, `receive`, `save`: the state machine: what to request next, what a response changes, what is
 //!   written.
-//! - `plan`: which island is asked next; `coverage`: when a day is complete enough to be shown.
+//! - `plan`: the island that is requested next; `coverage`: when a day is complete enough to be shown.
 //! - `crawl`, `live`: the catalogue, the genre rankings, the live snapshot.
 //! - `pace`, `client`, `request`: when and how a request is sent.
 //! - `reply`, `wire`, `repair`, `clean`: classification, parsing and cleaning of what comes back.

@@ -1,4 +1,4 @@
-//! The plan: which island is asked for its daily metrics next.
+//! The plan: the island whose daily metrics are requested next.
 //!
 //! In: the state of each island, the time. Out: an island, or the time at which one is due. Deterministic:
 //! the queues are an index over the states and hold nothing that cannot be computed from them.
@@ -6,11 +6,11 @@
 //! A response on day D covers the seven whole days before D, so a day leaves the window when day + 7 ends.
 //! Order:
 //!
-//! 1. Islands whose oldest day that was not asked for leaves the window in under 36 h, earliest first. Asking
-//!    active islands first instead loses days (the test has it as a control).
-//! 2. Islands that were never asked, best genre rank first; every fourth one is preceded by an active island
-//!    asked for yesterday, highest peak first, from 00:20Z. Half and half would lose days of a cold start at
-//!    0.7 requests/s.
+//! 1. Islands whose oldest day that was not requested leaves the window in under 36 h, earliest first. With
+//!    active islands first instead, days are lost (the test has it as a control).
+//! 2. Islands that were never requested, best genre rank first; every fourth one is preceded by an active
+//!    island without metrics of yesterday, highest peak first, from 00:20Z. Half and half would lose days of a
+//!    cold start at 0.7 requests/s.
 //! 3. Inactive islands, 1, 2, 4 and then 6 days after the last response. A longer back-off would lose
 //!    the first days of an island that becomes active again.
 
@@ -24,13 +24,13 @@ use crate::model::IslandCode;
 pub(super) const WINDOW_DAYS: i32 = 7;
 /// Time before a day leaves the window at which its island comes first.
 const RISK_SECONDS: i64 = 36 * 3600;
-/// Time after midnight from which yesterday's metrics are asked for.
+/// Time after midnight from which yesterday's metrics are requested.
 const FRESH_AFTER_SECONDS: i64 = 20 * 60;
 /// Days between responses of inactive islands, by the number of responses without recent data.
 const BACK_OFF_DAYS: [i64; 4] = [1, 2, 4, 6];
-/// Time after which an island is asked again that failed several times in a row.
+/// Time after which an island that failed several times in a row is requested again.
 const POSTPONED_SECONDS: i64 = 3600;
-/// While islands remain that were never asked, one in so many requests is for yesterday of an active island.
+/// While islands remain that were never requested, one in so many requests is for yesterday of an active island.
 const FRESH_TURN: u32 = 4;
 /// Rank of an island that no genre lists.
 pub(super) const UNRANKED: u32 = u32::MAX;
@@ -42,7 +42,7 @@ pub(super) struct Plan {
     index: HashMap<IslandCode, u32, ahash::RandomState>,
     /// Islands of each [`Queue`], with what it is sorted by.
     queues: [BTreeSet<(i64, u32)>; 5],
-    /// The newest day that is asked for. The queues are built for it.
+    /// The newest day that is requested. The queues are built for it.
     fresh_day: UtcDay,
     /// Islands of step 2 since the last one of the queue `fresh`.
     since_fresh: u32,
@@ -62,10 +62,10 @@ pub(super) struct PlanSizes {
     pub(super) islands: usize,
     pub(super) at_risk: usize,
     pub(super) fresh: usize,
-    pub(super) unasked: usize,
+    pub(super) never_requested: usize,
     pub(super) inactive_due: usize,
     pub(super) gone: usize,
-    /// Time at which the first day that was not asked for leaves the upstream's window, in Unix seconds.
+    /// Time at which the first day that was not requested leaves the upstream's window, in Unix seconds.
     pub(super) next_loss: Option<i64>,
 }
 
@@ -76,20 +76,20 @@ enum Queue {
     Deadlines,
     /// Active islands without yesterday's metrics, highest peak first.
     Fresh,
-    /// Islands that were never asked, by genre rank.
-    Unasked,
+    /// Islands that were never requested, by genre rank.
+    NeverRequested,
     /// Inactive islands, by the time at which they are due.
     Inactive,
     /// Islands that failed, by the time at which they return to the other queues.
     Postponed,
 }
 
-/// Returns the newest day whose metrics can be asked for.
+/// Returns the newest day whose metrics can be requested.
 pub(super) fn fresh_day(now: UnixSeconds) -> UtcDay {
     UtcDay(UnixSeconds(now.0 - FRESH_AFTER_SECONDS).day().0 - 1)
 }
 
-/// Returns the time at which the oldest day that was not asked for leaves the window, in Unix seconds.
+/// Returns the time at which the oldest day that was not requested leaves the window, in Unix seconds.
 fn deadline(state: &IslandState) -> i64 {
     // The first day of a new island may have data.
     let oldest = state.covered.map_or(state.first_seen.0, |day| day.0 + 1);
@@ -164,8 +164,8 @@ impl Plan {
     pub(super) fn forget_after(&mut self, now: UnixSeconds) {
         for entry in &mut self.islands {
             let state = &mut entry.state;
-            if state.asked_at > now {
-                (state.covered, state.asked_at) = (None, now);
+            if state.requested_at > now {
+                (state.covered, state.requested_at) = (None, now);
             }
             state.first_seen = state.first_seen.min(now.day());
             entry.postponed_until = None;
@@ -211,9 +211,9 @@ impl Plan {
             .is_some_and(|day| day.0 > self.fresh_day.0 - WINDOW_DAYS)
     }
 
-    /// Returns whether islands remain that were never asked.
-    pub(super) fn has_unasked(&self) -> bool {
-        self.first(Queue::Unasked).is_some()
+    /// Returns whether islands remain that were never requested.
+    pub(super) fn has_never_requested(&self) -> bool {
+        self.first(Queue::NeverRequested).is_some()
     }
 
     /// Records a new state after a response.
@@ -229,14 +229,14 @@ impl Plan {
         });
     }
 
-    /// Returns the island to ask now if one is at risk: the first island of step 1.
+    /// Returns the island to request now if one is at risk: the first island of step 1.
     pub(super) fn next_at_risk(&mut self, now: UnixSeconds) -> Option<IslandCode> {
         self.advance(now);
         let (deadline, at) = self.first(Queue::Deadlines)?;
         (deadline < now.0 + RISK_SECONDS).then(|| self.islands[at as usize].state.code)
     }
 
-    /// Returns the island to ask now if none is at risk: the first island of step 2 or 3.
+    /// Returns the island to request now if none is at risk: the first island of step 2 or 3.
     pub(super) fn next(&mut self, now: UnixSeconds) -> Option<IslandCode> {
         self.advance(now);
         let at = self.first_in_turn().or_else(|| {
@@ -248,10 +248,13 @@ impl Plan {
 
     /// Returns the first island of step 2, from the two queues in turn.
     fn first_in_turn(&mut self) -> Option<u32> {
-        let [fresh, unasked] =
-            [Queue::Fresh, Queue::Unasked].map(|queue| self.first(queue).map(|(_, at)| at));
+        let [fresh, never_requested] =
+            [Queue::Fresh, Queue::NeverRequested].map(|queue| self.first(queue).map(|(_, at)| at));
         let is_turn_of_fresh = self.since_fresh + 1 >= FRESH_TURN;
-        let at = fresh.filter(|_| is_turn_of_fresh).or(unasked).or(fresh)?;
+        let at = fresh
+            .filter(|_| is_turn_of_fresh)
+            .or(never_requested)
+            .or(fresh)?;
         self.since_fresh = if fresh == Some(at) {
             0
         } else {
@@ -260,16 +263,16 @@ impl Plan {
         Some(at)
     }
 
-    /// Returns whether all active islands have been asked for yesterday.
+    /// Returns whether yesterday's metrics of all active islands have been requested.
     pub(super) fn is_fresh(&mut self, now: UnixSeconds) -> bool {
         self.advance(now);
         self.first(Queue::Fresh).is_none()
     }
 
-    /// Returns whether genres rank islands and all of those were asked.
-    pub(super) fn ranked_are_asked(&self) -> bool {
+    /// Returns whether genres rank islands and all of those were requested.
+    pub(super) fn ranked_are_requested(&self) -> bool {
         let any_ranked = self.islands.iter().any(|entry| entry.rank != UNRANKED);
-        let first = self.first(Queue::Unasked);
+        let first = self.first(Queue::NeverRequested);
         any_ranked && first.is_none_or(|(rank, _)| rank == i64::from(UNRANKED))
     }
 
@@ -278,14 +281,14 @@ impl Plan {
         self.advance(now);
         let before = |queue: Queue, end: i64| self.queues[queue as usize].range(..(end, 0)).count();
         let queued = self.first(Queue::Deadlines).map(|(time, _)| time);
-        // Islands that fail again and again are still asked every hour.
+        // Islands that fail again and again are still requested every hour.
         let postponed = self.queue(Queue::Postponed);
         let postponed = postponed.map(|(_, at)| deadline(&self.islands[at as usize].state));
         PlanSizes {
             islands: self.islands.len(),
             at_risk: before(Queue::Deadlines, now.0 + RISK_SECONDS),
             fresh: self.queue(Queue::Fresh).len(),
-            unasked: self.queue(Queue::Unasked).len(),
+            never_requested: self.queue(Queue::NeverRequested).len(),
             inactive_due: before(Queue::Inactive, now.0 + 1),
             gone: self.states().filter(|state| state.is_gone).count(),
             next_loss: postponed.chain(queued).min(),
@@ -336,7 +339,10 @@ impl Plan {
         }
         let deadline = Some((Queue::Deadlines, deadline(state)));
         let Some(covered) = state.covered else {
-            return [deadline, Some((Queue::Unasked, i64::from(entry.rank)))];
+            return [
+                deadline,
+                Some((Queue::NeverRequested, i64::from(entry.rank))),
+            ];
         };
         if entry.rank != UNRANKED || self.has_recent_data(state) {
             let fresh = (Queue::Fresh, -i64::from(state.peak));
@@ -344,7 +350,7 @@ impl Plan {
         }
         let responses = usize::from(state.empty_responses).min(BACK_OFF_DAYS.len());
         let back_off = BACK_OFF_DAYS[responses.saturating_sub(1)];
-        let due = state.asked_at.0 + back_off * DAY_SECONDS;
+        let due = state.requested_at.0 + back_off * DAY_SECONDS;
         [deadline, Some((Queue::Inactive, due))]
     }
 

@@ -1,4 +1,4 @@
-//! The plan against simulated weeks: no day that was visible leaves the window unasked.
+//! The plan against simulated weeks: no day that was visible leaves the window before it was requested.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -31,7 +31,7 @@ fn has_data(number: u64, day: i32) -> bool {
     }
 }
 
-/// The island to ask now, in the order of the collector.
+/// The island to request now, in the order of the collector.
 fn next(plan: &mut Plan, now: UnixSeconds) -> Option<IslandCode> {
     plan.next_at_risk(now).or_else(|| plan.next(now))
 }
@@ -79,7 +79,7 @@ fn simulate(islands: u64, days: i64, requests_per_second: f64, active_first: boo
         result.stale += u64::from(state.covered.is_some_and(|day| covers.0 - day.0 > 8));
         let newest = (oldest..=covers.0).rev().find(|day| has_data(number, *day));
         state.covered = Some(covers);
-        state.asked_at = now;
+        state.requested_at = now;
         state.peak = (hash(number, 7) % 1000) as u32;
         state.data_day = newest.map(UtcDay).or(state.data_day);
         state.empty_responses = match newest {
@@ -88,7 +88,7 @@ fn simulate(islands: u64, days: i64, requests_per_second: f64, active_first: boo
         };
         plan.record(state);
     }
-    // What is still not asked for must be within the window.
+    // What is still not requested must be within the window.
     let end = UnixSeconds(START + days * DAY_SECONDS).day().0;
     for state in plan.states() {
         let from = state.covered.map_or(first_day, |day| day.0 + 1);
@@ -163,7 +163,7 @@ fn the_queues_are_the_index_that_the_states_give() {
                     if let Some(island) = next(&mut plan, now) {
                         let mut state = *plan.state(island).unwrap();
                         state.covered = Some(fresh_day(now));
-                        state.asked_at = now;
+                        state.requested_at = now;
                         state.is_gone = u.ratio(1, 8)?;
                         state.data_day = u
                             .arbitrary::<bool>()?

@@ -25,13 +25,13 @@ pub(super) struct Progress {
     pub(super) rankings: i64,
     /// Last reading of the platform's series.
     pub(super) platform: i64,
-    /// Newest live step that was asked for.
+    /// Newest live step that was requested.
     pub(super) live_step: i64,
     /// Live files that this collector wrote and has not removed.
     pub(super) live_files: Vec<i64>,
     /// Last merge of collected days into the dataset.
     pub(super) merged: i64,
-    /// Newest day, as days since 1970, whose active islands had all been asked at a merge.
+    /// Newest day, as days since 1970, whose active islands had all been requested at a merge.
     pub(super) complete_day: i32,
 }
 

@@ -151,7 +151,7 @@ impl Collector {
     fn receive_platform(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
         let series = self.settings.platform;
         let reply = classify(raw, |body| wire::platform_steps(body, series));
-        // An upstream without the series is not asked again for this step either.
+        // An upstream without the series is not requested again for this step either.
         if is_answered(&reply) {
             self.progress.platform = now.0;
         }
@@ -184,10 +184,10 @@ impl Collector {
                     }
                     state.empty_responses = 0;
                 }
-                // The last day asked for; also yesterday, until it is asked for.
+                // The last day of the request; also yesterday, until it is requested.
                 let newest = UtcDay(fresh_day(now).0.min(range.end.0 - 1));
                 state.covered = state.covered.max(Some(newest));
-                state.asked_at = now;
+                state.requested_at = now;
             }
             Err(ReplyError::Gone) => state.is_gone = true,
             Err(_) => {}

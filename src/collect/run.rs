@@ -260,7 +260,7 @@ impl<'a> Loop<'a> {
             rate,
         });
         *lock(&self.page) = Page { metrics, problem };
-        let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
+        let due = sizes.fresh + sizes.never_requested + sizes.inactive_due;
         let (done, all) = (sizes.islands.saturating_sub(due), sizes.islands);
         if now.0 % STATUS_SECONDS == 0 {
             let status = format!("{done} of {all} islands are up to date");

@@ -14,7 +14,7 @@ use crate::model::IslandCode;
 const FLUSH_SECONDS: i64 = 5;
 /// And made durable this often, with the ledger that accounts for them.
 const SYNC_SECONDS: i64 = 60;
-/// Time between merges while islands remain that were never asked.
+/// Time between merges while islands remain that were never requested.
 const COLD_MERGE_SECONDS: i64 = 3600;
 /// Time between two attempts to write to a dataset whose lock readers hold.
 const BUSY_SECONDS: i64 = 10;
@@ -117,7 +117,7 @@ impl Collector {
 
     fn is_merge_due(&mut self, now: UnixSeconds) -> bool {
         let day = self.coverage.day;
-        let is_cold = self.plan.has_unasked();
+        let is_cold = self.plan.has_never_requested();
         if !self.dataset.has_day(day) {
             // Shown when enough of it is there; then hourly, if no island had data yet.
             let is_tried = self.progress.merged > day.end().0

@@ -21,7 +21,7 @@ pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
     let mut plan = Plan::new(islands, now);
     plan.add(Dataset::catalogue(&settings.dataset)?.into_keys(), now);
     let sizes = plan.sizes(now);
-    let due = sizes.fresh + sizes.unasked + sizes.inactive_due;
+    let due = sizes.fresh + sizes.never_requested + sizes.inactive_due;
     #[expect(clippy::cast_precision_loss, reason = "counts of islands")]
     let hours = |requests: usize| requests as f64 / settings.rate / 3600.0;
     let moment = |time: i64| match time {
@@ -49,8 +49,8 @@ pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
          last live step written: {}\n\
          last merge into daily/: {}\n",
         sizes.islands,
-        sizes.unasked,
-        hours(sizes.unasked),
+        sizes.never_requested,
+        hours(sizes.never_requested),
         sizes.fresh,
         sizes.inactive_due,
         sizes.at_risk,

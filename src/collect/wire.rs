@@ -279,7 +279,7 @@ fn steps(points: Vec<Point>) -> Vec<(UnixSeconds, u64)> {
     steps
 }
 
-/// Parses `/islands/{code}/metrics/minute` asked for `peakCCU`.
+/// Parses `/islands/{code}/metrics/minute` of `peakCCU`.
 pub(super) fn island_steps(body: &[u8]) -> Result<Vec<(UnixSeconds, u64)>, String> {
     #[derive(Deserialize)]
     struct Series {

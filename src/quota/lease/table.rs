@@ -176,20 +176,20 @@ impl LeaseTable {
         let state = self.state();
         if credits.is_limit_reached() {
             if now.moment().0 >= credits.recheck {
-                self.ask(client, credits, state);
+                self.request(client, credits, state);
             }
             credits.shown = 0;
             return Ok(Decision::Refuse);
         }
         let is_overdue = credits.pending == PendingRequest::Overdue;
         if state == StoreState::Ready && may_wait && !is_overdue {
-            self.ask(client, credits, state);
+            self.request(client, credits, state);
             return Err(NoLease::Wait(client));
         }
         if self.settings.outage == OutagePolicy::Share && !credits.has_taken_share {
             credits.take_share(self.settings.servers);
             self.metrics.shares.fetch_add(1, Ordering::Relaxed);
-            self.ask(client, credits, state);
+            self.request(client, credits, state);
             if credits.unspent() > 0 {
                 return Ok(self.spend(client, credits, counter));
             }
@@ -244,7 +244,7 @@ impl LeaseTable {
             credits.apply(request.action, answer, waiting, now.0);
             credits.pending = PendingRequest::None;
             if credits.is_unsettled {
-                self.ask(request.client, credits, self.state());
+                self.request(request.client, credits, self.state());
             }
         }
     }
@@ -358,7 +358,7 @@ impl LeaseTable {
         credits.spent += 1;
         credits.shown = credits.remaining().min(remaining);
         if credits.is_low() {
-            self.ask(client, credits, self.state());
+            self.request(client, credits, self.state());
         }
         Decision::Admit {
             remaining: credits.shown,
@@ -366,7 +366,7 @@ impl LeaseTable {
     }
 
     /// Sends a request for a client, if the store answers and none is under way.
-    fn ask(&self, client: LeaseClient, credits: &mut Credits, state: StoreState) {
+    fn request(&self, client: LeaseClient, credits: &mut Credits, state: StoreState) {
         let action = match state {
             StoreState::Away => return,
             StoreState::Settling if !credits.is_unsettled => return,
