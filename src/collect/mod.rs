@@ -2,9 +2,9 @@
 //!
 //! In: the upstream's responses. Out: the CSV files of a dataset, from which `publish` makes what is served.
 //!
-//! The upstream keeps seven days of metrics per island, throttles without saying so, and shows no numbers
-//! below five players. One response holds seven days, so each of 300,000 islands must be requested once in seven
-//! days: 0.5 requests/s. Files in reading order:
+//! The upstream keeps seven days of metrics per island, throttles without announcing it, and shows no
+//! numbers below five players. One response has seven days, so each of 300,000 islands must be requested
+//! once in seven days: 0.5 requests/s. Files in reading order:
 //!
 //! - `run`: the loop: pace, request, response, and what is written on time; signals, metrics and readiness.
 //! - `collector`, `receive`, `save`: the state machine: what to request next, what a response changes, what is

@@ -5,7 +5,8 @@
 //! published.
 //!
 //! - `files`: names, metadata and content; `csv_records`: records of CSV, their lines and
-//!   faults; `csv_table`: columns and fields; `rows`: kinds of files, types of rows and their CSV form; `fault`: messages and their places
+//!   faults; `csv_table`: columns and fields; `rows`: kinds of files, types of rows and their CSV
+//!   form; `fault`: messages and their places
 //! - `dataset_reader`: the files of a dataset; `tables`: reads their tables, or validates all of them;
 //!   `island_resolver`: finds the island of a row
 //! - `synthetic`, `synthetic_catalogue`, `distributions`: synthetic datasets

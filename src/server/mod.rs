@@ -1,7 +1,8 @@
 //! The server: sockets, and the path from a request to its response. It names no member of a response
 //! body but `error`.
 //!
-//! Imports point down: `ops` → `accept`, `worker`, `pipeline` → `web` → `http` → `conn`.
+//! Imports point down: `ops` → `accept`, `worker`, `deferred`, `pipeline` → `web` → `http` → `conn` →
+//! `settings`.
 //!
 //! ```text
 //!   accept.rs           Worker::spawn: a permit, a ConnectionContext, a task for each connection
@@ -10,7 +11,7 @@
 //!      │
 //!   http/connection.rs  drive: hyper, over a TimedIo, polled through the ConnectionHandle
 //!      │
-//!      │ hyper reads a head through conn/timed_io.rs          ConnectionPhase::Head
+//!      │ hyper reads a head through conn/timed_io.rs
 //!      ▼
 //!   worker.rs           Worker::handle: RequestHead, RequestContext
 //!      │
@@ -20,20 +21,23 @@
 //!      ▼
 //!   worker.rs           Worker::finish: ApiResponse::complete ─► PendingResponse (lines, body)
 //!      │                                access_record::line ──────► PendingAccessLog
-//!      │                (deferred.rs first, where the body takes waiting)
+//!      │                (deferred.rs first, if the body is not available yet)
 //!      │ a message with the status, and an empty body
 //!      ▼
 //!   hyper ────────────► conn/timed_io.rs
 //!                         status line + PendingResponse ─► SendBuffer ─► one write per batch
-//!      │                                                      ConnectionPhase::Processing
 //!      │ the socket has taken everything
 //!      ▼
-//!   conn/context.rs     PendingAccessLog::write               ConnectionPhase::Idle
+//!   conn/context.rs     PendingAccessLog::write
 //!      │
 //!      │ after the last request
 //!      ▼
-//!   conn/client_stream.rs lingering_close                     ConnectionPhase::Closing
+//!   conn/client_stream.rs lingering_close
 //! ```
+//!
+//! `ConnectionPhase` (`conn/connection_state.rs`) is `New`, then for each batch of requests `Head`,
+//! `Processing`, `Sending` if the client is slow, and `Idle`, as `conn/timed_io.rs` reads and writes. It
+//! begins with `Handshake` over TLS, and ends with `Closing`.
 //!
 //! In reading order:
 //!

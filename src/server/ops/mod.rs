@@ -4,10 +4,9 @@
 //! share, `quota_state` the part of it that counts requests, and a thread that follows the clock;
 //! `capacity` divides file descriptors and memory. `publish_reload` replaces data while serving,
 //! `key_reload` the keys, `certificate_reload` the TLS certificate (feature `tls`); `reload` has their
-//! log and counters. `supervisor` is the main thread, with signals, watchdog and shutdown;
-//! `metrics` is the table of all metrics of a server, with names, help texts and values; `admin` serves it and the
-//! health checks.
-//! `in_memory_server` is a server without sockets, for fuzzing.
+//! log and counters. `supervisor` is the main thread, with signals, watchdog and shutdown; `metrics` is
+//! the table of all metrics of a server, with names, help texts and values; `admin` has the responses of
+//! the admin listener. `in_memory_server` is a server without sockets, for fuzzing.
 
 mod admin;
 mod capacity;
