@@ -19,7 +19,8 @@
 //! - A section or a body of a payload file: `snapshot/format.rs`.
 //! - A metric: `server/ops/metrics.rs`; of the collector: `collect/metrics.rs`.
 //!
-//! The head of each of these files lists the other places.
+//! The head of each of these files lists the other places. A new endpoint with a published body needs the
+//! places of both.
 //!
 //! # Modules
 //!

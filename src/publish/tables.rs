@@ -97,7 +97,7 @@ impl Tables<'_> {
         let deliver = |(day, packed, members): (UtcDay, Option<PackedDay>, Option<DayMembers>)| {
             packed_days.extend(packed.map(|packed| (day, packed)));
             match (&mut whole, members) {
-                (Some(whole), Some(members)) => whole.append(&members),
+                (Some(whole), Some(members)) => whole.append(&members, dumps),
                 _ => Ok(()),
             }
         };

@@ -156,9 +156,13 @@ impl WholeFiles {
     }
 
     /// Appends the members of the next day.
-    pub(super) fn append(&mut self, members: &DayMembers) -> Result<(), PublishError> {
+    pub(super) fn append(
+        &mut self,
+        members: &DayMembers,
+        dumps: &DumpsWriter,
+    ) -> Result<(), PublishError> {
         for (name, (file, member)) in WHOLE_FILES.iter().zip(self.0.iter_mut().zip(members)) {
-            file.write_all(member).map_err(at(name.as_ref()))?;
+            file.write_all(member).map_err(at(&dumps.path(name)))?;
         }
         Ok(())
     }

@@ -7,9 +7,7 @@
 //!   of five segments also in `SEGMENTS_MAX`;
 //! - `snapshot/lookup.rs`: `unpublished`; `find_body` (history) or `get` (live), where a missing arm
 //!   compiles, and its response is a 503;
-//! - its body: `publish/render`; `publish/history_payload.rs` and the count in `snapshot/history.rs`, or
-//!   `live_payload.rs` and `snapshot/read.rs` if it changes with each publish; a higher `MAGIC`
-//!   (`snapshot/format.rs`) and `PROGRAM` (`publish/changes.rs`);
+//! - its body: `publish/render`, and the places at the head of `snapshot/format.rs`;
 //! - a 404: `ApiError::missing` (`server/http/api_error.rs`);
 //! - an entry in `/v1/health`: `snapshot/service_bodies.rs`, `snapshot/read.rs`;
 //! - `site/changelog.md`, `server/allocation_tests.rs`, `tests/fuzz/src/snapshot.rs`,

@@ -5,13 +5,14 @@
 //! - [`MAGIC`], and `PROGRAM` of `publish/changes.rs`: a higher version, so that an older program refuses the
 //!   file and a publish renders it again;
 //! - [`Section`]: sections of bodies come last, in the order of `History::bodies`;
-//! - a fixed body of the history: its index in `find_body` (`lookup.rs`), the number of them in
-//!   `History::open`; a body for each row or day: its count in `Stamp`, and `BodyWriter::all`
-//!   (`publish/history_payload.rs`), which is the whole of the progress; a body of the live payload:
-//!   `Live::open` (`read.rs`);
+//! - a body per island, creator or day: an arm of `find_body` (`lookup.rs`), `History::open`, and in
+//!   `publish/history_payload.rs` both totals of the progress, `all` and the factor in `write_islands`;
+//!   `Stamp` only if `/v1` shows their number. A single body of the history: its index in `find_body`, and
+//!   the number of `FixedBodies` in `History::open`. A body of the live payload: `Live::open` (`read.rs`);
 //! - the writer: `publish/history_payload.rs`, `live_payload.rs` or `list_sections.rs`; the
 //!   reader: `History::open`;
-//! - `tests/fuzz/src/payload.rs`: `OF_BODIES`, for a section of bodies.
+//! - for a section of bodies, `OF_BODIES` in `tests/fuzz/src/payload.rs`. `tests/it/damage.rs`,
+//!   `tests/it/larger_than_memory.rs` and `benches/publish` have lists of bodies too, which no test completes.
 //!
 //! ```text
 //! magic 8          "IMSNAP" and the format's version, two bytes big-endian

@@ -1,4 +1,4 @@
-//! The places outside the code of `src` where a new endpoint or query parameter has to be added. Each
+//! The places outside the code of the program where a new endpoint or query parameter has to be added. Each
 //! test fails until every file of its list has it.
 
 use std::fs;

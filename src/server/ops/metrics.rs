@@ -5,10 +5,11 @@
 //!
 //! - `observe/worker_metrics.rs`: a field of `WorkerMetrics`. A new list of label values is exported again in
 //!   `observe/mod.rs`;
-//! - `Worker::finish` (`server/worker.rs`): an increment. Inputs that it lacks are fields of `Handled`
-//!   (`server/pipeline.rs`); inputs that only the lookup knows, of `ApiResponse` and of the entries of
-//!   `server/http/worker_cache.rs`. A request whose head hyper cannot parse does not reach `finish`: it is
-//!   counted in `Worker::error_response`;
+//! - `Worker::finish` (`server/worker.rs`): an increment. An input that `finish` lacks is a new field: of
+//!   `Handled` (`server/pipeline.rs`) if the pipeline knows it for every request; of `ApiResponse`
+//!   (`server/http/response.rs`) if only the code that builds the response does; also of the entries of
+//!   `server/http/worker_cache.rs` if a cached response must keep it. A request whose head hyper cannot parse
+//!   does not reach `finish`: it is counted in `Worker::error_response`;
 //! - here: a row;
 //! - `tests/ops/metrics.py`: its name and labels, and in `VALUES` those of a label with few values.
 //!   `tests/it/admin.rs` compares values with requests;
@@ -16,7 +17,8 @@
 //!
 //! Other counters are incremented in `server/accept.rs` (connections), `server/conn/timed_io.rs` (sent
 //! bytes, durations), `server/conn/context.rs` (panics), `quota/lease/table.rs` and `shared/service.rs` (the
-//! store); gauges are read from `ServerState`, polls from `StateMetrics` (`server/ops/reload.rs`).
+//! store). Gauges are read from `ServerState`; reloads, the certificate and the number of clients from
+//! `StateMetrics` (`server/ops/reload.rs`).
 
 use std::fmt::Display;
 use std::sync::Arc;
