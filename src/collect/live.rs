@@ -100,7 +100,8 @@ impl LivePass {
             let is_missing = due.is_some_and(|due| !due.contains_key(code));
             missing += if is_missing { players } else { 0 };
         }
-        // The values became available during the pass.
+        // Islands that had many of the players in the step before have no value: values became
+        // available during the pass.
         if missing * 100 > all * MISSING_PERCENT {
             self.steps.remove(&self.step);
         }

@@ -151,7 +151,7 @@ impl Collector {
     fn receive_platform(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
         let series = self.settings.platform;
         let reply = classify(raw, |body| wire::platform_steps(body, series));
-        // An upstream without the series is not requested again for this step either.
+        // If the upstream lacks the series, it is not requested again for this step either.
         if is_answered(&reply) {
             self.progress.platform = now.0;
         }

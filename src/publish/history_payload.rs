@@ -5,8 +5,7 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use super::history_input::{Creator, HistoryInput};
-use super::list_sections;
-use super::list_sections::row_number;
+use super::list_sections::{self, row_number};
 use super::packed_day::RANGE_ISLANDS;
 use super::render;
 use crate::dataset::{DayRow, Metrics};

@@ -3,19 +3,20 @@
 //! Places of a new parameter:
 //!
 //! - here: a field, `PARAMETERS`, `parse`, and `given`. A text also in `Route::text_bytes` (`route.rs`).
-//!   `given` has `&str` only: for a number, its items become e.g. `Cow<str>`, also in `to_query` and in
+//!   `given` has `&str` only: for a number, its items become `Cow<str>`, also in `to_query` and in
 //!   `islands` of `server/web/rendered.rs`;
 //! - `snapshot/select.rs` selects the rows; `is_computed` (`snapshot/list_page.rs`) is set if a page is not a
 //!   part of a stored order. Pages may depend on the history payload only: its publish time is their tag;
 //! - a filter by the values of a metric, of which payload files have only ranks: a `Section` for the values.
 //!   A filter by one of few words, as `createdIn`: a `Family` with its groups, and one more of the `Filters`
-//!   (`snapshot/select.rs`). The new section or groups are written in `publish/list_sections.rs` and
-//!   opened in `snapshot/history.rs`, with a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM` (`publish/changes.rs`);
+//!   (`snapshot/select.rs`). The new section or groups are written in `publish/list_sections.rs` and opened
+//!   in `snapshot/history.rs`, with a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM`
+//!   (`publish/changes.rs`);
 //! - `site/lists_pages.rs`: `form` and `filters`; `site/templates/filters.html`;
 //! - `site/changelog.md`, `publish/selection_tests.rs`, `tests/fuzz/src/targets.rs`;
 //! - `PARAMETER_FILES` in `tests/it/places.rs`: a test names those that lack it.
 //!
-//! No test finds the places of a parameter of `/v1/creators` but `site/openapi.json`. It is also in
+//! Of the places of a parameter of `/v1/creators`, tests find only `site/openapi.json`. It is also in
 //! `creators` of `server/web/rendered.rs` and of `site/lists_pages.rs`, which pass on only `q`.
 
 use std::borrow::Cow;

@@ -41,7 +41,7 @@
 //!
 //! In reading order:
 //!
-//! - `pipeline`: the service as one function of a request and its context;
+//! - `pipeline`: the service as one function of the context of a request;
 //! - `http`: request heads, callers, conditions, responses and their bodies;
 //! - `conn`: listening sockets, limits, timeouts, and the socket as hyper sees it;
 //! - `worker`, `deferred`, `accept`: the state of a worker and its requests; responses that wait;

@@ -1,4 +1,4 @@
-//! The service as one function of a request and its context. What waits for a disk, a form or the
+//! The service as one function of the context of a request. What waits for a disk, a form or the
 //! store of shared quotas is returned as a `PendingBody`, which the worker completes.
 //!
 //! Order of checks (CONTRACT section 6): host, method, transfer coding, key, quota, readiness,

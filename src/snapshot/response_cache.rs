@@ -122,8 +122,8 @@ impl ResponseCache {
         let links = found.links.as_ref().map_or(0, Bytes::len);
         let heap_bytes = bytes.len() + links + text_bytes + BLOCKS * ALLOCATION_BYTES;
         let bytes = heap_bytes + ResponseCache::entry_bytes();
-        // Remembers each key that was requested.
         let recent = &self.recent[low_bits(hash, self.recent.len())];
+        // A key that is admitted on its second request is remembered on the first.
         let is_admitted =
             admission == Admission::Immediate || recent.swap(hash, Ordering::Relaxed) == hash;
         if !is_admitted || text_bytes > TEXT_BYTES_MAX || bytes > self.shard_bytes_max {

@@ -128,6 +128,10 @@ fn a_collector_without_a_usable_response_is_not_ready_and_feeds_its_watchdog() {
     let metrics =
         collector.await_metrics(|metrics| metrics["responses_total{result=\"throttled\"}"] >= 1.0);
     assert!(metrics["rate_limit"] < 200.0, "{metrics:#?}");
+    for (method, path, status) in [("GET", "/v1", 404), ("POST", "/metrics", 405)] {
+        let reply = Client::connect(collector.admin).request(method, path, &[]);
+        assert_eq!(reply.status, status, "{method} {path}");
+    }
     assert_eq!(
         collector.readiness(),
         (503, "no usable response yet\n".to_owned())

@@ -59,8 +59,10 @@ pub(in crate::server) fn send_buffer_bytes<S: ClientStream>(stream: &TokioIo<S>)
 ///
 /// If a socket is closed with unread bytes, the client's system discards the response that the
 /// client has not read. So the server reads and discards what still comes until the client has seen
-/// the end (nginx calls this a lingering close). It ends our side, and waits for the client to end its own: for as long as it may take to read its
-/// response, `rest_time`, after which the registry closes the connection.
+/// the end (nginx calls this a lingering close).
+///
+/// It ends the server's side, and waits for the client to end its own: for as long as it may take to
+/// read its response, `rest_time`, after which the registry closes the connection.
 pub(crate) async fn lingering_close(
     stream: &mut impl ClientStream,
     rest_time: Duration,
