@@ -26,7 +26,7 @@ const CLOCK_SLACK_SECONDS: i64 = 60;
 const LIVE_KEPT_SECONDS: i64 = 48 * 3600;
 /// Time for which points of the platform are kept.
 const PLATFORM_KEPT_SECONDS: i64 = 14 * DAY_SECONDS;
-/// What failed, in an error of the day logs.
+/// The action that failed, in errors of the day logs.
 const WRITE_DAYS: &str = "write the collected days in";
 
 impl Collector {

@@ -140,14 +140,12 @@ impl World {
             }
             match outcome {
                 Ok(decision) => {
-                    let remaining = match decision {
-                        Decision::Admit { remaining } => {
-                            *self.admitted.entry(client).or_default() += 1;
-                            remaining
-                        }
-                        Decision::Refuse => 0,
-                    };
-                    self.servers[at].show(client, remaining);
+                    let mut left = 0;
+                    if let Decision::Admit { remaining } = decision {
+                        *self.admitted.entry(client).or_default() += 1;
+                        left = remaining;
+                    }
+                    self.servers[at].show(client, left);
                     return Some(decision);
                 }
                 Err(NoLease::Unavailable) => {
@@ -158,12 +156,13 @@ impl World {
                     return None;
                 }
                 Err(NoLease::Wait(client)) => {
-                    let wait = self.servers[at].table.wait(client);
+                    let server = &self.servers[at];
                     let mut context = Context::from_waker(Waker::noop());
-                    if pin!(wait).poll(&mut context).is_pending() {
-                        assert_eq!(self.servers[at].link, Link::Frozen);
-                        for request in &*lock(&self.servers[at].outbox) {
-                            self.servers[at].table.set_overdue(request);
+                    let polled = pin!(server.table.wait(client)).poll(&mut context);
+                    if polled.is_pending() {
+                        assert_eq!(server.link, Link::Frozen);
+                        for request in &*lock(&server.outbox) {
+                            server.table.set_overdue(request);
                         }
                     }
                 }
