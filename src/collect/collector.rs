@@ -10,8 +10,7 @@
 use super::clean::Cleaned;
 use super::coverage::Coverage;
 use super::crawl::{Crawl, Rankings};
-use super::dataset_files::{Catalogue, Dataset};
-use super::day_log::DayLogs;
+use super::dataset_files::Dataset;
 use super::error::{CollectError, io_error};
 use super::ledger::Ledger;
 use super::live::{LivePass, Steps};
@@ -69,9 +68,6 @@ pub(super) struct Collector {
     pub(super) settings: CollectSettings,
     pub(super) started: UnixSeconds,
     pub(super) dataset: Dataset,
-    pub(super) catalogue: Catalogue,
-    /// The catalogue has changes that islands.csv lacks.
-    pub(super) is_catalogue_changed: bool,
     /// A crawl has ended, so islands.csv is written if the catalogue has changed.
     pub(super) is_catalogue_due: bool,
     /// Time at which reading the platform's series was given up.
@@ -82,7 +78,6 @@ pub(super) struct Collector {
     pub(super) live_steps: Steps,
     pub(super) plan: Plan,
     pub(super) ledger: Ledger,
-    pub(super) logs: DayLogs,
     pub(super) progress: Progress,
     pub(super) coverage: Coverage,
     pub(super) counts: Counts,
@@ -119,41 +114,35 @@ impl Collector {
         let dataset = Dataset::open(&settings.dataset)?;
         let cleaned = dataset.remove_leftovers();
         cleaned.map_err(io_error("clean up", &settings.dataset))?;
-        let catalogue = Dataset::catalogue(&settings.dataset)?;
-        let read = Ledger::read(state);
-        let (islands, bytes_cut) = read.map_err(io_error("read the state directory", state))?;
+        let read = Plan::read(state, now);
+        let (mut plan, bytes_cut) = read.map_err(io_error("read the state directory", state))?;
         let mut log = Vec::new();
         if bytes_cut > 0 {
             log.push(format!("cut {bytes_cut} damaged bytes from the end of the ledger; their islands are requested again"));
         }
-        let ledger =
-            Ledger::open(state, &islands).map_err(io_error("write the ledger in", state))?;
-        let mut plan = Plan::new(islands, now);
+        let ledger = Ledger::open(state, bytes_cut);
+        let ledger = ledger.map_err(io_error("write the ledger in", state))?;
         plan.forget_after(now);
         // Islands of a dataset that another program made, or of a lost ledger.
-        plan.add(catalogue.keys().copied(), now);
-        let mut progress =
-            Progress::read(state).map_err(io_error("read the state directory", state))?;
+        plan.add(dataset.catalogue.keys().copied(), now);
+        let read = Progress::read(state);
+        let mut progress = read.map_err(io_error("read the state directory", state))?;
         progress.limit(now);
         if progress.began == 0 {
             progress.began = now.0;
         }
-        let logs = DayLogs::open(state).map_err(io_error("open the state directory", state))?;
         let day = fresh_day(now);
         let coverage = Coverage::new(day, &dataset.day_before(day)?);
         Ok(Collector {
             settings,
             started: now,
             dataset,
-            catalogue,
-            is_catalogue_changed: false,
             is_catalogue_due: false,
             platform_failed: UnixSeconds(0),
             platform_points: Vec::new(),
             live_steps: Steps::new(),
             plan,
             ledger,
-            logs,
             progress,
             coverage,
             counts: Counts::default(),

@@ -4,7 +4,7 @@
 //! latest at 12:00Z. Without a previous day it is covered when all islands that a genre ranks were requested, or
 //! two hours after collecting began.
 
-use super::day_log::DayRows;
+use super::ledger::DayRows;
 use super::plan::Plan;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{IslandCode, SortField};
@@ -71,7 +71,7 @@ mod tests {
             })
             .into();
         let one_o_clock = UnixSeconds(day.end().0 + 3600);
-        let mut plan = Plan::new(Vec::new(), one_o_clock);
+        let mut plan = Plan::new(one_o_clock);
         let coverage = Coverage::new(day, &rows);
         let is_enough = |plan: &Plan, now| coverage.is_enough(plan, UnixSeconds(0), now);
         assert!(!is_enough(&plan, one_o_clock));

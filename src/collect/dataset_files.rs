@@ -11,14 +11,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::day_log::DayRows;
 use super::error::{CollectError, io_error};
+use super::ledger::DayRows;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Cell, DatasetReader, FileKind, Files, Island, LoadError, write_csv};
 use crate::durable::{self, AtomicFile};
 use crate::model::IslandCode;
 
-/// The catalogue by code.
+/// The islands of islands.csv by code.
 pub(super) type Catalogue = BTreeMap<IslandCode, Island>;
 
 /// Players by island in one live step.
@@ -32,23 +32,40 @@ const LIVE: &str = "live";
 /// publish does not stop collecting.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// A change of the dataset.
+pub(super) enum Change<'a> {
+    /// islands.csv is replaced if the catalogue has changed. Days and live steps imply this.
+    Islands,
+    Day(UtcDay, &'a DayRows),
+    Step(UnixSeconds, &'a StepRows),
+    /// The removal of a live step that is too old to be of use.
+    RemovedStep(UnixSeconds),
+    Platform(&'a BTreeMap<UnixSeconds, u64>),
+}
+
 /// The dataset directory.
 #[derive(Debug)]
 pub(super) struct Dataset {
     directory: PathBuf,
+    pub(super) catalogue: Catalogue,
+    /// The catalogue has changes that islands.csv lacks.
+    is_catalogue_changed: bool,
 }
 
 impl Dataset {
     /// Opens a dataset directory. Creates it if it is missing, with an empty islands.csv, so that it is
     /// sound from the beginning.
     pub(super) fn open(directory: &Path) -> Result<Dataset, CollectError> {
-        let dataset = Dataset {
-            directory: directory.to_owned(),
-        };
         let error = io_error("create", directory);
         durable::create_directory(directory).map_err(&error)?;
-        if !directory.join(ISLANDS).exists() {
-            dataset.replace("create", |set| set.islands(&Catalogue::new()))?;
+        let is_new = !directory.join(ISLANDS).exists();
+        let mut dataset = Dataset {
+            directory: directory.to_owned(),
+            catalogue: Dataset::catalogue(directory)?,
+            is_catalogue_changed: is_new,
+        };
+        if is_new {
+            dataset.replace("create", &[Change::Islands])?;
         } else if !directory.join(durable::LOCK_FILE).exists() {
             // Readers take part in the lock only if there is one.
             drop(durable::lock_exclusive(directory, LOCK_TIMEOUT).map_err(&error)?);
@@ -73,6 +90,13 @@ impl Dataset {
         }
         let islands = read(directory, |reader| Ok(reader.islands_only()?.islands))?;
         Ok(islands.into_iter().map(|row| (row.code, row)).collect())
+    }
+
+    /// Adds an island to the catalogue, or replaces it.
+    pub(super) fn insert(&mut self, island: Island) {
+        let code = island.code;
+        let old = self.catalogue.insert(code, island);
+        self.is_catalogue_changed |= old.as_ref() != self.catalogue.get(&code);
     }
 
     /// Returns whether there is a file of a day.
@@ -109,20 +133,77 @@ impl Dataset {
         Ok(rows.into_iter().collect())
     }
 
-    /// Replaces the files that `add` adds to a set, together. Fails with `TimedOut` while readers hold the
-    /// lock of the dataset.
+    /// Makes changes together. Fails with `TimedOut` while readers hold the lock of the dataset.
     pub(super) fn replace(
-        &self,
-        purpose: &'static str,
-        add: impl FnOnce(&mut FileSet<'_>) -> io::Result<()>,
+        &mut self,
+        purpose: &str,
+        changes: &[Change<'_>],
     ) -> Result<(), CollectError> {
-        let mut set = FileSet {
-            dataset: self,
-            files: Vec::new(),
-            removed: Vec::new(),
+        let needs_islands = |change: &Change<'_>| {
+            matches!(change, Change::Islands | Change::Day(..) | Change::Step(..))
         };
-        let replaced = add(&mut set).and_then(|()| set.commit());
-        replaced.map_err(io_error(purpose, &self.directory))
+        let has_islands = self.is_catalogue_changed && changes.iter().any(needs_islands);
+        let replaced = self.commit(has_islands, changes);
+        replaced.map_err(io_error(purpose, &self.directory))?;
+        self.is_catalogue_changed &= !has_islands;
+        Ok(())
+    }
+
+    /// Writes the files, and then renames and removes files under the lock of the dataset.
+    fn commit(&self, has_islands: bool, changes: &[Change<'_>]) -> io::Result<()> {
+        let (mut files, mut removed) = (Vec::new(), Vec::new());
+        if has_islands {
+            let rows = self.catalogue.values().map(Island::cells);
+            files.push(self.write(ISLANDS, FileKind::Islands, rows)?);
+        }
+        for change in changes {
+            match change {
+                Change::Islands => {}
+                Change::Day(day, rows) => {
+                    let rows = rows.iter().map(|(code, metrics)| metrics.cells(*code));
+                    files.push(self.write(&day_name(*day), FileKind::Daily, rows)?);
+                }
+                Change::Step(step, players) => {
+                    let row = |(code, players): (&IslandCode, &u64)| {
+                        [Cell::Code(*code), Cell::Count(Some(*players))]
+                    };
+                    let rows = players.iter().map(row);
+                    files.push(self.write(&step_name(*step), FileKind::Live, rows)?);
+                }
+                Change::RemovedStep(step) => removed.push(self.directory.join(step_name(*step))),
+                Change::Platform(points) => {
+                    let row = |(time, players): (&UnixSeconds, &u64)| {
+                        [Cell::Time(*time), Cell::Count(Some(*players))]
+                    };
+                    let rows = points.iter().map(row);
+                    files.push(self.write("platform.csv", FileKind::Platform, rows)?);
+                }
+            }
+        }
+        if files.is_empty() && removed.is_empty() {
+            return Ok(());
+        }
+        let _lock = durable::lock_exclusive(&self.directory, LOCK_TIMEOUT)?;
+        for (file, to) in files {
+            file.commit(&to)?;
+        }
+        removed.iter().try_for_each(|path| durable::remove(path))
+    }
+
+    /// Writes a file beside the one that it replaces. Returns it with the path of that one.
+    fn write<'c>(
+        &self,
+        name: &str,
+        kind: FileKind,
+        rows: impl Iterator<Item: IntoIterator<Item = Cell<'c>>>,
+    ) -> io::Result<(AtomicFile, PathBuf)> {
+        let to = self.directory.join(name);
+        let folder = to.parent().unwrap_or(&self.directory);
+        let temp_name = to.file_name().unwrap_or_default().to_string_lossy();
+        let mut file = AtomicFile::create(folder, &temp_name)?;
+        write_csv(&mut file.out, kind, rows)?;
+        file.sync()?;
+        Ok((file, to))
     }
 
     /// Removes temporary files that a crash left. The lock of the state directory must be held.
@@ -137,78 +218,6 @@ impl Dataset {
             }
         }
         Ok(())
-    }
-}
-
-/// Files that replace others together.
-#[derive(Debug)]
-pub(super) struct FileSet<'a> {
-    dataset: &'a Dataset,
-    files: Vec<(AtomicFile, PathBuf)>,
-    removed: Vec<PathBuf>,
-}
-
-impl FileSet<'_> {
-    /// Adds islands.csv. It must be added first.
-    pub(super) fn islands(&mut self, catalogue: &Catalogue) -> io::Result<()> {
-        let rows = catalogue.values().map(Island::cells);
-        self.add(ISLANDS, FileKind::Islands, rows)
-    }
-
-    /// Adds a day.
-    pub(super) fn day(&mut self, day: UtcDay, rows: &DayRows) -> io::Result<()> {
-        let rows = rows.iter().map(|(code, metrics)| metrics.cells(*code));
-        self.add(&day_name(day), FileKind::Daily, rows)
-    }
-
-    /// Adds a live step.
-    pub(super) fn step(&mut self, step: UnixSeconds, players: &StepRows) -> io::Result<()> {
-        let rows = players.iter();
-        let rows = rows.map(|(code, players)| [Cell::Code(*code), Cell::Count(Some(*players))]);
-        self.add(&step_name(step), FileKind::Live, rows)
-    }
-
-    /// Adds the removal of a live step that is too old to be of use.
-    pub(super) fn remove_step(&mut self, step: UnixSeconds) {
-        self.removed
-            .push(self.dataset.directory.join(step_name(step)));
-    }
-
-    /// Adds platform.csv.
-    pub(super) fn platform(&mut self, points: &BTreeMap<UnixSeconds, u64>) -> io::Result<()> {
-        let rows = points.iter();
-        let rows = rows.map(|(time, players)| [Cell::Time(*time), Cell::Count(Some(*players))]);
-        self.add("platform.csv", FileKind::Platform, rows)
-    }
-
-    fn add<'c>(
-        &mut self,
-        name: &str,
-        kind: FileKind,
-        rows: impl Iterator<Item: IntoIterator<Item = Cell<'c>>>,
-    ) -> io::Result<()> {
-        let to = self.dataset.directory.join(name);
-        let folder = to.parent().unwrap_or(&self.dataset.directory);
-        let temp_name = to.file_name().unwrap_or_default().to_string_lossy();
-        let mut file = AtomicFile::create(folder, &temp_name)?;
-        write_csv(&mut file.out, kind, rows)?;
-        file.sync()?;
-        self.files.push((file, to));
-        Ok(())
-    }
-
-    /// Renames and removes the files under the lock of the dataset.
-    fn commit(self) -> io::Result<()> {
-        if self.files.is_empty() && self.removed.is_empty() {
-            return Ok(());
-        }
-        let _lock = durable::lock_exclusive(&self.dataset.directory, LOCK_TIMEOUT)?;
-        for (file, to) in self.files {
-            file.commit(&to)?;
-        }
-        self.removed
-            .iter()
-            .try_for_each(|path| durable::remove(path))
     }
 }
 

@@ -1,29 +1,37 @@
-//! The ledger: what was requested from the upstream for each island, and when. An append-only file.
+//! The ledger: what the upstream gave for each island, and when. An append-only file in the state directory.
 //!
-//! In: one record after each usable response. Out: the newest record of each island at start.
-//! Format: a 16-byte header, then records of 48 bytes, little-endian, each with a CRC-32. A torn or damaged
-//! tail is cut at start: its islands are requested again, nothing is lost. The file is compacted at start, and
-//! whenever it has several records of each island.
-//! A record must be written only after the values that it accounts for are durable.
+//! In: after a usable response, the metrics of its days, and then the new state of its island. Out: the
+//! newest states at start, and the metrics that are not merged into `daily/` yet.
+//!
+//! Format: a 16-byte header, then records of eleven little-endian words: code and day, nine values, a CRC-32.
+//! A torn or damaged tail is cut at start. Metrics come before the state that accounts for them, so the
+//! islands of a lost tail are requested again, and nothing is lost.
+//!
+//! A merge ends with a new file, which has the states only. A crash before that merges the same metrics again,
+//! which changes nothing.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::calendar::{UnixSeconds, UtcDay};
+use crate::dataset::Metrics;
 use crate::durable::AtomicFile;
-use crate::model::IslandCode;
+use crate::model::{IslandCode, SortField};
 use crate::regular_file;
 
-const HEADER: &[u8; 16] = b"im-ledger     1\n";
-const RECORD_BYTES: usize = 48;
+const HEADER: &[u8; 16] = b"im-ledger     2\n";
+const RECORD_BYTES: usize = 88;
+const CRC_BYTES: usize = 8;
+/// Bits of a code in the first word, below those of the day.
+const CODE_BITS: u32 = 40;
+/// In place of a day: no day is as late.
+const NO_DAY: u64 = i64::MAX.cast_unsigned();
 const NAME: &str = "ledger";
-/// Records of each island, on average, at which the file is compacted.
-const COMPACT_FACTOR: u64 = 4;
-/// Size below which it is never compacted.
-const COMPACT_MIN_BYTES: u64 = 1 << 20;
+
+/// Metrics by island.
+pub(super) type DayRows = BTreeMap<IslandCode, Metrics>;
 
 /// State of one island.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,134 +67,190 @@ impl IslandState {
             is_gone: false,
         }
     }
+}
 
-    fn encode(&self) -> [u8; RECORD_BYTES] {
-        let day = |day: Option<UtcDay>| day.map_or(i32::MIN, |day| day.0);
-        let mut record = [0; RECORD_BYTES];
-        record[0..8].copy_from_slice(&self.code.number().to_le_bytes());
-        record[8..16].copy_from_slice(&self.requested_at.0.to_le_bytes());
-        record[16..20].copy_from_slice(&self.first_seen.0.to_le_bytes());
-        record[20..24].copy_from_slice(&day(self.covered).to_le_bytes());
-        record[24..28].copy_from_slice(&day(self.data_day).to_le_bytes());
-        record[28..32].copy_from_slice(&self.peak.to_le_bytes());
-        record[32] = self.empty_responses;
-        record[33] = u8::from(self.is_gone);
-        let crc = crc32fast::hash(&record[..RECORD_BYTES - 4]);
-        record[RECORD_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+/// A record of the ledger.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Record {
+    State(IslandState),
+    /// The metrics of an island on a day after 1970-01-01.
+    Metrics(IslandCode, UtcDay, Metrics),
+}
+
+impl Record {
+    fn encode(&self) -> Vec<u8> {
+        let (code, day, values) = match self {
+            Record::State(state) => {
+                let word = |day: UtcDay| i64::from(day.0).cast_unsigned();
+                let values = vec![
+                    word(state.first_seen),
+                    state.covered.map_or(NO_DAY, word),
+                    state.requested_at.0.cast_unsigned(),
+                    state.data_day.map_or(NO_DAY, word),
+                    state.peak.into(),
+                    state.empty_responses.into(),
+                    state.is_gone.into(),
+                ];
+                (state.code, 0, values)
+            }
+            Record::Metrics(code, day, metrics) => {
+                let counts = SortField::ALL.map(|field| metrics.count(field).unwrap_or(u64::MAX));
+                let decimals = metrics.decimals().map(|value| value.unwrap_or(f64::NAN));
+                let values = [&counts[..], &decimals.map(f64::to_bits)].concat();
+                (*code, day.0, values)
+            }
+        };
+        let first = code.number() | u64::from(day.cast_unsigned()) << CODE_BITS;
+        let words = [first].into_iter().chain(values);
+        let mut record: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        record.resize(RECORD_BYTES - CRC_BYTES, 0);
+        let crc = u64::from(crc32fast::hash(&record));
+        record.extend(crc.to_le_bytes());
         record
     }
 
     /// Decodes a record; `None` if it is damaged.
-    fn decode(record: &[u8; RECORD_BYTES]) -> Option<IslandState> {
-        let word = |at: usize| i32::from_le_bytes(record[at..at + 4].try_into().expect("4 bytes"));
-        let long = |at: usize| i64::from_le_bytes(record[at..at + 8].try_into().expect("8 bytes"));
-        if crc32fast::hash(&record[..RECORD_BYTES - 4]) != word(RECORD_BYTES - 4).cast_unsigned() {
+    fn decode(record: &[u8; RECORD_BYTES]) -> Option<Record> {
+        let (words, _) = record.as_chunks::<8>();
+        let word = |at: usize| u64::from_le_bytes(words[at]);
+        if u64::from(crc32fast::hash(&record[..RECORD_BYTES - CRC_BYTES])) != word(10) {
             return None;
         }
-        let day = |at| Some(word(at)).filter(|day| *day != i32::MIN).map(UtcDay);
-        Some(IslandState {
-            code: IslandCode::from_number(long(0).cast_unsigned())?,
-            first_seen: UtcDay(word(16)),
-            covered: day(20),
-            requested_at: UnixSeconds(long(8)),
-            data_day: day(24),
-            peak: word(28).cast_unsigned(),
-            empty_responses: record[32],
-            is_gone: record[33] != 0,
-        })
+        let code = IslandCode::from_number(word(0) & ((1 << CODE_BITS) - 1))?;
+        let day = i32::try_from(word(0) >> CODE_BITS).ok()?;
+        if day > 0 {
+            let counts =
+                [1, 2, 3, 4, 5, 6].map(|at| Some(word(at)).filter(|count| *count != u64::MAX));
+            let decimals =
+                [7, 8, 9].map(|at| Some(f64::from_bits(word(at))).filter(|value| !value.is_nan()));
+            let metrics = Metrics::new(counts, decimals);
+            return Some(Record::Metrics(code, UtcDay(day), metrics));
+        }
+        let day = |at| i32::try_from(word(at).cast_signed()).ok().map(UtcDay);
+        Some(Record::State(IslandState {
+            code,
+            first_seen: day(1)?,
+            covered: day(2),
+            requested_at: UnixSeconds(word(3).cast_signed()),
+            data_day: day(4),
+            peak: u32::try_from(word(5)).ok()?,
+            empty_responses: u8::try_from(word(6)).ok()?,
+            is_gone: word(7) != 0,
+        }))
     }
 }
 
 /// The open ledger.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    state: PathBuf,
     file: File,
-    /// Size of the compacted file.
-    compact_bytes: u64,
     /// Records that are not written yet.
     pending: Vec<u8>,
 }
 
 impl Ledger {
-    /// Reads the ledger of a state directory, without changing it. A missing file is an empty ledger. Returns
-    /// also the bytes of a torn or damaged tail, which [`open`](Self::open) cuts.
-    pub(super) fn read(state: &Path) -> io::Result<(Vec<IslandState>, u64)> {
-        let mut islands = Vec::new();
+    /// Passes the sound records of a state directory's ledger to `each`, oldest first, without changing the file.
+    /// A missing file is an empty ledger. Returns the bytes of a torn or damaged tail.
+    pub(super) fn read(state: &Path, mut each: impl FnMut(Record)) -> io::Result<u64> {
         let Some(file) = regular_file::open(&path(state))? else {
-            return Ok((islands, 0));
+            return Ok(0);
         };
         let mut bytes_left = file.metadata()?.len();
         let mut file = BufReader::with_capacity(1 << 16, file);
         let mut header = [0; HEADER.len()];
-        let mut newest: HashMap<IslandCode, usize, ahash::RandomState> = HashMap::default();
-        if read_whole(&mut file, &mut header)? && header == *HEADER {
-            bytes_left = bytes_left.saturating_sub(HEADER.len() as u64);
-            let mut record = [0; RECORD_BYTES];
-            while read_whole(&mut file, &mut record)? {
-                let Some(island) = IslandState::decode(&record) else {
-                    break;
-                };
-                bytes_left = bytes_left.saturating_sub(RECORD_BYTES as u64);
-                match newest.entry(island.code) {
-                    Entry::Occupied(at) => islands[*at.get()] = island,
-                    Entry::Vacant(at) => {
-                        at.insert(islands.len());
-                        islands.push(island);
-                    }
-                }
-            }
+        if !read_whole(&mut file, &mut header)? || header != *HEADER {
+            return Ok(bytes_left);
         }
-        Ok((islands, bytes_left))
+        bytes_left = bytes_left.saturating_sub(HEADER.len() as u64);
+        let mut record = [0; RECORD_BYTES];
+        while read_whole(&mut file, &mut record)?
+            && let Some(record) = Record::decode(&record)
+        {
+            bytes_left = bytes_left.saturating_sub(RECORD_BYTES as u64);
+            each(record);
+        }
+        Ok(bytes_left)
     }
 
-    /// Rewrites the ledger with one record per island, and opens it for appending.
-    pub(super) fn open<'a>(
+    /// Returns the days of which the ledger has metrics.
+    pub(super) fn days(state: &Path) -> io::Result<BTreeSet<UtcDay>> {
+        let mut days = BTreeSet::new();
+        Ledger::read(state, |record| {
+            if let Record::Metrics(_, day, _) = record {
+                days.insert(day);
+            }
+        })?;
+        Ok(days)
+    }
+
+    /// Returns the newest non-null value of each metric of a day. One day at a time, since the metrics of all
+    /// days would need several times the memory of the rest.
+    pub(super) fn rows(state: &Path, day: UtcDay) -> io::Result<DayRows> {
+        let mut rows = DayRows::new();
+        Ledger::read(state, |record| match record {
+            Record::Metrics(code, of, metrics) if of == day => {
+                let row = rows.entry(code).or_insert(Metrics::NULL);
+                *row = newer(row, &metrics).0;
+            }
+            _ => {}
+        })?;
+        Ok(rows)
+    }
+
+    /// Opens the ledger for appending, without the bytes of its tail that [`read`](Self::read) returned.
+    pub(super) fn open(state: &Path, tail_bytes: u64) -> io::Result<Ledger> {
+        let length = path(state).metadata().map_or(0, |found| found.len());
+        if length == tail_bytes {
+            return Ledger::replace(state, []);
+        }
+        let ledger = Ledger::append(state)?;
+        ledger.file.set_len(length - tail_bytes)?;
+        Ok(ledger)
+    }
+
+    /// Replaces the ledger with one record per island, and opens it for appending.
+    pub(super) fn replace<'a>(
         state: &Path,
         islands: impl IntoIterator<Item = &'a IslandState>,
     ) -> io::Result<Ledger> {
-        let mut compact = AtomicFile::create(state, NAME)?;
-        compact.out.write_all(HEADER)?;
+        let mut file = AtomicFile::create(state, NAME)?;
+        file.out.write_all(HEADER)?;
         for island in islands {
-            compact.out.write_all(&island.encode())?;
+            file.out.write_all(&Record::State(*island).encode())?;
         }
-        compact.commit(&path(state))?;
-        let file = OpenOptions::new().append(true).open(path(state))?;
+        file.commit(&path(state))?;
+        Ledger::append(state)
+    }
+
+    fn append(state: &Path) -> io::Result<Ledger> {
         Ok(Ledger {
-            state: state.to_owned(),
-            compact_bytes: file.metadata()?.len(),
-            file,
+            file: OpenOptions::new().append(true).open(path(state))?,
             pending: Vec::new(),
         })
     }
 
-    /// Adds a record. It is written by the next [`sync`](Self::sync).
-    pub(super) fn push(&mut self, island: &IslandState) {
-        self.pending.extend_from_slice(&island.encode());
+    /// Adds a record. It is written by the next [`flush`](Self::flush).
+    pub(super) fn push(&mut self, record: &Record) {
+        self.pending.extend(record.encode());
     }
 
-    /// Writes the added records and makes them durable. `islands` are the newest states of all islands, for a
-    /// file that has grown long.
-    pub(super) fn sync<'a>(
-        &mut self,
-        islands: impl Iterator<Item = &'a IslandState>,
-    ) -> io::Result<()> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
+    /// Writes the added records: they then survive the end of this process.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
         let before = self.file.metadata()?.len();
-        if before > COMPACT_MIN_BYTES.max(self.compact_bytes * COMPACT_FACTOR) {
-            *self = Ledger::open(&self.state.clone(), islands)?;
-            return Ok(());
-        }
         if let Err(error) = self.file.write_all(&self.pending) {
-            // Half a record would hide all records behind it.
+            // Such as a full disk. Half a record would hide all behind it; they stay pending, and are written
+            // whole later.
             self.file.set_len(before)?;
             return Err(error);
         }
-        self.file.sync_data()?;
         self.pending.clear();
         Ok(())
+    }
+
+    /// Writes the added records and makes them durable: they then survive the end of this machine.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.file.sync_data()
     }
 }
 
@@ -202,93 +266,22 @@ fn path(state: &Path) -> PathBuf {
     state.join(NAME)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::collect::scratch_tests::Scratch;
-
-    fn island(
-        u: &mut arbtest::arbitrary::Unstructured<'_>,
-    ) -> arbtest::arbitrary::Result<IslandState> {
-        Ok(IslandState {
-            code: IslandCode::from_number(u.int_in_range(0..=20)?).unwrap(),
-            first_seen: UtcDay(u.arbitrary()?),
-            covered: u.arbitrary::<Option<u16>>()?.map(|day| UtcDay(day.into())),
-            requested_at: UnixSeconds(u.arbitrary()?),
-            data_day: u.arbitrary::<Option<u16>>()?.map(|day| UtcDay(day.into())),
-            peak: u.arbitrary()?,
-            empty_responses: u.arbitrary()?,
-            is_gone: u.arbitrary()?,
-        })
-    }
-
-    #[test]
-    fn the_newest_record_of_each_island_survives_a_cut_at_any_byte() {
-        arbtest::arbtest(|u| {
-            let scratch = Scratch::new();
-            let mut ledger = Ledger::open(scratch.path(), &[]).unwrap();
-            let mut written = Vec::new();
-            for _ in 0..u.int_in_range(0..=40)? {
-                let island = island(u)?;
-                ledger.push(&island);
-                written.push(island);
-            }
-            ledger.sync(std::iter::empty()).unwrap();
-            let path = scratch.path().join(NAME);
-            let whole = std::fs::read(&path).unwrap();
-            let cut = u.int_in_range(0..=whole.len())?;
-            crate::durable::replace(&path, &whole[..cut]).unwrap();
-            let kept = cut.saturating_sub(HEADER.len()) / RECORD_BYTES;
-            let mut want: Vec<IslandState> = Vec::new();
-            for island in &written[..kept] {
-                want.retain(|other| other.code != island.code);
-                want.push(*island);
-            }
-            let (read, _) = Ledger::read(scratch.path()).unwrap();
-            let mut found = read.clone();
-            want.sort_by_key(|island| island.code);
-            found.sort_by_key(|island| island.code);
-            assert_eq!(found, want);
-            Ledger::open(scratch.path(), &read).unwrap();
-            assert_eq!(Ledger::read(scratch.path()).unwrap().1, 0);
-            Ok(())
-        });
-    }
-
-    #[test]
-    fn a_long_ledger_is_compacted_to_the_newest_states() {
-        let scratch = Scratch::new();
-        let mut ledger = Ledger::open(scratch.path(), &[]).unwrap();
-        let mut island = IslandState::new(IslandCode::from_number(7).unwrap(), UtcDay(9));
-        let mut longest = 0;
-        for round in 1..=3 * COMPACT_MIN_BYTES / 48_000 {
-            for _ in 0..1000 {
-                island.peak += 1;
-                ledger.push(&island);
-            }
-            ledger.sync([&island].into_iter()).unwrap();
-            let length = std::fs::metadata(path(scratch.path())).unwrap().len();
-            assert!(length <= COMPACT_MIN_BYTES + 48_016, "{round}: {length}");
-            longest = longest.max(length);
-            assert_eq!(Ledger::read(scratch.path()).unwrap().0, [island]);
-        }
-        assert!(longest > COMPACT_MIN_BYTES / 2);
-    }
-
-    #[test]
-    fn a_damaged_record_ends_the_ledger() {
-        let scratch = Scratch::new();
-        let code = |number| IslandCode::from_number(number).unwrap();
-        let islands: Vec<IslandState> = (0..3)
-            .map(|number| IslandState::new(code(number), UtcDay(9)))
-            .collect();
-        Ledger::open(scratch.path(), &islands).unwrap();
-        let path = scratch.path().join(NAME);
-        let mut bytes = std::fs::read(&path).unwrap();
-        bytes[HEADER.len() + RECORD_BYTES + 3] ^= 1;
-        crate::durable::replace(&path, &bytes).unwrap();
-        let (read, bytes_cut) = Ledger::read(scratch.path()).unwrap();
-        assert_eq!(read, &islands[..1]);
-        assert_eq!(bytes_cut, 2 * RECORD_BYTES as u64);
-    }
+/// Returns the values of `new` where it has one, else those of `old`, and whether one of them replaced another.
+pub(super) fn newer(old: &Metrics, new: &Metrics) -> (Metrics, bool) {
+    let mut is_revised = false;
+    let counts = SortField::ALL.map(|field| {
+        let (old, new) = (old.count(field), new.count(field));
+        is_revised |= old.is_some() && new.is_some() && old != new;
+        new.or(old)
+    });
+    let (old, new) = (old.decimals(), new.decimals());
+    let decimals = [0, 1, 2].map(|at| {
+        is_revised |= old[at].is_some() && new[at].is_some() && old[at] != new[at];
+        new[at].or(old[at])
+    });
+    (Metrics::new(counts, decimals), is_revised)
 }
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

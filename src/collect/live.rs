@@ -128,7 +128,8 @@ mod tests {
             peak,
             ..IslandState::new(code(number), UtcDay(20_690))
         });
-        let plan = Plan::new(states.to_vec(), now);
+        let mut plan = Plan::new(now);
+        states.into_iter().for_each(|state| plan.record(state));
         let step = LivePass::due_step(now);
         assert_eq!(step.0 % 86_400, 7 * 3600);
         let mut pass = LivePass::new(step, 2, &plan).unwrap();
@@ -146,7 +147,7 @@ mod tests {
         let steps = pass.into_steps(false);
         let values: Vec<_> = steps[&step].values().copied().collect();
         assert_eq!((steps.len(), values), (1, vec![2, 4]));
-        assert!(LivePass::new(step, 2, &Plan::new(Vec::new(), now)).is_none());
+        assert!(LivePass::new(step, 2, &Plan::new(now)).is_none());
     }
 
     #[test]

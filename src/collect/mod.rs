@@ -14,7 +14,7 @@
 //! - `pace`, `client`, `request`: when and how a request is sent.
 //! - `reply`, `wire`, `repair`, `clean`: classification, parsing and cleaning of what comes back.
 //! - `summary`: what is due, without a request.
-//! - `ledger`, `day_log`, `progress`: the state directory. `dataset_files`: the dataset directory.
+//! - `ledger`, `progress`: the state directory. `dataset_files`: the dataset directory.
 //!
 //! Never: requests from users, published files, keys.
 
@@ -24,7 +24,6 @@ mod collector;
 mod coverage;
 mod crawl;
 mod dataset_files;
-mod day_log;
 mod error;
 mod ledger;
 mod live;

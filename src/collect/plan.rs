@@ -15,8 +15,10 @@
 //!    the first days of an island that becomes active again.
 
 use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::path::Path;
 
-use super::ledger::IslandState;
+use super::ledger::{IslandState, Ledger, Record};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
@@ -97,19 +99,26 @@ fn deadline(state: &IslandState) -> i64 {
 }
 
 impl Plan {
-    /// Creates the plan of these islands.
-    pub(super) fn new(states: Vec<IslandState>, now: UnixSeconds) -> Plan {
-        let mut plan = Plan {
-            islands: Vec::with_capacity(states.len()),
+    /// Creates a plan without islands.
+    pub(super) fn new(now: UnixSeconds) -> Plan {
+        Plan {
+            islands: Vec::new(),
             index: HashMap::default(),
             queues: Default::default(),
             fresh_day: fresh_day(now),
             since_fresh: 0,
-        };
-        for state in states {
-            plan.insert(state);
         }
-        plan
+    }
+
+    /// Reads the newest states from the ledger of a state directory. Returns also the bytes of its damaged tail.
+    pub(super) fn read(state: &Path, now: UnixSeconds) -> io::Result<(Plan, u64)> {
+        let mut plan = Plan::new(now);
+        let tail_bytes = Ledger::read(state, |record| {
+            if let Record::State(state) = record {
+                plan.record(state);
+            }
+        })?;
+        Ok((plan, tail_bytes))
     }
 
     fn insert(&mut self, state: IslandState) {
@@ -137,16 +146,14 @@ impl Plan {
 
     /// Records that the catalogue shows an island. Returns its new state if it changed.
     pub(super) fn seen(&mut self, code: IslandCode, now: UnixSeconds) -> Option<IslandState> {
-        let Some(&at) = self.index.get(&code) else {
-            let state = IslandState::new(code, now.day());
-            self.insert(state);
-            return Some(state);
+        let state = match self.state(code) {
+            None => IslandState::new(code, now.day()),
+            Some(state) if state.is_gone => IslandState {
+                is_gone: false,
+                ..*state
+            },
+            Some(_) => return None,
         };
-        let mut state = self.islands[at as usize].state;
-        if !state.is_gone {
-            return None;
-        }
-        state.is_gone = false;
         self.record(state);
         Some(state)
     }
@@ -216,9 +223,12 @@ impl Plan {
         self.first(Queue::NeverRequested).is_some()
     }
 
-    /// Records a new state after a response.
+    /// Records the new state of an island.
     pub(super) fn record(&mut self, state: IslandState) {
-        self.change(self.index[&state.code], |entry| entry.state = state);
+        match self.index.get(&state.code) {
+            Some(&at) => self.change(at, |entry| entry.state = state),
+            None => self.insert(state),
+        }
     }
 
     /// Postpones an island that failed several times in a row, so that it does not block others.

@@ -7,6 +7,7 @@
 )]
 
 use super::*;
+use crate::collect::scratch_tests::Scratch;
 
 const START: i64 = 20_700 * DAY_SECONDS + 9 * 3600;
 
@@ -45,7 +46,7 @@ struct Simulated {
 /// Runs the plan for some days at a constant rate, and counts the days with data that left the window.
 fn simulate(islands: u64, days: i64, requests_per_second: f64, active_first: bool) -> Simulated {
     let first_day = UnixSeconds(START).day().0;
-    let mut plan = Plan::new(Vec::new(), UnixSeconds(START));
+    let mut plan = Plan::new(UnixSeconds(START));
     for number in 0..islands {
         plan.seen(code(number), UnixSeconds(START));
     }
@@ -150,7 +151,7 @@ fn full_size_loses_nothing_either() {
 fn the_queues_are_the_index_that_the_states_give() {
     arbtest::arbtest(|u| {
         let mut now = UnixSeconds(START);
-        let mut plan = Plan::new(Vec::new(), now);
+        let mut plan = Plan::new(now);
         for _ in 0..u.int_in_range(0..=60)? {
             let island = code(u.int_in_range(0..=9)?);
             now.0 += u.int_in_range(0..=200_000)?;
@@ -186,7 +187,7 @@ fn the_queues_are_the_index_that_the_states_give() {
 #[test]
 fn an_island_that_is_gone_returns_when_the_catalogue_shows_it() {
     let now = UnixSeconds(START);
-    let mut plan = Plan::new(Vec::new(), now);
+    let mut plan = Plan::new(now);
     plan.seen(code(1), now).unwrap();
     let mut state = *plan.state(code(1)).unwrap();
     state.is_gone = true;
@@ -196,4 +197,22 @@ fn an_island_that_is_gone_returns_when_the_catalogue_shows_it() {
     assert_eq!(next(&mut plan, later), None);
     assert!(plan.seen(code(1), now).is_some());
     assert_eq!(next(&mut plan, now), Some(code(1)));
+}
+
+#[test]
+fn the_newest_state_of_each_island_in_the_ledger_counts() {
+    let scratch = Scratch::new();
+    let mut ledger = Ledger::replace(scratch.path(), []).unwrap();
+    let state = |number, peak| IslandState {
+        peak,
+        ..IslandState::new(code(number), UtcDay(20_700))
+    };
+    for (number, peak) in [(1, 5), (2, 6), (1, 7)] {
+        ledger.push(&Record::State(state(number, peak)));
+    }
+    ledger.sync().unwrap();
+    let (mut plan, tail_bytes) = Plan::read(scratch.path(), UnixSeconds(START)).unwrap();
+    let states: Vec<_> = plan.states().copied().collect();
+    assert_eq!((states, tail_bytes), (vec![state(1, 7), state(2, 6)], 0));
+    assert!(next(&mut plan, UnixSeconds(START)).is_some());
 }

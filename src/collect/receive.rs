@@ -1,8 +1,9 @@
-//! Handling of responses: changes of the plan, the catalogue, the day logs and the ledger.
+//! Handling of responses: changes of the plan, the catalogue and the ledger.
 
 use std::ops::Range;
 
 use super::collector::{Collector, RANKINGS_SECONDS, RETRY_SECONDS};
+use super::ledger::Record;
 use super::plan::fresh_day;
 use super::reply::{RawReply, Reply, ReplyError, classify, is_answered};
 use super::request::Request;
@@ -83,11 +84,9 @@ impl Collector {
         self.counts.cleaned.add(page.cleaned);
         for listed in page.islands {
             if let Some(state) = self.plan.seen(listed.code, now) {
-                self.ledger.push(&state);
+                self.ledger.push(&Record::State(state));
             }
-            let code = listed.code;
-            let old = self.catalogue.insert(code, listed);
-            self.is_catalogue_changed |= old.as_ref() != self.catalogue.get(&code);
+            self.dataset.insert(listed);
         }
         let Some(mut crawl) = self.crawl.take() else {
             return Ok(());
@@ -98,7 +97,7 @@ impl Collector {
                 self.progress.top_crawl = now.0;
                 if crawl.is_full {
                     self.progress.full_crawl = now.0;
-                    let (islands, pages) = (self.catalogue.len(), crawl.pages);
+                    let (islands, pages) = (self.dataset.catalogue.len(), crawl.pages);
                     let cleaned = crawl.cleaned;
                     self.log.push(format!(
                         "read the catalogue: {pages} pages; {islands} islands ever seen{cleaned}"
@@ -176,7 +175,7 @@ impl Collector {
                 let range = times.start.day()..times.end.day();
                 state.empty_responses = state.empty_responses.saturating_add(1);
                 for (day, metrics) in answer.days.iter().filter(|(day, _)| range.contains(day)) {
-                    self.logs.push(*day, code, metrics);
+                    self.ledger.push(&Record::Metrics(code, *day, *metrics));
                     if state.data_day.is_none_or(|newest| *day >= newest) {
                         state.data_day = Some(*day);
                         let peak = metrics.count(SortField::PeakCcu).unwrap_or(0);
@@ -194,7 +193,7 @@ impl Collector {
         }
         if is_answered(&reply) {
             self.plan.record(state);
-            self.ledger.push(&state);
+            self.ledger.push(&Record::State(state));
         }
         reply.map(drop)
     }

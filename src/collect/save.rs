@@ -1,18 +1,19 @@
-//! Writing: the logs and the ledger in intervals, and the files of the dataset.
+//! Writing: the ledger in intervals, and the files of the dataset.
 
 use super::collector::Collector;
 use super::coverage::Coverage;
-use super::day_log::{DayRows, newer};
+use super::dataset_files::Change;
 use super::error::{CollectError, io_error};
+use super::ledger::{Ledger, newer};
 use super::live::Steps;
 use super::plan::fresh_day;
-use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::dataset::{Island, Metrics};
 use crate::model::IslandCode;
 
-/// Collected days are written at least this often: a crash of this process repeats their requests.
+/// What was collected is written at least this often: a crash of this process repeats the requests since then.
 const FLUSH_SECONDS: i64 = 5;
-/// And made durable this often, with the ledger that accounts for them.
+/// And made durable this often: a crash of the machine repeats the requests since then.
 const SYNC_SECONDS: i64 = 60;
 /// Time between merges while islands remain that were never requested.
 const COLD_MERGE_SECONDS: i64 = 3600;
@@ -26,7 +27,7 @@ const CLOCK_SLACK_SECONDS: i64 = 60;
 const LIVE_KEPT_SECONDS: i64 = 48 * 3600;
 /// Time for which points of the platform are kept.
 const PLATFORM_KEPT_SECONDS: i64 = 14 * DAY_SECONDS;
-/// The action that failed, in errors of the day logs.
+/// The action that failed, in errors of the ledger.
 const WRITE_DAYS: &str = "write the collected days in";
 
 impl Collector {
@@ -37,7 +38,7 @@ impl Collector {
         }
         self.ticked = now;
         if now.0 - self.flushed.0 >= FLUSH_SECONDS {
-            let flushed = self.logs.flush();
+            let flushed = self.ledger.flush();
             flushed.map_err(io_error(WRITE_DAYS, &self.settings.state))?;
             self.flushed = now;
         }
@@ -90,7 +91,9 @@ impl Collector {
     /// Writes to the dataset what is due. What could not be written stays due.
     fn write(&mut self, now: UnixSeconds) -> Result<(), CollectError> {
         if self.is_catalogue_due {
-            self.save_catalogue()?;
+            self.dataset
+                .replace("write islands.csv to", &[Change::Islands])?;
+            self.is_catalogue_due = false;
         }
         self.save_platform()?;
         self.save_live(now)?;
@@ -106,12 +109,10 @@ impl Collector {
         self.merge(now)
     }
 
-    /// Makes everything durable that was collected, and then the ledger that accounts for it.
+    /// Makes everything durable that was collected.
     pub(super) fn sync(&mut self) -> Result<(), CollectError> {
-        let state = &self.settings.state;
-        self.logs.sync().map_err(io_error(WRITE_DAYS, state))?;
-        let synced = self.ledger.sync(self.plan.states());
-        synced.map_err(io_error("write the ledger in", state))?;
+        let synced = self.ledger.sync();
+        synced.map_err(io_error(WRITE_DAYS, &self.settings.state))?;
         self.write_progress()
     }
 
@@ -136,8 +137,8 @@ impl Collector {
         self.sync()?;
         let state = self.settings.state.clone();
         let state_error = io_error("read the collected days in", &state);
-        for day in self.logs.days().map_err(&state_error)? {
-            let collected = self.logs.take(day).map_err(&state_error)?;
+        for day in Ledger::days(&state).map_err(&state_error)? {
+            let collected = Ledger::rows(&state, day).map_err(&state_error)?;
             let mut rows = self.dataset.day(day)?;
             let (mut revised, mut is_changed) = (0, false);
             for (code, metrics) in &collected {
@@ -147,21 +148,28 @@ impl Collector {
                 revised += u64::from(is_revised);
                 rows.insert(*code, merged);
                 // An island that a crash took from the catalogue. The next crawl has its title.
-                if !self.catalogue.contains_key(code) {
-                    self.catalogue.insert(*code, stub(*code));
-                    self.is_catalogue_changed = true;
+                if !self.dataset.catalogue.contains_key(code) {
+                    self.dataset.insert(stub(*code));
                 }
             }
             if is_changed {
-                self.replace_day(day, &rows)?;
+                let is_new = !self.dataset.has_day(day);
+                self.dataset
+                    .replace("write a day to", &[Change::Day(day, &rows)])?;
+                if is_new {
+                    let count = rows.len();
+                    self.log
+                        .push(format!("{day}: written with {count} islands"));
+                }
             }
             if revised > 0 {
                 self.counts.revised += revised;
                 self.log
                     .push(format!("{day}: the upstream revised {revised} islands"));
             }
-            self.logs.finish(day).map_err(&state_error)?;
         }
+        let ledger = Ledger::replace(&state, self.plan.states());
+        self.ledger = ledger.map_err(io_error("write the ledger in", &state))?;
         let refused = self.counts.refused - self.refused_logged;
         if refused > 0 {
             self.refused_logged = self.counts.refused;
@@ -173,34 +181,6 @@ impl Collector {
             self.progress.complete_day = fresh_day(now).0;
         }
         self.write_progress()
-    }
-
-    fn replace_day(&mut self, day: UtcDay, rows: &DayRows) -> Result<(), CollectError> {
-        let is_new = !self.dataset.has_day(day);
-        self.dataset.replace("write a day to", |set| {
-            if self.is_catalogue_changed {
-                set.islands(&self.catalogue)?;
-            }
-            set.day(day, rows)
-        })?;
-        self.is_catalogue_changed = false;
-        if is_new {
-            let count = rows.len();
-            self.log
-                .push(format!("{day}: written with {count} islands"));
-        }
-        Ok(())
-    }
-
-    /// Replaces islands.csv if the catalogue has changed.
-    fn save_catalogue(&mut self) -> Result<(), CollectError> {
-        if self.is_catalogue_changed {
-            self.dataset
-                .replace("write islands.csv to", |set| set.islands(&self.catalogue))?;
-            self.is_catalogue_changed = false;
-        }
-        self.is_catalogue_due = false;
-        Ok(())
     }
 
     /// Adds the collected points to platform.csv, and removes old ones.
@@ -216,7 +196,7 @@ impl Collector {
         }
         if all != before {
             self.dataset
-                .replace("write platform.csv to", |set| set.platform(&all))?;
+                .replace("write platform.csv to", &[Change::Platform(&all)])?;
         }
         self.platform_points.clear();
         Ok(())
@@ -228,7 +208,8 @@ impl Collector {
         for (step, players) in &self.live_steps {
             let mut rows = self.dataset.step(*step)?;
             let before = rows.clone();
-            let is_known = |(code, _): &(&IslandCode, &u64)| self.catalogue.contains_key(code);
+            let is_known =
+                |(code, _): &(&IslandCode, &u64)| self.dataset.catalogue.contains_key(code);
             rows.extend(players.iter().filter(is_known));
             if rows != before {
                 steps.insert(*step, rows);
@@ -244,19 +225,12 @@ impl Collector {
             // Written before the files: a file that a crash leaves is removed later too.
             self.progress.live_files = [&old[..], &kept].concat();
             self.write_progress()?;
-            self.dataset.replace("write a live step to", |set| {
-                if self.is_catalogue_changed && !steps.is_empty() {
-                    set.islands(&self.catalogue)?;
-                }
-                for (step, rows) in &steps {
-                    set.step(*step, rows)?;
-                }
-                for step in &old {
-                    set.remove_step(UnixSeconds(*step));
-                }
-                Ok(())
-            })?;
-            self.is_catalogue_changed &= steps.is_empty();
+            let written = steps.iter().map(|(step, rows)| Change::Step(*step, rows));
+            let removed = old
+                .iter()
+                .map(|step| Change::RemovedStep(UnixSeconds(*step)));
+            let changes: Vec<Change<'_>> = written.chain(removed).collect();
+            self.dataset.replace("write a live step to", &changes)?;
             self.progress.live_files = kept;
             if !steps.is_empty() {
                 self.counts.live_written = now.0;

@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use super::collector::Next;
+use super::ledger::Record;
 use super::simulated_collector_tests::Simulation;
 use super::virtual_upstream_tests::{FIRST_DAY, VirtualUpstream, code, hash, number};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
@@ -218,7 +219,9 @@ fn the_merge_of_60000_rows_takes_at_most_two_seconds() {
         for number in 0..60_000 {
             let counts = [Some(number + round), Some(7), None, Some(3), Some(99), None];
             let metrics = Metrics::new(counts, [Some(12.25), Some(0.5), None]);
-            run.collector.logs.push(day, code(number), &metrics);
+            run.collector
+                .ledger
+                .push(&Record::Metrics(code(number), day, metrics));
         }
         let begun = std::time::Instant::now();
         run.collector.finish(run.now).unwrap();
@@ -230,6 +233,22 @@ fn the_merge_of_60000_rows_takes_at_most_two_seconds() {
     assert_eq!(run.collector.dataset.day(day).unwrap().len(), 60_000);
 }
 
+#[test]
+fn each_day_the_ledger_shrinks_to_one_record_of_each_island() {
+    let mut run = Simulation::new(VirtualUpstream::new(4, 60, 2), false);
+    let ledger = run.scratch.path().join("state/ledger");
+    for _ in 0..4 {
+        let end = UnixSeconds(run.now.0 + DAY_SECONDS);
+        let mut shortest = u64::MAX;
+        while run.now < end {
+            run.advance(UnixSeconds(run.now.0 + 600), PACE);
+            shortest = shortest.min(fs::metadata(&ledger).unwrap().len());
+        }
+        let islands = run.collector.plan.states().count() as u64;
+        assert!(shortest <= 16 + 88 * islands, "{shortest} of {islands}");
+    }
+}
+
 /// A file that is written again is read again by the next publish.
 #[test]
 fn a_merge_that_changes_no_row_writes_no_file() {
@@ -237,8 +256,8 @@ fn a_merge_that_changes_no_row_writes_no_file() {
     let day = UtcDay(FIRST_DAY - 1);
     let mut inode_after = |metrics: &[Metrics]| {
         for (number, metrics) in (0..).zip(metrics) {
-            let logs = &mut run.collector.logs;
-            logs.push(day, code(number), metrics);
+            let ledger = &mut run.collector.ledger;
+            ledger.push(&Record::Metrics(code(number), day, *metrics));
         }
         run.collector.finish(run.now).unwrap();
         let file = run.scratch.path().join(format!("dataset/daily/{day}.csv"));

@@ -2,7 +2,6 @@
 
 use super::dataset_files::Dataset;
 use super::error::{CollectError, io_error};
-use super::ledger::Ledger;
 use super::plan::Plan;
 use super::progress::Progress;
 use super::settings::{CollectSettings, check};
@@ -16,9 +15,8 @@ pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
     check(settings)?;
     let now = UnixSeconds::now();
     let state_error = io_error("read the state directory", &settings.state);
-    let (islands, _) = Ledger::read(&settings.state).map_err(&state_error)?;
+    let (mut plan, _) = Plan::read(&settings.state, now).map_err(&state_error)?;
     let progress = Progress::read(&settings.state).map_err(&state_error)?;
-    let mut plan = Plan::new(islands, now);
     plan.add(Dataset::catalogue(&settings.dataset)?.into_keys(), now);
     let sizes = plan.sizes(now);
     let due = sizes.fresh + sizes.never_requested + sizes.inactive_due;
