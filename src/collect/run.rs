@@ -62,10 +62,26 @@ pub(crate) fn run(
     let _dataset_lock = lock.map_err(io_error("lock the dataset", &dataset))?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(io_error("start the runtime for", &state))?;
-    runtime.block_on(async {
-        let opened = Loop::open(settings, notifier, log, show_progress)?;
-        opened.run().await
-    })
+    let opened = Loop {
+        pace: Pace::new(
+            settings.rate,
+            settings.upstream.is_loopback(),
+            Instant::now(),
+        ),
+        client: Client::new(&settings).map_err(CollectError::Setting)?,
+        collector: Collector::open(settings, UnixSeconds::now())?,
+        notifier,
+        log,
+        show_progress,
+        sizes: (PlanSizes::default(), Instant::now()),
+        page: Arc::new(Mutex::new(Page {
+            metrics: String::new(),
+            problem: Some("starting"),
+        })),
+        failures: None,
+        write_error: None,
+    };
+    runtime.block_on(opened.run())
 }
 
 /// Content of the admin listener's responses. The collector replaces it about once a second.
@@ -103,29 +119,7 @@ struct Loop<'a> {
     write_error: Option<String>,
 }
 
-impl<'a> Loop<'a> {
-    fn open(
-        settings: CollectSettings,
-        notifier: &'a mut Notifier,
-        log: fn(&str),
-        show_progress: &'a mut dyn FnMut(usize, usize),
-    ) -> Result<Loop<'a>, CollectError> {
-        let is_loopback = settings.upstream.is_loopback();
-        let (metrics, problem) = (String::new(), Some("starting"));
-        Ok(Loop {
-            pace: Pace::new(settings.rate, is_loopback, Instant::now()),
-            client: Client::new(&settings).map_err(CollectError::Setting)?,
-            collector: Collector::open(settings, UnixSeconds::now())?,
-            notifier,
-            log,
-            show_progress,
-            sizes: (PlanSizes::default(), Instant::now()),
-            page: Arc::new(Mutex::new(Page { metrics, problem })),
-            failures: None,
-            write_error: None,
-        })
-    }
-
+impl Loop<'_> {
     /// Collects until a signal comes or everything is done, and makes what was collected durable.
     async fn run(mut self) -> Result<(), CollectError> {
         let on_signal = |kind| {
