@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::str::FromStr;
 
 use lexopt::Arg::{Long, Short, Value};
 
@@ -219,24 +219,15 @@ impl Arguments {
         }
     }
 
-    /// The value of a flag as given, or its literal default.
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.texts(name).pop()
-    }
-
-    /// The value of a flag as a path.
-    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
-        self.text(name).map(PathBuf::from)
-    }
-
-    /// All values of a flag, parsed.
+    /// All values of a flag, parsed. An integer is within the bounds of the table.
     pub(crate) fn all<T>(
         &self,
         name: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Result<Vec<T>, CliError> {
-        let expected = || self.flag(name).expected();
-        let invalid = |text| self.invalid(&self.source(name), &expected(), text);
+        let flag = self.flag(name);
+        let invalid = |text| self.invalid(&self.source(name), &flag.expected(), text);
+        let parse = |text| parse(text).filter(|_| flag.is_in_bounds(text));
         let texts = self.texts(name).into_iter();
         texts
             .map(|text| parse(text).ok_or_else(|| invalid(text)))
@@ -260,31 +251,6 @@ impl Arguments {
     ) -> Result<T, CliError> {
         let missing = || CliError::usage(format!("{} requires --{name}", self.command.name));
         self.optional(name, parse)?.ok_or_else(missing)
-    }
-
-    /// The path that the command cannot run without.
-    pub(crate) fn required_path(&self, name: &str) -> Result<PathBuf, CliError> {
-        self.required(name, |text| Some(PathBuf::from(text)))
-    }
-
-    /// The value of an integer flag, within the bounds of the table.
-    pub(crate) fn optional_number<T: TryFrom<u64>>(
-        &self,
-        name: &str,
-    ) -> Result<Option<T>, CliError> {
-        let ValueKind::Integer(min, max) = self.flag(name).value else {
-            unreachable!("--{name} is not an integer");
-        };
-        self.optional(name, |text| {
-            let number = digits(text).filter(|number| (min..=max).contains(number))?;
-            T::try_from(number).ok()
-        })
-    }
-
-    /// The value of an integer flag with a literal default.
-    pub(crate) fn number<T: TryFrom<u64>>(&self, name: &str) -> Result<T, CliError> {
-        let number = self.optional_number(name)?;
-        Ok(number.expect("the table has a default"))
     }
 
     /// The positional argument, parsed. It is not repeated in the error: it may be a key.
@@ -317,10 +283,9 @@ impl Arguments {
     }
 }
 
-/// Parses ASCII digits. `parse` alone would accept a plus sign.
-pub(super) fn digits(text: &str) -> Option<u64> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_plain)
+/// Parses a value of a type that has one text form.
+pub(super) fn parsed<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok()
 }
 
 /// Rejects a variable with the program's prefix that sets no flag: it is mistyped.

@@ -1,6 +1,6 @@
 //! The command `collect`: flags to collector settings.
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, parsed};
 use super::error::CliError;
 use super::progress::Progress;
 use super::{print, report};
@@ -28,15 +28,15 @@ pub(super) fn collect(arguments: &Arguments) -> Result<(), CliError> {
 
 fn settings(arguments: &Arguments) -> Result<CollectSettings, CliError> {
     Ok(CollectSettings {
-        dataset: arguments.required_path("dataset")?,
-        state: arguments.required_path("state")?,
+        dataset: arguments.required("dataset", parsed)?,
+        state: arguments.required("state", parsed)?,
         contact: arguments.required("contact", collect::contact)?,
-        upstream: arguments.required("upstream", |text| text.parse().ok())?,
+        upstream: arguments.required("upstream", parsed)?,
         rate: arguments.required("rate", collect::rate)?,
-        live: arguments.number("live")?,
+        live: arguments.required("live", parsed)?,
         platform: arguments.required("platform", PlatformSeries::parse)?,
-        ca_file: arguments.path("ca-file"),
+        ca_file: arguments.optional("ca-file", parsed)?,
         once: arguments.has("once"),
-        admin: arguments.optional("admin", |text| text.parse().ok())?,
+        admin: arguments.optional("admin", parsed)?,
     })
 }

@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, parsed};
 use super::error::CliError;
 use super::help;
 use super::keys;
@@ -42,8 +42,8 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError>
         "synth" => synth(&arguments),
         "keys issue" => keys::issue(&arguments),
         "keys list" => keys::list(&arguments),
-        "keys revoke" => keys::revoke(&arguments),
-        "keys restore" => keys::restore(&arguments),
+        "keys revoke" => keys::set_revoked(&arguments, true),
+        "keys restore" => keys::set_revoked(&arguments, false),
         #[cfg(feature = "collect")]
         "collect" => super::collect::collect(&arguments),
         #[cfg(not(feature = "collect"))]
@@ -58,8 +58,8 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError>
 }
 
 fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
-    let from = arguments.required_path("dataset")?;
-    let to = arguments.required_path("to")?;
+    let from: PathBuf = arguments.required("dataset", parsed)?;
+    let to: PathBuf = arguments.required("to", parsed)?;
     // A collector replaces several files together.
     let _lock = durable::lock_shared(&from);
     let published = arguments.optional("generated-at", UnixSeconds::parse)?;
@@ -108,8 +108,8 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 fn check(arguments: &Arguments) -> Result<(), CliError> {
-    let dataset = arguments.path("dataset");
-    let published = arguments.path("published");
+    let dataset: Option<PathBuf> = arguments.optional("dataset", parsed)?;
+    let published: Option<PathBuf> = arguments.optional("published", parsed)?;
     if dataset.is_none() && published.is_none() {
         return Err(CliError::usage("check requires --dataset or --published"));
     }
@@ -141,16 +141,16 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 fn synth(arguments: &Arguments) -> Result<(), CliError> {
-    let to = arguments.required_path("to")?;
-    let days: u32 = arguments.number("days")?;
-    let long_run_days = arguments.optional_number("long-run-days")?;
+    let to: PathBuf = arguments.required("to", parsed)?;
+    let days: u32 = arguments.required("days", parsed)?;
+    let long_run_days: Option<u32> = arguments.optional("long-run-days", parsed)?;
     let spec = SyntheticSpec {
-        islands: arguments.number("islands")?,
-        creators: arguments.number("creators")?,
+        islands: arguments.required("islands", parsed)?,
+        creators: arguments.required("creators", parsed)?,
         days,
         long_run_days: long_run_days.unwrap_or(days.saturating_mul(2).min(60)),
-        rows: arguments.optional_number("rows")?,
-        seed: arguments.number("seed")?,
+        rows: arguments.optional("rows", parsed)?,
+        seed: arguments.required("seed", parsed)?,
         last_day: SYNTH_LAST_DAY,
     };
     let io = |error| CliError::io(&to, &error);

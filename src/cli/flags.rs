@@ -94,6 +94,14 @@ impl Flag {
         text
     }
 
+    /// Whether the value is not an integer, or one within the bounds.
+    pub(crate) fn is_in_bounds(&self, value: &str) -> bool {
+        let Integer(min, max) = self.value else {
+            return true;
+        };
+        digits(value).is_some_and(|number| (min..=max).contains(&number))
+    }
+
     /// The required form of the value, for error messages.
     pub(crate) fn expected(&self) -> String {
         match self.value {
@@ -102,6 +110,12 @@ impl Flag {
             Integer(min, max) => format!("an integer from {min} to {max}"),
         }
     }
+}
+
+/// Parses ASCII digits. `parse` alone would accept a plus sign.
+pub(super) fn digits(text: &str) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
 }
 
 const fn command(name: &'static str, help: &'static str, flags: &'static [Flag]) -> Command {

@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, parsed};
 use super::error::CliError;
 use super::print;
 
@@ -15,7 +15,7 @@ const RESPONSE_BYTES_MAX: u64 = 4096;
 
 /// Requests `/readyz` from the admin listener, and prints its line. Fails if it is not ready.
 pub(super) fn healthcheck(arguments: &Arguments) -> Result<(), CliError> {
-    let admin: SocketAddr = arguments.required("admin", |text| text.parse().ok())?;
+    let admin: SocketAddr = arguments.required("admin", parsed)?;
     let response = request(admin)
         .map_err(|error| CliError::unhealthy(format!("no response from {admin}: {error}")))?;
     let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));

@@ -1,8 +1,10 @@
 //! The commands `keys issue`, `list`, `revoke` and `restore`.
 
+use std::path::PathBuf;
+
 use serde_json::json;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, parsed};
 use super::error::CliError;
 use super::{print, report};
 use crate::calendar::UnixSeconds;
@@ -11,10 +13,10 @@ use crate::model::Tier;
 
 /// Issues a key, and prints it after it is durable.
 pub(super) fn issue(arguments: &Arguments) -> Result<(), CliError> {
-    let store = KeyStore::new(&arguments.required_path("state")?);
-    let address: KeyAddress = arguments.required("address", |text| text.parse().ok())?;
+    let store = KeyStore::new(&arguments.required::<PathBuf>("state", parsed)?);
+    let address: KeyAddress = arguments.required("address", parsed)?;
     let tier = arguments.required("tier", Tier::parse)?;
-    let prefix: KeyPrefix = arguments.required("key-prefix", |text| text.parse().ok())?;
+    let prefix: KeyPrefix = arguments.required("key-prefix", parsed)?;
     let key = store.issue(&prefix, &address, tier, UnixSeconds::now())?;
     let (id, tier) = (key.id, tier.as_str());
     print(&format!("{}\n", key.reveal())).map_err(|mut error| {
@@ -32,7 +34,7 @@ pub(super) fn issue(arguments: &Arguments) -> Result<(), CliError> {
 
 /// Lists all keys, oldest first.
 pub(super) fn list(arguments: &Arguments) -> Result<(), CliError> {
-    let directory = arguments.required_path("state")?;
+    let directory: PathBuf = arguments.required("state", parsed)?;
     // A mistyped directory must not look like one without keys.
     directory
         .read_dir()
@@ -73,32 +75,17 @@ fn json_of(record: &KeyRecord) -> serde_json::Value {
     })
 }
 
-/// Disables a key.
-pub(super) fn revoke(arguments: &Arguments) -> Result<(), CliError> {
-    let states = ["is revoked", "was already revoked"];
-    set_status(arguments, Some(UnixSeconds::now()), states)
-}
-
-/// Enables a revoked key again.
-pub(super) fn restore(arguments: &Arguments) -> Result<(), CliError> {
-    let states = ["is active again", "was already active"];
-    set_status(arguments, None, states)
-}
-
-/// Changes the status of the key that the operand names, and reports its state: the first text, or the
-/// second one if nothing had to be changed.
-fn set_status(
-    arguments: &Arguments,
-    revoked: Option<UnixSeconds>,
-    [changed, unchanged]: [&str; 2],
-) -> Result<(), CliError> {
+/// Disables the key that the operand names, or enables it again. Reports its state.
+pub(super) fn set_revoked(arguments: &Arguments, is_revoked: bool) -> Result<(), CliError> {
     let expected = "the <id> segment of a key, ten letters and digits";
-    let id: KeyId = arguments.operand(expected, |word| word.parse().ok())?;
-    let store = KeyStore::new(&arguments.required_path("state")?);
-    let state = if store.set_revoked(id, revoked)? {
-        changed
-    } else {
-        unchanged
+    let id: KeyId = arguments.operand(expected, parsed)?;
+    let store = KeyStore::new(&arguments.required::<PathBuf>("state", parsed)?);
+    let revoked = is_revoked.then(UnixSeconds::now);
+    let state = match (is_revoked, store.set_revoked(id, revoked)?) {
+        (true, true) => "is revoked",
+        (true, false) => "was already revoked",
+        (false, true) => "is active again",
+        (false, false) => "was already active",
     };
     report(&format!("{id} {state}"));
     Ok(())

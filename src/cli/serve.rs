@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::arguments::{Arguments, digits};
+use super::arguments::{Arguments, parsed};
 use super::error::CliError;
+use super::flags::digits;
 use super::{help, print, report, validate};
 use crate::keys::KeyPrefix;
 #[cfg(feature = "shared-quota")]
@@ -48,12 +49,12 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
 /// The settings of a server, each valid by itself.
 fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let workers: Option<u16> = arguments.optional_number("workers")?;
-    let key_prefix: KeyPrefix = arguments.required("key-prefix", |text| text.parse().ok())?;
-    let trusted: Vec<ProxyNetwork> = arguments.all("trusted-proxy", |text| text.parse().ok())?;
+    let workers: Option<usize> = arguments.optional("workers", parsed)?;
+    let key_prefix: KeyPrefix = arguments.required("key-prefix", parsed)?;
+    let trusted: Vec<ProxyNetwork> = arguments.all("trusted-proxy", parsed)?;
     let memory_bytes = arguments.required("memory", parse_bytes)?;
-    let listen_tls: Vec<SocketAddr> = arguments.all("listen-tls", |text| text.parse().ok())?;
-    let mut listen: Vec<SocketAddr> = arguments.all("listen", |text| text.parse().ok())?;
+    let listen_tls: Vec<SocketAddr> = arguments.all("listen-tls", parsed)?;
+    let mut listen: Vec<SocketAddr> = arguments.all("listen", parsed)?;
     if !listen_tls.is_empty() && !arguments.has("listen") {
         listen.clear();
     }
@@ -62,28 +63,28 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
         #[cfg(feature = "shared-quota")]
         shared_quota: shared_quota(arguments)?,
         contact: arguments.optional("contact", contact)?,
-        published: arguments.path("published"),
+        published: arguments.optional("published", parsed)?,
         open_sample,
         listen,
         listen_tls,
         certificate: certificate(arguments)?,
         base_url: base_url(arguments)?,
-        workers: workers.map_or_else(|| cores.min(1024), usize::from),
+        workers: workers.unwrap_or_else(|| cores.min(1024)),
         memory_bytes,
-        state: arguments.path("state"),
+        state: arguments.optional("state", parsed)?,
         key_prefix,
         limits: TierLimits {
-            anonymous: arguments.number("limit-anonymous")?,
-            free: arguments.number("limit-free")?,
-            starter: arguments.number("limit-starter")?,
-            pro: arguments.number("limit-pro")?,
+            anonymous: arguments.required("limit-anonymous", parsed)?,
+            free: arguments.required("limit-free", parsed)?,
+            starter: arguments.required("limit-starter", parsed)?,
+            pro: arguments.required("limit-pro", parsed)?,
         },
-        quota_sizes: TableSize::for_clients(arguments.number("quota-clients")?),
+        quota_sizes: TableSize::for_clients(arguments.required("quota-clients", parsed)?),
         trusted_proxies: trusted.into(),
         connections: connection_limits(arguments)?,
         drain: seconds(arguments, "drain-seconds")?,
-        admin: arguments.optional("admin", |text| text.parse().ok())?,
-        access_log: arguments.path("access-log"),
+        admin: arguments.optional("admin", parsed)?,
+        access_log: arguments.optional("access-log", parsed)?,
         signup: sign_up(arguments)?,
         systemd: SystemdEnvironment::read(std::process::id(), |name| std::env::var_os(name)),
     })
@@ -112,7 +113,8 @@ fn require_features(arguments: &Arguments) -> Result<(), CliError> {
 
 /// The files of the certificate, which `--listen-tls` requires.
 fn certificate(arguments: &Arguments) -> Result<Option<(PathBuf, PathBuf)>, CliError> {
-    let [certificate, key] = ["tls-certificate", "tls-key"].map(|name| arguments.path(name));
+    let certificate = arguments.optional("tls-certificate", parsed)?;
+    let key = arguments.optional("tls-key", parsed)?;
     let (name, problem) = match (certificate, key) {
         (Some(certificate), Some(key)) => return Ok(Some((certificate, key))),
         (None, None) if !arguments.has("listen-tls") => return Ok(None),
@@ -129,7 +131,7 @@ fn certificate(arguments: &Arguments) -> Result<Option<(PathBuf, PathBuf)>, CliE
 /// The store of limits that several servers share.
 #[cfg(feature = "shared-quota")]
 fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, CliError> {
-    let nodes: Vec<StoreNode> = arguments.all("shared-quota", |text| text.parse().ok())?;
+    let nodes: Vec<StoreNode> = arguments.all("shared-quota", parsed)?;
     if nodes.is_empty() {
         let mut names = arguments.command.flags.iter().map(|flag| flag.name);
         let alone = names.find(|name| name.starts_with("shared-") && arguments.has(name));
@@ -153,7 +155,7 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
     if keys.is_some() && !arguments.has("state") {
         return Err(arguments.setting_error("shared-keys", "requires --state DIR"));
     }
-    let ca_file = arguments.path("shared-quota-ca-file");
+    let ca_file: Option<PathBuf> = arguments.optional("shared-quota-ca-file", parsed)?;
     if ca_file.is_some() && !nodes.iter().any(|node| node.is_tls) {
         let problem = "requires --shared-quota rediss://HOST";
         return Err(arguments.setting_error("shared-quota-ca-file", problem));
@@ -161,12 +163,12 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
     Ok(Some(SharedQuotaSettings {
         keys,
         nodes,
-        password_file: arguments.path("shared-quota-password-file"),
+        password_file: arguments.optional("shared-quota-password-file", parsed)?,
         ca_file,
         sharing: SharingSettings {
-            servers: arguments.number("shared-quota-replicas")?,
+            servers: arguments.required("shared-quota-replicas", parsed)?,
             outage,
-            clients_max: arguments.number("quota-clients")?,
+            clients_max: arguments.required("quota-clients", parsed)?,
         },
     }))
 }
@@ -178,8 +180,8 @@ fn sign_up(arguments: &Arguments) -> Result<Option<SignupPolicy>, CliError> {
         "email" => Some(true),
         _ => None,
     })?;
-    let daily_max = arguments.number("signup-daily")?;
-    let mailer = arguments.text("mailer").map(str::to_owned);
+    let daily_max = arguments.required("signup-daily", parsed)?;
+    let mailer: Option<String> = arguments.optional("mailer", parsed)?;
     let (name, problem) = match (by_mail, &mailer) {
         (None, None) => return Ok(None),
         (Some(false), None) | (Some(true), Some(_)) => {
@@ -195,7 +197,7 @@ fn sign_up(arguments: &Arguments) -> Result<Option<SignupPolicy>, CliError> {
 }
 
 fn seconds(arguments: &Arguments, name: &str) -> Result<Duration, CliError> {
-    Ok(Duration::from_secs(arguments.number(name)?))
+    Ok(Duration::from_secs(arguments.required(name, parsed)?))
 }
 
 fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, CliError> {
@@ -205,10 +207,10 @@ fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, CliError
         head: seconds(arguments, "head-seconds")?,
         idle: seconds(arguments, "idle-seconds")?,
         send: seconds(arguments, "send-seconds")?,
-        requests: arguments.number("connection-requests")?,
+        requests: arguments.required("connection-requests", parsed)?,
         age: seconds(arguments, "connection-seconds")?,
-        in_all: arguments.optional_number("connections")?,
-        of_address: arguments.number("connections-per-address")?,
+        in_all: arguments.optional("connections", parsed)?,
+        of_address: arguments.required("connections-per-address", parsed)?,
     })
 }
 
