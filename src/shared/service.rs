@@ -143,13 +143,9 @@ struct Service {
     outage: OutageLog,
 }
 
-/// The reason why a connection is given up.
-enum Lost {
-    Failed(String),
-    /// The circuit breaker has opened.
-    Late,
-    Stopped,
-}
+/// The problem for which a connection is given up, and the pause before the next attempt to connect; `None` if
+/// the server stops.
+type Lost = Option<(String, Duration)>;
 
 impl Service {
     async fn run(
@@ -165,33 +161,18 @@ impl Service {
             };
             let lost = match connected {
                 Ok(node) => {
-                    let name = node.node.clone();
                     let serving = self.serve(node, &mut requests, &mut stopped, first_attempt);
-                    match serving.await {
-                        Lost::Failed(problem) => Lost::Failed(format!("{name}: {problem}")),
-                        other => other,
-                    }
+                    serving.await
                 }
-                Err(problem) => Lost::Failed(problem),
+                Err(problem) => Some((problem, RETRY)),
             };
             // After the start there is no receiver.
             let _ = first_attempt.send(());
             self.leases.set_away();
             // On the next connection, these would be granted before all servers have settled.
             while requests.try_recv().is_ok() {}
-            let pause = match lost {
-                Lost::Stopped => return,
-                Lost::Failed(problem) => {
-                    self.report_down(&problem);
-                    RETRY
-                }
-                Lost::Late => {
-                    let most = STORE_WAIT_MAX.as_millis();
-                    let problem = format!("{LATE_MAX} answers in a row took over {most} ms");
-                    self.report_down(&problem);
-                    BREAK
-                }
-            };
+            let Some((problem, pause)) = lost else { return };
+            self.report_down(&problem);
             tokio::select! {
                 () = sleep(pause) => {}
                 _ = &mut stopped => return,
@@ -207,6 +188,7 @@ impl Service {
         stopped: &mut oneshot::Receiver<()>,
         first_attempt: &mpsc::Sender<()>,
     ) -> Lost {
+        let failed = |problem: String| Some((format!("{}: {problem}", node.node), RETRY));
         let is_other = self.run_id.as_ref().is_some_and(|id| *id != node.run_id);
         let is_fresh = node.uptime < SETTLING;
         let mut ready_at = Instant::now();
@@ -221,7 +203,7 @@ impl Service {
             self.leases.answer(request, answer, now);
         });
         if let Err(problem) = settling.await {
-            return Lost::Failed(problem);
+            return failed(problem);
         }
         self.run_id = Some(node.run_id.clone());
         // Late answers of the connection before may have notified the breaker more than once.
@@ -234,10 +216,14 @@ impl Service {
                 Some(request) = requests.recv() => self.spawn(&mut calls, &node, request),
                 Some(called) = calls.join_next() => {
                     if let Ok(Err(problem)) = called {
-                        return Lost::Failed(problem);
+                        return failed(problem);
                     }
                 }
-                () = self.breaker.notified() => return Lost::Late,
+                () = self.breaker.notified() => {
+                    let most = STORE_WAIT_MAX.as_millis();
+                    let problem = format!("{LATE_MAX} answers in a row took over {most} ms");
+                    return Some((problem, BREAK));
+                }
                 () = sleep_until(ready_at), if !is_ready => {
                     self.leases.set_state(StoreState::Ready);
                     self.report_up(&node);
@@ -251,7 +237,7 @@ impl Service {
                     // What cannot be given back in time is lost for the day.
                     let giving_back = self.pass(&node, self.leases.give_back(), |_, _| {});
                     let _ = timeout(STOP_MAX, giving_back).await;
-                    return Lost::Stopped;
+                    return None;
                 }
             }
         }
