@@ -173,7 +173,7 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
     }))
 }
 
-/// Sign-up and its mail command, which only `--signup email` takes and which it needs.
+/// Sign-up, and what it needs.
 fn sign_up(arguments: &Arguments) -> Result<Option<SignupPolicy>, CliError> {
     let by_mail = arguments.optional("signup", |how| match how {
         "ip" => Some(false),
@@ -182,16 +182,21 @@ fn sign_up(arguments: &Arguments) -> Result<Option<SignupPolicy>, CliError> {
     })?;
     let daily_max = arguments.required("signup-daily", parsed)?;
     let mailer: Option<String> = arguments.optional("mailer", parsed)?;
+    let is_blank = mailer.as_ref().is_some_and(|it| it.trim().is_empty());
     let (name, problem) = match (by_mail, &mailer) {
         (None, None) => return Ok(None),
-        (Some(false), None) | (Some(true), Some(_)) => {
-            return Ok(Some(SignupPolicy { mailer, daily_max }));
-        }
         (Some(true), None) => (
             "signup",
             "email requires --mailer COMMAND, such as /usr/sbin/sendmail",
         ),
         (Some(false) | None, Some(_)) => ("mailer", "requires --signup email"),
+        _ if !arguments.has("state") => ("signup", "requires --state DIR, where keys are stored"),
+        (Some(true), _) if !arguments.has("base-url") => (
+            "signup",
+            "email requires --base-url URL, for the links in mails",
+        ),
+        _ if is_blank => ("mailer", "must be a command such as /usr/sbin/sendmail"),
+        _ => return Ok(Some(SignupPolicy { mailer, daily_max })),
     };
     Err(arguments.setting_error(name, problem))
 }

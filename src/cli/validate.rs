@@ -23,8 +23,6 @@ pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(),
         ("admin", admin(settings)),
         ("published", published(settings)),
         ("state", state(settings)),
-        ("signup", sign_up(settings)),
-        ("mailer", mailer(settings)),
         ("access-log", access_log(settings)),
         ("connections", connections(settings)),
     ];
@@ -73,24 +71,6 @@ fn state(settings: &Settings) -> Option<String> {
     Some(format!(
         "must be a directory, got {path}; {nearest} is not a directory"
     ))
-}
-
-fn sign_up(settings: &Settings) -> Option<String> {
-    let policy = settings.signup.as_ref()?;
-    let problem = if settings.state.is_none() {
-        "requires --state DIR, where keys are stored"
-    } else if policy.mailer.is_some() && settings.base_url.is_none() {
-        "email requires --base-url URL, for the links in mails"
-    } else {
-        return None;
-    };
-    Some(problem.to_owned())
-}
-
-fn mailer(settings: &Settings) -> Option<String> {
-    let command = settings.signup.as_ref()?.mailer.as_ref()?;
-    let is_blank = command.trim().is_empty();
-    is_blank.then(|| "must be a command such as /usr/sbin/sendmail".to_owned())
 }
 
 /// The access log must be appendable or creatable, as far as that is known without creating it.
