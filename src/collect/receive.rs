@@ -174,7 +174,7 @@ impl Collector {
                 self.counts.refused += answer.refused;
                 let range = times.start.day()..times.end.day();
                 state.empty_responses = state.empty_responses.saturating_add(1);
-                for (day, metrics) in answer.days.iter().filter(|(day, _)| range.contains(day)) {
+                for (day, metrics) in answer.rows.range(range.clone()) {
                     self.ledger.push(&Record::Metrics(code, *day, *metrics));
                     if state.data_day.is_none_or(|newest| *day >= newest) {
                         state.data_day = Some(*day);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::clean::{Cleaned, RawIsland, clean};
+use super::ledger::newer;
 use super::repair::repair;
 use super::settings::PlatformSeries;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
@@ -145,9 +146,9 @@ struct RetentionPoint {
 /// The nine metrics of an island by day.
 #[derive(Debug, Default)]
 pub(super) struct IslandDays {
-    /// Days with at least one value, oldest first.
-    pub(super) days: Vec<(UtcDay, Metrics)>,
-    /// Values that were out of range.
+    /// Days with at least one value.
+    pub(super) rows: BTreeMap<UtcDay, Metrics>,
+    /// Number of values that were out of range.
     pub(super) refused: u64,
 }
 
@@ -167,7 +168,7 @@ pub(super) fn island_days(body: &[u8]) -> Result<IslandDays, String> {
         retention: Vec<RetentionPoint>,
     }
     let series: Series = parse(&repair(body))?;
-    let mut days = DayTable::default();
+    let mut days = IslandDays::default();
     // In the order of `SortField::ALL`.
     let counts = [
         series.peak_ccu,
@@ -179,57 +180,33 @@ pub(super) fn island_days(body: &[u8]) -> Result<IslandDays, String> {
     ];
     for (field, points) in counts.into_iter().enumerate() {
         for point in points {
-            let value = days.count(point.value.as_ref());
-            if let Some(row) = days.row(&point.timestamp) {
-                row.counts[field] = value.or(row.counts[field]);
-            }
+            let mut counts = [None; 6];
+            counts[field] = days.count(point.value.as_ref());
+            days.add(&point.timestamp, counts, [None; 3]);
         }
     }
     for point in series.average_minutes_per_player {
-        let value = days.decimal(point.value.as_ref(), f64::MAX);
-        if let Some(row) = days.row(&point.timestamp) {
-            row.decimals[0] = value.or(row.decimals[0]);
-        }
+        let average = days.decimal(point.value.as_ref(), f64::MAX);
+        days.add(&point.timestamp, [None; 6], [average, None, None]);
     }
     for point in series.retention {
-        let values = [
-            days.decimal(point.d1.as_ref(), 1.0),
-            days.decimal(point.d7.as_ref(), 1.0),
-        ];
-        if let Some(row) = days.row(&point.timestamp) {
-            row.decimals[1] = values[0].or(row.decimals[1]);
-            row.decimals[2] = values[1].or(row.decimals[2]);
-        }
+        let [d1, d7] = [point.d1, point.d7].map(|value| days.decimal(value.as_ref(), 1.0));
+        days.add(&point.timestamp, [None; 6], [None, d1, d7]);
     }
-    days.rows.retain(|_, row| {
-        row.counts.iter().any(Option::is_some) || row.decimals.iter().any(Option::is_some)
-    });
-    let row = |(day, row): (UtcDay, DayRow)| (day, Metrics::new(row.counts, row.decimals));
-    Ok(IslandDays {
-        days: days.rows.into_iter().map(row).collect(),
-        refused: days.refused,
-    })
+    days.rows.retain(|_, row| *row != Metrics::NULL);
+    Ok(days)
 }
 
-/// Rows of a response under construction.
-#[derive(Default)]
-struct DayTable {
-    rows: BTreeMap<UtcDay, DayRow>,
-    refused: u64,
-}
-
-#[derive(Default)]
-struct DayRow {
-    counts: [Option<u64>; 6],
-    decimals: [Option<f64>; 3],
-}
-
-impl DayTable {
-    /// Returns the row of a bucket; `None` for a timestamp that is not the start of a day.
-    fn row(&mut self, timestamp: &str) -> Option<&mut DayRow> {
+impl IslandDays {
+    /// Adds the values of a bucket, unless its timestamp is not the start of a day.
+    fn add(&mut self, timestamp: &str, counts: [Option<u64>; 6], decimals: [Option<f64>; 3]) {
         let start = UnixSeconds::parse(timestamp).filter(|time| time.0 % DAY_SECONDS == 0);
-        self.refused += u64::from(start.is_none());
-        Some(self.rows.entry(start?.day()).or_default())
+        let Some(start) = start else {
+            self.refused += 1;
+            return;
+        };
+        let row = self.rows.entry(start.day()).or_insert(Metrics::NULL);
+        *row = newer(row, &Metrics::new(counts, decimals)).0;
     }
 
     fn count(&mut self, number: Option<&serde_json::Number>) -> Option<u64> {

@@ -14,11 +14,11 @@ const DAYS: &str = r#"{"averageMinutesPerPlayer":[{"value":38.22,"timestamp":"20
 #[test]
 fn an_islands_days_are_read_and_bad_values_left_out() {
     let found = island_days(DAYS.as_bytes()).unwrap();
-    let days: Vec<String> = found.days.iter().map(|(day, _)| day.to_string()).collect();
+    let days: Vec<String> = found.rows.keys().map(ToString::to_string).collect();
     assert_eq!(days, ["2026-09-20", "2026-09-21"]);
     // Too large, negative, not at midnight, retention over 1.
     assert_eq!(found.refused, 4);
-    let metrics = found.days[1].1;
+    let (_, metrics) = found.rows.last_key_value().unwrap();
     assert_eq!(metrics.count(SortField::PeakCcu), Some(16));
     assert_eq!(metrics.count(SortField::MinutesPlayed), Some(3363));
     assert_eq!(metrics.count(SortField::Recommendations), None);
