@@ -189,6 +189,10 @@ fn thousandths(text: &str) -> u32 {
 #[inline(never)]
 pub(crate) fn is_not_modified(headers: &HeaderMap, etag: &[u8]) -> bool {
     values(headers, &IF_NONE_MATCH).any(|value| {
+        // Most clients send the tag as they got it.
+        if value.as_bytes() == etag {
+            return true;
+        }
         split(value.as_bytes(), b',').any(|tag| {
             let tag = tag.trim_ascii();
             tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag
