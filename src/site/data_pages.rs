@@ -1,7 +1,7 @@
 //! Pages of data: `/`, `/islands`, `/islands/{code}`, `/creators`, `/creators/{slug}`, `/rankings/{date}` and
 //! `/new/{date}`. Their templates work on the members of the API's bodies.
 
-use minijinja::value::Serde;
+use minijinja::value::{Serde, ValueKind};
 use minijinja::{Value, context};
 use serde::Serialize;
 use serde_json::from_slice;
@@ -135,6 +135,8 @@ pub fn island(
 /// Returns the days of an island's series with the known values of a metric, in parts of its unit.
 fn series(body: &Value, metric: &Metric) -> Option<Vec<(String, u64)>> {
     let series = body.get_attr("island").ok()?.get_attr("series").ok()?;
+    // Nothing can be iterated too.
+    let series = Some(series).filter(|series| series.kind() == ValueKind::Seq)?;
     let mut points = Vec::new();
     for day in series.try_iter().ok()? {
         let value = day.get_attr(metric.name).ok()?;

@@ -44,6 +44,10 @@ pub(super) fn encoded(text: &str) -> String {
 
 /// Returns the address of a list: its path and parameters, which are those that are given, changed by the
 /// named arguments. Empty ones are left out.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "templates pass named arguments by value"
+)]
 fn list_url(
     path: &str,
     given: Serde<Vec<(String, String)>>,

@@ -1,14 +1,15 @@
 //! `/keys`: the pages of sign-up. All texts are escaped. What is allowed is decided elsewhere.
 
+use minijinja::value::Serde;
 use minijinja::{Value, context};
+use serde::Serialize;
 
 use super::settings::SiteSettings;
 use super::templates::page;
-use crate::calendar::UnixSeconds;
-use crate::model::{FREE_KEYS_MAX, Tier};
+use crate::model::FREE_KEYS_MAX;
 
 /// The keys of an address, shown to its holder. Without `Debug`, since it holds a token and a key.
-#[derive(Clone)]
+#[derive(Clone, Serialize)]
 pub struct AddressKeys<'a> {
     /// The address.
     pub address: &'a str,
@@ -23,20 +24,21 @@ pub struct AddressKeys<'a> {
     /// Whether the address is a network address, which others may share.
     pub is_shared: bool,
     /// The settings of the server.
+    #[serde(skip)]
     pub service: &'a SiteSettings,
 }
 
 /// A key in the list of its address.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ListedKey {
     /// Its public part.
     pub id: String,
-    /// Its tier.
-    pub tier: Tier,
+    /// The name of its tier.
+    pub tier: &'static str,
     /// The time of issue.
-    pub issued: UnixSeconds,
+    pub issued: String,
     /// The time since which it is disabled.
-    pub revoked: Option<UnixSeconds>,
+    pub revoked: Option<String>,
 }
 
 /// Returns the settings of a server that these pages state.
@@ -83,27 +85,11 @@ pub fn keys_form(token: &str, service: &SiteSettings) -> String {
 
 /// Returns the list of an address's keys.
 pub fn keys_list(list: &AddressKeys<'_>) -> String {
-    let is_active = |key: &ListedKey| key.revoked.is_none() && key.tier == Tier::Free;
-    let keys = list.keys.iter().map(|key| {
-        context! {
-            id => &key.id,
-            tier => key.tier.as_str(),
-            issued => key.issued.to_string(),
-            revoked => key.revoked.map(|time| time.to_string()),
-            is_active => is_active(key),
-        }
-    });
-    let values = context! {
-        address => list.address,
-        keys => keys.collect::<Value>(),
-        active => list.keys.iter().filter(|key| is_active(key)).count(),
-        token => list.token,
-        issued => list.issued,
-        revoked => list.revoked.as_deref(),
-        is_shared => list.is_shared,
-        service => settings(list.service),
-    };
-    page("keys_list.html", values)
+    let service = settings(list.service);
+    page(
+        "keys_list.html",
+        context! { service, ..Value::from(Serde(list)) },
+    )
 }
 
 #[cfg(test)]
@@ -113,9 +99,9 @@ mod tests {
     fn listed(active: usize, issued: Option<&str>) -> String {
         let key = |at: usize| ListedKey {
             id: format!("id{at}"),
-            tier: Tier::Free,
-            issued: UnixSeconds(1_795_219_200),
-            revoked: (at >= active).then_some(UnixSeconds(1_795_305_600)),
+            tier: "free",
+            issued: "2026-11-21T00:00:00Z".to_owned(),
+            revoked: (at >= active).then(|| "2026-11-22T00:00:00Z".to_owned()),
         };
         keys_list(&AddressKeys {
             address: "<a>@x.test",

@@ -22,8 +22,6 @@ mod keys_pages;
 mod markdown;
 mod metrics;
 mod openapi;
-#[cfg(test)]
-mod page_tests;
 mod settings;
 mod templates;
 mod text_pages;
@@ -67,3 +65,6 @@ pub fn file(path: &str, service: &SiteSettings) -> String {
         .collect();
     lines.join(if path.contains(".css") { "" } else { "\n" })
 }
+
+#[cfg(test)]
+mod page_tests;

@@ -35,9 +35,12 @@ pub(super) static TEMPLATES: LazyLock<Environment<'_>> = LazyLock::new(|| {
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);
     // Not `AutoEscape::Html`, whose filters would escape more characters than `write_escaped` does.
-    templates.set_auto_escape_callback(|name| match name.strip_suffix(".html") {
-        Some(_) => AutoEscape::Custom("html".into()),
-        None => AutoEscape::None,
+    templates.set_auto_escape_callback(|name| {
+        if is_html(name) {
+            AutoEscape::Custom("html".into())
+        } else {
+            AutoEscape::None
+        }
     });
     templates.set_formatter(write_escaped);
     filters::add_to(&mut templates);
@@ -45,7 +48,7 @@ pub(super) static TEMPLATES: LazyLock<Environment<'_>> = LazyLock::new(|| {
     // The path from a page to the root of the service: that of pages at the root.
     templates.add_global("root", "");
     for (name, text) in FILES {
-        let text = if name.ends_with(".html") {
+        let text = if is_html(name) {
             joined(text)
         } else {
             (*text).to_owned()
@@ -55,6 +58,11 @@ pub(super) static TEMPLATES: LazyLock<Environment<'_>> = LazyLock::new(|| {
     }
     templates
 });
+
+/// Whether a template is HTML, from its name; it is plain text otherwise.
+fn is_html(name: &str) -> bool {
+    name.rsplit('.').next() == Some("html")
+}
 
 /// Joins the lines of a template without their indentation. An empty line is a line break.
 pub(super) fn joined(text: &str) -> String {
