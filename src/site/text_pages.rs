@@ -79,18 +79,12 @@ fn example(document: &Document, operation: &Operation<'_>, base_url: &str) -> Op
 
 /// Returns the page at `/gotchas`.
 pub(super) fn gotchas() -> String {
-    let description = "Surprises that have cost users of the API time.";
-    prose_page("gotchas", "Gotchas", description, GOTCHAS)
+    page("gotchas.html", context! { text => GOTCHAS })
 }
 
 /// Returns the page at `/changelog`.
 pub(super) fn changelog() -> String {
-    let description = "Changes to the API, and how they are announced.";
-    prose_page("changelog", "Changelog", description, CHANGELOG)
-}
-
-fn prose_page(section: &str, title: &str, description: &str, text: &str) -> String {
-    page("prose.html", context! { section, title, description, text })
+    page("changelog.html", context! { text => CHANGELOG })
 }
 
 /// Returns the page at `/recipes`.
