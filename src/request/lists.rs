@@ -12,12 +12,13 @@
 //!   (`snapshot/select.rs`). The new section or groups are written in `publish/list_sections.rs` and opened
 //!   in `snapshot/history.rs`, with a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM`
 //!   (`publish/changes.rs`);
-//! - `site/lists_pages.rs`: `form` and `filters`; `site/templates/filters.html`;
+//! - `site/templates/islands.html`: the form, and the filters in words;
 //! - `site/changelog.md`, `publish/selection_tests.rs`, `tests/fuzz/src/targets.rs`;
 //! - `PARAMETER_FILES` in `tests/it/places.rs`: a test names those that lack it.
 //!
 //! Of the places of a parameter of `/v1/creators`, tests find only `site/openapi.json`. It is also in
-//! `creators` of `server/web/rendered.rs` and of `site/lists_pages.rs`, which pass on only `q`.
+//! `creators` of `server/web/rendered.rs` and of `site/data_pages.rs`, which pass on only `q`, and in
+//! `site/templates/creators.html`.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};

@@ -1,18 +1,20 @@
-//! Counts at equal steps of time, drawn as a curve in SVG. An unknown value is a gap, never a zero.
+//! Counts at equal steps of time, drawn as a curve in SVG by `templates/_chart.html`. An unknown value is a
+//! gap, never a zero.
 
 use std::fmt::Write as _;
 
-use super::html::{Escaped, count, each};
-use super::templates::filled;
+use minijinja::{Value, context};
+
+use super::metrics::Unit;
 use crate::calendar::DAY_SECONDS;
 
 // The picture in its own units. The script reads the box of the curve from the attributes.
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 240.0;
-const LEFT: f64 = 52.0;
-const TOP: f64 = 8.0;
-const CURVE_WIDTH: f64 = WIDTH - LEFT - 8.0;
-const CURVE_HEIGHT: f64 = HEIGHT - TOP - 24.0;
+const WIDTH: u16 = 720;
+const HEIGHT: u16 = 240;
+const LEFT: u16 = 52;
+const TOP: u16 = 8;
+const CURVE_WIDTH: u16 = WIDTH - LEFT - 8;
+const CURVE_HEIGHT: u16 = HEIGHT - TOP - 24;
 /// Maximum number of horizontal lines above zero.
 const LINES_MAX: u64 = 4;
 /// Maximum number of steps, of which the newest are drawn: eleven years of days.
@@ -33,36 +35,6 @@ pub(super) struct Chart<'a> {
     /// The text of a time.
     name: fn(i64) -> String,
     unit: Unit,
-}
-
-/// The unit of the values of a chart.
-#[derive(Clone, Copy)]
-pub(super) struct Unit {
-    /// Values per unit: 1, or 10 for values in tenths.
-    parts: u64,
-    /// The text after the number.
-    suffix: &'static str,
-}
-
-impl Unit {
-    /// Counts.
-    pub(super) const COUNT: Unit = Unit {
-        parts: 1,
-        suffix: "",
-    };
-
-    /// Tenths, with a text after the number.
-    pub(super) const fn tenths(suffix: &'static str) -> Unit {
-        Unit { parts: 10, suffix }
-    }
-
-    /// Returns the text of a value.
-    pub(super) fn text(self, value: u64) -> String {
-        match self.parts {
-            1 => count(value),
-            parts => format!("{}.{}{}", count(value / parts), value % parts, self.suffix),
-        }
-    }
 }
 
 impl<'a> Chart<'a> {
@@ -94,33 +66,37 @@ impl<'a> Chart<'a> {
         })
     }
 
-    /// Returns the figure: the picture, and below it the place where the script describes the point
-    /// under the pointer.
-    pub(super) fn figure(&self) -> String {
+    /// Returns the values of the template.
+    pub(super) fn values(&self) -> Value {
         let highest = self.values.iter().copied().flatten().max().unwrap_or(0);
         let Unit { parts, suffix } = self.unit;
         let scale = Scale::up_to(highest, parts);
-        let lines = each(0..=scale.lines, |line| {
+        let lines = (0..=scale.lines).map(|line| {
             let value = line * scale.step;
-            let (y, end, x) = (scale.y(value), LEFT + CURVE_WIDTH, LEFT - 6.0);
-            let below = y + 4.0;
-            let text = short(value / parts);
-            format!(
-                "<path class=grid d=\"M{LEFT} {y:.1}H{end}\"/>\
-                 <text x={x} y={below:.1} text-anchor=end>{text}{suffix}</text>"
-            )
+            let y = scale.y(value);
+            let [y, below] = [y, y + 4.0].map(|y| format!("{y:.1}"));
+            context! { y, below, text => short(value / parts) }
         });
         let values: Vec<String> = (self.values.iter())
             .map(|value| value.map_or_else(String::new, |value| value.to_string()))
             .collect();
-        let description = Escaped(&self.description()).to_string();
-        let unit = if parts == 1 { "" } else { "tenths" };
-        let (first, step, max) = (self.first, self.step, scale.lines * scale.step);
-        let (values, labels, curve) = (values.join(","), self.labels(), self.curve(&scale));
-        filled!(
-            "chart.html"; WIDTH, HEIGHT, LEFT, TOP, CURVE_WIDTH, CURVE_HEIGHT, description, first, step, max, unit,
-            suffix, values, lines, labels, curve
-        )
+        context! {
+            size => [WIDTH, HEIGHT],
+            left => LEFT,
+            top => TOP,
+            width => CURVE_WIDTH,
+            height => CURVE_HEIGHT,
+            suffix,
+            description => self.description(),
+            first => self.first,
+            step => self.step,
+            max => scale.lines * scale.step,
+            is_in_tenths => parts > 1,
+            values => values.join(","),
+            lines => lines.collect::<Value>(),
+            labels => self.labels(),
+            curve => self.curve(&scale),
+        }
     }
 
     /// Returns the curve: a line through each run of known values, a dot for a run of one.
@@ -144,25 +120,26 @@ impl<'a> Chart<'a> {
     #[expect(clippy::cast_precision_loss, reason = "a position in a picture")]
     fn x(&self, at: usize) -> f64 {
         match self.values.len() {
-            1 => LEFT + CURVE_WIDTH / 2.0,
-            count => LEFT + at as f64 * CURVE_WIDTH / (count - 1) as f64,
+            1 => f64::from(LEFT) + f64::from(CURVE_WIDTH) / 2.0,
+            count => f64::from(LEFT) + at as f64 * f64::from(CURVE_WIDTH) / (count - 1) as f64,
         }
     }
 
     /// Returns the times below the curve, the first and the last among them.
-    fn labels(&self) -> String {
+    fn labels(&self) -> Value {
         let last = self.values.len() - 1;
         let last_label = last.min(LABELS_MAX - 1);
-        each(0..=last_label, |label| {
+        let labels = (0..=last_label).map(|label| {
             let at = label * last / last_label.max(1);
             let anchor = match label {
                 0 if last_label > 0 => "start",
                 _ if label == last_label && last_label > 0 => "end",
                 _ => "middle",
             };
-            let (x, y, time) = (self.x(at), HEIGHT - 8.0, (self.name)(self.time(at)));
-            format!("<text class=x x={x:.1} y={y} text-anchor={anchor}>{time}</text>")
-        })
+            let x = format!("{:.1}", self.x(at));
+            context! { x, anchor, time => (self.name)(self.time(at)) }
+        });
+        labels.collect()
     }
 
     fn time(&self, at: usize) -> i64 {
@@ -212,7 +189,8 @@ impl Scale {
 
     #[expect(clippy::cast_precision_loss, reason = "a position in a picture")]
     fn y(&self, value: u64) -> f64 {
-        TOP + CURVE_HEIGHT - value as f64 * CURVE_HEIGHT / (self.step * self.lines) as f64
+        let share = value as f64 * f64::from(CURVE_HEIGHT) / (self.step * self.lines) as f64;
+        f64::from(TOP + CURVE_HEIGHT) - share
     }
 }
 
@@ -229,6 +207,7 @@ fn short(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::site::templates::filled;
 
     fn chart(points: &[(i64, u64)]) -> Chart<'static> {
         Chart::new(
@@ -239,6 +218,11 @@ mod tests {
             Unit::COUNT,
         )
         .unwrap()
+    }
+
+    /// The figure as a page has it.
+    fn figure(chart: &Chart<'_>) -> String {
+        filled("_chart.html", context! { chart => chart.values() }).unwrap()
     }
 
     /// The points of a drawn curve, in runs, parsed from its path.
@@ -318,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_figure_describes_its_extremes() {
-        let figure = chart(&[(600, 5), (1_200, 2_500), (2_400, 7)]).figure();
+        let figure = figure(&chart(&[(600, 5), (1_200, 2_500), (2_400, 7)]));
         let description = "Players: highest 2,500 at t1200, lowest 5 at t600.";
         assert_eq!(figure.matches(description).count(), 2, "{figure}");
         assert!(figure.contains("data-values=\"5,2500,,7\""), "{figure}");
@@ -335,7 +319,7 @@ mod tests {
             name,
             Unit::tenths("%"),
         );
-        let figure = chart.unwrap().figure();
+        let figure = figure(&chart.unwrap());
         assert!(
             figure.contains("highest 12.5% at ") && figure.contains("lowest 0.7%"),
             "{figure}"

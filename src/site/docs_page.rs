@@ -1,216 +1,90 @@
-//! `/docs`: endpoints and guides of the `OpenAPI` document, with responses from the published data.
-//! Works without the script, which remembers the language and adds a form that sends requests.
+//! `/docs`, written from the `OpenAPI` document: endpoints and guides, with responses from the published
+//! data. Works without the script, which remembers the language and adds a form that sends requests.
 
-use super::api_bodies::{BodyOf, RankingBody};
-use super::code::{highlighted, json_lines};
-use super::html::{Escaped, each, encoded, html_page};
-use super::markdown::{anchor, inline, prose};
-use super::openapi::{Document, Operation, ParameterDoc};
+use minijinja::value::Serde;
+use minijinja::{Value, context};
+use serde_json::{Value as Json, from_slice};
+
+use super::bodies::BodyOf;
+use super::code::json_lines;
+use super::filters::encoded;
+use super::openapi::{Document, Operation};
 use super::settings::SiteSettings;
-use super::templates::filled;
+use super::templates::page;
 
 /// Lines of an example response that are shown before it is expanded.
 const LINES_SHOWN: usize = 14;
-
-/// The languages of example requests: class, name, extension of a file.
-const LANGUAGES: [(&str, &str, &str); 3] = [
-    ("curl", "curl", "sh"),
-    ("python", "Python", "py"),
-    ("js", "JavaScript", "js"),
-];
-
-/// The inputs of the examples.
-struct Examples<'a> {
-    base_url: &'a str,
-    /// The code of an island, and the slug of its creator.
-    code: String,
-    slug: String,
-    document: &'a Document,
-    body_of: BodyOf<'a>,
-}
 
 /// Returns the page.
 pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     let document = Document::parsed(service);
     let (code, slug) = example_island(body_of("/v1/rankings/latest"));
-    let examples = Examples {
-        base_url: &service.base_url,
-        code,
-        slug,
-        document: &document,
-        body_of,
+    let endpoint = |mut operation: Operation<'_>| {
+        for parameter in &mut operation.parameters {
+            match parameter.name {
+                "code" => parameter.example.clone_from(&code),
+                "slug" | "creator" => parameter.example.clone_from(&slug),
+                _ => {}
+            }
+        }
+        let target = target(&operation);
+        let example = || Some(document.example(&operation)?.into_bytes());
+        let body = body_of(&target).or_else(example);
+        let lines = body.and_then(|body| json_lines(&body)).unwrap_or_default();
+        let is_file = operation.object.is_none();
+        context! {
+            url => service.base_url.clone() + &target,
+            response => html_lines(&lines),
+            start => (lines.len() > LINES_SHOWN).then(|| html_lines(&lines[..LINES_SHOWN])),
+            lines => lines.len(),
+            is_file,
+            ..Value::from(Serde(&operation))
+        }
     };
-    let operations = document.operations();
     let mut guides = document.info("description").split("\n\n## ");
-    let introduction = prose(guides.next().unwrap_or_default());
+    let introduction = guides.next();
     // The licence is in the footer of every page.
-    let guides: Vec<&str> = guides.filter(|text| !text.starts_with("Licence")).collect();
-    let guide_links = each(&guides, |text| {
-        let title = text.lines().next().unwrap_or_default();
-        format!("<li><a href=#{}>{title}</a>", anchor(title))
-    });
-    let of = |tag| {
-        operations
-            .iter()
-            .filter(move |operation| operation.tag == tag)
+    let guides = guides.filter(|text| !text.starts_with("Licence"));
+    let guides = guides.map(|text| (text.lines().next().unwrap_or_default(), text));
+    let values = context! {
+        base_url => &service.base_url,
+        summary => document.info("summary"),
+        introduction,
+        guides => guides.collect::<Value>(),
+        tags => document.tags().collect::<Value>(),
+        endpoints => document.operations().into_iter().map(endpoint).collect::<Value>(),
+        errors => document.errors().into_iter().collect::<Value>(),
     };
-    let endpoint_links = each(document.tags(), |(tag, _)| {
-        let links = each(of(tag), |Operation { id, summary, .. }| {
-            format!("<li><a href=#{id}>{}</a>", Escaped(summary))
-        });
-        format!("<p>{tag}<ul>{links}</ul>")
-    });
-    let endpoints = each(document.tags(), |(tag, about)| {
-        let all = each(of(tag), |operation| examples.endpoint(operation));
-        let (id, about) = (anchor(tag), inline(about));
-        format!("<h2 id=tag-{id}>{tag}</h2><p>{about}</p>{all}")
-    });
-    let guides = each(&guides, |text| prose(&format!("## {text}")));
-    let errors = each(document.errors(), |(status, about)| {
-        format!("<tr><td>{status}<td>{}", inline(about))
-    });
-    let base = Escaped(&service.base_url);
-    let content = filled!(
-        "docs.html"; guide_links, endpoint_links, introduction, base, endpoints, guides, errors
-    );
-    html_page(
-        ["", "docs", "API reference", document.info("summary")],
-        &["docs.css", "docs.js"],
-        &content,
-    )
+    page("docs.html", values)
+}
+
+fn html_lines(lines: &[String]) -> Value {
+    Value::from_safe_string(lines.join("\n"))
 }
 
 /// Returns the code and creator of the highest island with a known creator, or else of the
 /// sample's.
 fn example_island(ranking: Option<Vec<u8>>) -> (String, String) {
-    let ranking = ranking.and_then(|body| serde_json::from_slice::<RankingBody>(&body).ok());
-    let mut entries = ranking.into_iter().flat_map(|body| body.ranking);
-    let found = entries.find_map(|entry| Some((entry.code, entry.creator?)));
+    let ranking: Option<Json> = ranking.and_then(|body| from_slice(&body).ok());
+    let entries = ranking.as_ref().and_then(|body| body["ranking"].as_array());
+    let found = entries.into_iter().flatten().find_map(|entry| {
+        let [code, slug] = ["code", "creator"].map(|name| entry[name].as_str());
+        Some((code?.to_owned(), slug?.to_owned()))
+    });
     found.unwrap_or_else(|| ("2708-3623-7025".to_owned(), "ruby.gg65".to_owned()))
 }
 
-impl Examples<'_> {
-    /// Returns the section of an endpoint: description, parameters and statuses beside a request
-    /// and its response.
-    fn endpoint(&self, operation: &Operation<'_>) -> String {
-        let Operation { path, id, .. } = operation;
-        let parameters = each(&operation.parameters, parameter_row);
-        let (about, summary) = (inline(operation.description), Escaped(operation.summary));
-        let target = self.target(operation);
-        let inputs = each(&operation.parameters, |parameter| self.input(parameter));
-        let statuses: Vec<&str> = operation.statuses.iter().map(|one| one.0).collect();
-        let statuses = statuses.join(", ");
-        // Those that mean more than in general.
-        let special = each(&operation.statuses, |(status, about)| {
-            each(*about, |about| format!("<li>{status} {}", inline(about)))
-        });
-        let (requests, response) = (
-            self.requests(id, &target),
-            self.response(operation, &target),
-        );
-        filled!(
-            "endpoint.html"; id, path, summary, about, parameters, statuses, special, requests, inputs, response
-        )
-    }
-
-    /// Returns the path of the example request, with a query where the response would be long.
-    fn target(&self, operation: &Operation<'_>) -> String {
-        let (mut target, mut query) = (operation.path.to_owned(), "");
-        for parameter in &operation.parameters {
-            let name = format!("{{{}}}", parameter.name);
-            target = target.replace(&name, &self.value(parameter)[1]);
-            if parameter.name == "limit" {
-                query = "?limit=2";
-            }
-        }
-        target + query
-    }
-
-    /// Returns the example of a parameter: as text, and encoded for a path.
-    fn value(&self, parameter: &ParameterDoc<'_>) -> [String; 2] {
-        match parameter.name {
-            "code" => [self.code.clone(), self.code.clone()],
-            "slug" | "creator" => [self.slug.clone(), encoded(&self.slug)],
-            _ => [parameter.example.clone(), parameter.example.clone()],
+/// Returns the path of the example request, with a query where the response would be long.
+fn target(operation: &Operation<'_>) -> String {
+    let (mut target, mut query) = (operation.path.to_owned(), "");
+    for parameter in &operation.parameters {
+        let name = format!("{{{}}}", parameter.name);
+        target = target.replace(&name, &encoded(&parameter.example));
+        if parameter.name == "limit" {
+            query = "?limit=2";
         }
     }
-
-    /// Returns the example request in each language.
-    fn requests(&self, id: &str, target: &str) -> String {
-        let url = format!("{}{target}", self.base_url);
-        let tabs = each(LANGUAGES, |(class, name, _)| {
-            let checked = if class == "curl" { " checked" } else { "" };
-            format!(
-                "<label><input type=radio name=language-{id} value={class}{checked}>{name}</label>"
-            )
-        });
-        let is_file = target.starts_with("/dumps/") && target != "/dumps/index.json";
-        let member = if is_file { "text" } else { "json" };
-        let call = if is_file { "" } else { "()" };
-        let blocks = each(LANGUAGES, |(class, _, extension)| {
-            let text = match class {
-                "curl" => format!("curl '{url}'"),
-                "python" => format!(
-                    "import requests\n\nresponse = requests.get(\"{url}\", timeout=30)\nprint(response.{member}{call})"
-                ),
-                _ => format!(
-                    "const response = await fetch(\"{url}\");\nconsole.log(await response.{member}());"
-                ),
-            };
-            format!("<pre class={class}>{}</pre>", highlighted(&text, extension))
-        });
-        format!("<fieldset class=languages><legend>Request</legend>{tabs}</fieldset>{blocks}")
-    }
-
-    /// Returns the response, shortened and expandable.
-    fn response(&self, operation: &Operation<'_>, target: &str) -> String {
-        let example = || Some(self.document.example(operation)?.into_bytes());
-        let body = (self.body_of)(target).or_else(example);
-        let (anchor, name) = operation
-            .object
-            .map_or((operation.id, "file"), |name| (name, name));
-        let lines = body.and_then(|body| json_lines(&body)).unwrap_or_default();
-        let (all, count) = (lines.join("\n"), lines.len());
-        let (whole, start) = match lines.get(..LINES_SHOWN) {
-            Some(start) if count > LINES_SHOWN => ("", start.join("\n") + "\n\u{2026}"),
-            _ => (all.as_str(), String::new()),
-        };
-        filled!("response.html"; anchor, name, whole, start, count, all)
-    }
-
-    /// Returns the field for a parameter.
-    fn input(&self, parameter: &ParameterDoc<'_>) -> String {
-        let (name, default, choices) = (parameter.name, &parameter.default, &parameter.choices);
-        let example = self.value(parameter)[0].clone();
-        let example = Escaped(&example);
-        let attributes = match parameter.place {
-            "path" => format!(" value=\"{example}\" required"),
-            "header" => " data-header".to_owned(),
-            _ if name == "limit" => " value=2".to_owned(),
-            _ if !choices.is_empty() => String::new(),
-            _ if default.is_empty() => format!(" placeholder=\"{example}\""),
-            _ => format!(" placeholder={default}"),
-        };
-        let field = if choices.is_empty() {
-            format!("<input name={name}{attributes}>")
-        } else {
-            let others = choices.iter().filter(|choice| *choice != default);
-            let others = each(others, |choice| format!("<option>{choice}"));
-            format!("<select name={name}{attributes}><option value=\"\">{default}{others}</select>")
-        };
-        format!("<label>{name}{field}</label>")
-    }
-}
-
-fn parameter_row(parameter: &ParameterDoc<'_>) -> String {
-    let note = match parameter.place {
-        "query" => "",
-        "path" => "required",
-        place => place,
-    };
-    let (name, kind, about) = (parameter.name, parameter.kind, inline(parameter.about));
-    let (default, allowed) = (&parameter.default, inline(&parameter.allowed));
-    filled!("parameter.html"; name, note, kind, default, allowed, about)
+    target + query
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! `/dumps/` in HTML: the files for download, by table, month and day.
 
-use super::html::{Escaped, ago, each, html_page, minute, tab};
-use super::templates::filled;
+use minijinja::{Value, context};
+
+use super::filters::minute;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
 /// The forms of a table, by the end of their names.
@@ -42,27 +43,33 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
     let table = |name| stem(name).filter(|stem| has_plain_form(&files, stem));
     let mut tables: Vec<&str> = files.iter().filter_map(|(name, _)| table(name)).collect();
     tables.dedup();
-    let rows = each(tables, |stem| {
-        let (name, about) = (Escaped(stem), Escaped(about(stem)));
-        let name = format!("{name}<br><small class=wide>{about}</small>");
-        page.table_row(stem, &name, &files)
-    });
-    let tables = files_table("Table", &rows);
     // The history comes before the peaks.
     let others = files.iter().rev();
     let others = others.filter(|(name, _)| table(name).is_none() && name != "index.json");
-    let others = each(others, |(name, bytes)| {
-        let (link, size, about) = (page.link(name), size(*bytes), about(name));
-        format!("<tr><td>{link}<td class=n>{size}<td>{about}")
-    });
     // Names are sorted, but daily metrics are requested most.
     folders.sort_by_key(|folder| folder != "daily");
-    let folders = each(folders, |folder| page.folder_section(&folder));
-    let folder = page.folder;
-    let (published, credit) = (ago(page.published), Escaped(page.credit));
-    let content = filled!("dumps.html"; published, folder, credit, others, tables, folders);
-    let description = "All data as files in CSV and JSON, without a key and without a quota.";
-    html_page([page.root, "dumps/", "Dumps", description], &[], &content)
+    let folders = folders.iter().map(|folder| page.folder_section(folder));
+    let values = context! {
+        published => page.published,
+        credit => page.credit,
+        root => page.root,
+        folder => page.folder,
+        forms => FORMS.map(|(_, name)| name),
+        others => others.collect::<Value>(),
+        tables => tables.iter().map(|stem| row(stem, stem, &files)).collect::<Value>(),
+        folders => folders.collect::<Value>(),
+    };
+    super::templates::page("dumps.html", values)
+}
+
+/// Returns the row of a table: its name on the page, and the file of each form.
+fn row(name: &str, stem: &str, files: &[DumpEntry]) -> Value {
+    let forms = FORMS.iter().map(|(end, _)| {
+        let file = format!("{stem}{end}");
+        let at = files.binary_search_by(|(other, _)| other.as_str().cmp(&file));
+        at.ok().map(|at| &files[at])
+    });
+    context! { name, forms => forms.collect::<Value>() }
 }
 
 impl DumpsPage<'_> {
@@ -82,14 +89,8 @@ impl DumpsPage<'_> {
         (files, folders)
     }
 
-    /// Returns the files of the chosen group of a folder, and links to the other groups.
-    fn folder_section(&self, folder: &str) -> String {
-        let (title, column) = match folder {
-            "daily" => ("Daily metrics", "Day"),
-            "ccu" => ("Daily peaks of earlier days", "Day"),
-            "live" => ("Live steps", "Time"),
-            other => (other, "Day"),
-        };
+    /// Returns the files of the chosen group of a folder, and the names of all groups.
+    fn folder_section(&self, folder: &str) -> Value {
         let groups = self.groups(folder);
         let chosen = self
             .group
@@ -97,33 +98,27 @@ impl DumpsPage<'_> {
         let chosen = groups
             .iter()
             .position(|group| Some(group.name.as_str()) == chosen);
-        let chosen = chosen.unwrap_or(0);
-        let links = each(groups.iter().enumerate(), |(at, Group { name, .. })| {
-            let page = if self.folder.is_empty() { "" } else { "dumps" };
-            let url = format!("{page}?group={folder}/{name}#{folder}");
-            tab(&Escaped(&url).to_string(), name, at == chosen)
-        });
-        let title = Escaped(title);
-        let files = match groups.get(chosen) {
+        let chosen = groups.get(chosen.unwrap_or(0));
+        let files = match chosen {
             Some(Group { from, to, .. }) => (self.list)(from, to, FILES_MAX),
             None => (self.list)(&format!("{folder}/"), &end_of(folder), FILES_MAX),
         };
         let mut stems: Vec<&str> = files.iter().filter_map(|(name, _)| stem(name)).collect();
         stems.dedup();
-        let rows = each(stems.iter().rev(), |stem| {
+        let rows = stems.iter().rev().map(|stem| {
             let name = &stem[folder.len() + 1..];
             let time = name.parse().ok().filter(|_| folder == "live");
             let time = time.and_then(|time| minute(UnixSeconds(time)));
-            let name = Escaped(time.as_deref().unwrap_or(name)).to_string();
-            self.table_row(stem, &name, &files)
+            row(time.as_deref().unwrap_or(name), stem, &files)
         });
-        let table = files_table(column, &rows);
         let others = files.iter().filter(|(name, _)| stem(name).is_none());
-        let others = each(others, |(name, bytes)| {
-            format!("<li>{} {}", self.link(name), size(*bytes))
-        });
-        let folder = Escaped(folder);
-        filled!("dumps_folder.html"; folder, title, links, table, others)
+        context! {
+            name => folder,
+            groups => groups.iter().map(|group| &group.name).collect::<Value>(),
+            chosen => chosen.map(|group| group.name.as_str()),
+            rows => rows.collect::<Value>(),
+            others => others.collect::<Value>(),
+        }
     }
 
     /// Returns the groups of a folder, newest first; none if it has a file without a day.
@@ -138,25 +133,6 @@ impl DumpsPage<'_> {
         }
         groups.reverse();
         groups
-    }
-
-    fn link(&self, name: &str) -> String {
-        let (folder, name) = (self.folder, Escaped(name));
-        format!("<a href=\"{folder}{name}\">{name}</a>")
-    }
-
-    /// Returns the row of a table with its forms. `name` is HTML.
-    fn table_row(&self, stem: &str, name: &str, files: &[DumpEntry]) -> String {
-        let forms = each(FORMS, |(end, _)| {
-            let file = format!("{stem}{end}");
-            let at = files.binary_search_by(|(other, _)| other.as_str().cmp(&file));
-            let link = each(at.ok(), |at| {
-                let (folder, file, size) = (self.folder, Escaped(&file), size(files[at].1));
-                format!("<a href=\"{folder}{file}\" aria-label=\"{size}, {file}\">{size}</a>")
-            });
-            format!("<td class=n>{link}")
-        });
-        format!("<tr><td>{name}{forms}")
     }
 }
 
@@ -191,12 +167,6 @@ impl Group {
     }
 }
 
-/// Returns a table of files with their forms.
-fn files_table(first: &str, rows: &str) -> String {
-    let forms = each(FORMS, |(_, name)| format!("<th class=n>{name}"));
-    filled!("files.html"; first, forms, rows)
-}
-
 /// A text after all names.
 const LAST: &str = "\u{10ffff}";
 
@@ -215,35 +185,12 @@ fn has_plain_form(files: &[DumpEntry], stem: &str) -> bool {
     names.any(|name| name == Some(stem))
 }
 
-/// Returns the description of a table or a file, its name if it has none.
-fn about(name: &str) -> &str {
-    match name {
-        "islands" => "All islands: code, title, creator, tool and tags",
-        "creators" => "Creators with their public profiles",
-        "platform" => "Players of the whole platform in each 10-minute step",
-        "history.csv.gz" => "All days with daily metrics in one file, sorted by date and code",
-        "ccu.csv.gz" => "All known daily peaks in one file, sorted by date and code",
-        other => other,
-    }
-}
-
-/// Returns a size in the largest unit that it fills.
-fn size(bytes: u64) -> String {
-    let (unit, name) = match bytes {
-        0..1_000 => return format!("{bytes} B"),
-        1_000..1_000_000 => (1_000, "kB"),
-        1_000_000..1_000_000_000 => (1_000_000, "MB"),
-        _ => (1_000_000_000, "GB"),
-    };
-    let tenths = bytes / (unit / 10);
-    format!("{}.{} {name}", tenths / 10, tenths % 10)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::site::templates::Escaped;
 
     fn shown(names: &[String], group: Option<&str>, folder: &str) -> String {
         let files: BTreeMap<String, u64> =
@@ -318,14 +265,5 @@ mod tests {
         assert!(
             beside.contains("href=\"dumps/islands.csv\"") && beside.contains("href=\"dumps?group=")
         );
-    }
-
-    #[test]
-    fn sizes_are_in_the_largest_unit_that_they_fill() {
-        let told = [0, 999, 1_000, 14_979, 999_999, 1_000_000, 2_500_000_000].map(size);
-        let want = [
-            "0 B", "999 B", "1.0 kB", "14.9 kB", "999.9 kB", "1.0 MB", "2.5 GB",
-        ];
-        assert_eq!(told, want);
     }
 }

@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use super::html::{Escaped, each, wrapped};
+use super::templates::Escaped;
 
 /// Converts paragraphs.
 pub(super) fn prose(text: &str) -> String {
-    each(text.split("\n\n"), paragraph)
+    text.split("\n\n").map(paragraph).collect()
 }
 
 fn paragraph(text: &str) -> String {
@@ -15,22 +15,28 @@ fn paragraph(text: &str) -> String {
         Some(text) => text.split_once('\n').unwrap_or((text, "")),
         None => ("", text),
     };
-    let id = format!("<h2 id={}>", anchor(heading));
-    let heading = wrapped(&id, &Escaped(heading).to_string(), "</h2>");
+    let mut html = String::new();
+    if !heading.is_empty() {
+        let (id, heading) = (anchor(heading), Escaped(heading));
+        let _ = write!(html, "<h2 id={id}>{heading}</h2>");
+    }
     let item = |item: &str| format!("<li>{}", inline(item));
     if let Some(items) = rest.strip_prefix("- ") {
-        let items = each(items.split("\n- "), item);
-        format!("{heading}<ul>{items}</ul>")
+        let items: String = items.split("\n- ").map(item).collect();
+        html + "<ul>" + &items + "</ul>"
     } else if let Some(mut left) = rest.strip_prefix("1. ") {
-        let mut steps = Vec::new();
-        while let Some((step, after)) = left.split_once(&format!("\n{}. ", steps.len() + 2)) {
-            steps.push(step);
+        let mut steps = String::new();
+        for number in 2.. {
+            let next = left.split_once(&format!("\n{number}. "));
+            steps += &item(next.map_or(left, |(step, _)| step));
+            let Some((_, after)) = next else { break };
             left = after;
         }
-        steps.push(left);
-        format!("{heading}<ol>{}</ol>", each(steps, item))
+        html + "<ol>" + &steps + "</ol>"
+    } else if rest.is_empty() {
+        html
     } else {
-        heading + &wrapped("<p>", &inline(rest), "</p>")
+        html + "<p>" + &inline(rest) + "</p>"
     }
 }
 
@@ -60,13 +66,15 @@ fn alternate(
     outside: impl Fn(&str) -> String,
     inside: impl Fn(&str) -> String,
 ) -> String {
-    each(text.split(mark).enumerate(), |(at, part)| {
+    let parts = text.split(mark).enumerate();
+    let html = |(at, part)| {
         if at % 2 == 0 {
             outside(part)
         } else {
             inside(part)
         }
-    })
+    };
+    parts.map(html).collect()
 }
 
 fn links(text: &str) -> String {

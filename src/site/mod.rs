@@ -5,43 +5,39 @@
 //! content security policy suits them. They read the API's bodies as any client does, and are
 //! independent of all modules but `calendar` and `model`.
 //!
-//! Reading order: `settings` (settings that pages state), `templates`, `html` (the frame of all pages,
-//! and pieces), `html_tables`, `chart`, `markdown`, `code`; `api_bodies` and the pages drawn from them:
-//! `home_page`, `lists_pages`, `island_page`, `days_pages`, `dumps_page`; `openapi`, which completes
-//! `openapi.json`, and the pages written from it: `docs_page`, `objects_page`, `text_pages`;
-//! `keys_pages`.
+//! The HTML is in `templates/`, in the language of Jinja; the code of this module prepares the values.
+//!
+//! Reading order: `settings` (settings that pages state), `templates`, `filters`, `metrics`, `chart`,
+//! `markdown`, `code`; `bodies` and the pages drawn from them: `data_pages`, `dumps_page`; `openapi`, which
+//! completes `openapi.json`, and the pages written from it: `docs_page`, `text_pages`; `keys_pages`.
 
-mod api_bodies;
+mod bodies;
 mod chart;
 mod code;
-mod days_pages;
+mod data_pages;
 mod docs_page;
 mod dumps_page;
-mod home_page;
-mod html;
-mod html_tables;
-mod island_page;
+mod filters;
 mod keys_pages;
-mod lists_pages;
 mod markdown;
-mod objects_page;
+mod metrics;
 mod openapi;
 mod settings;
 mod templates;
 mod text_pages;
 
-pub use api_bodies::{BodyOf, live_players};
-pub use days_pages::{DayLinks, new_islands, ranking};
+pub use bodies::{BodyOf, live_players};
+pub use data_pages::{
+    DayLinks, ListQuery, creator, creators, home, island, islands, message_page, new_islands,
+    ranking,
+};
 pub use docs_page::docs;
 pub use dumps_page::{DumpEntry, DumpsPage, dumps};
-pub use home_page::home;
-pub use html::message_page;
-pub use island_page::{island, metric_names};
 pub use keys_pages::{
     AddressKeys, ListedKey, keys_closed, keys_elsewhere, keys_form, keys_list, keys_mailed,
     keys_refused,
 };
-pub use lists_pages::{ListQuery, creator, creators, islands};
+pub use metrics::metric_names;
 pub use openapi::openapi;
 pub use settings::SiteSettings;
 
@@ -49,7 +45,7 @@ pub use settings::SiteSettings;
 /// without indentation and lines of comment.
 pub fn file(path: &str, service: &SiteSettings) -> String {
     let text = match path {
-        "/objects" => return objects_page::objects_page(service),
+        "/objects" => return text_pages::objects(service),
         "/recipes" => return text_pages::recipes(service),
         "/gotchas" => return text_pages::gotchas(),
         "/changelog" => return text_pages::changelog(),
@@ -69,3 +65,6 @@ pub fn file(path: &str, service: &SiteSettings) -> String {
         .collect();
     lines.join(if path.contains(".css") { "" } else { "\n" })
 }
+
+#[cfg(test)]
+mod page_tests;

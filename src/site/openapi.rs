@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::Value;
 
-use super::html::count;
+use super::filters::count;
 use super::settings::SiteSettings;
 
 const OPENAPI: &str = include_str!("openapi.json");
@@ -59,6 +60,7 @@ fn member_names(schema: &Value) -> Vec<&str> {
 }
 
 /// An endpoint.
+#[derive(Serialize)]
 pub(super) struct Operation<'a> {
     pub(super) path: &'a str,
     pub(super) tag: &'a str,
@@ -69,12 +71,14 @@ pub(super) struct Operation<'a> {
     /// The name of the object of its response. Files of the dumps have none.
     pub(super) object: Option<&'a str>,
     /// An example of the response, the first one that is text.
+    #[serde(skip)]
     example: Option<&'a Value>,
     /// The statuses of its other responses, with a meaning if that is not the general one.
     pub(super) statuses: Vec<(&'a str, Option<&'a str>)>,
 }
 
 /// A parameter of an endpoint.
+#[derive(Serialize)]
 pub(super) struct ParameterDoc<'a> {
     pub(super) name: &'a str,
     /// `path`, `query` or `header`.
@@ -91,6 +95,7 @@ pub(super) struct ParameterDoc<'a> {
 }
 
 /// An object in responses.
+#[derive(Serialize)]
 pub(super) struct ObjectDoc<'a> {
     pub(super) name: &'a str,
     pub(super) about: &'a str,
@@ -101,6 +106,7 @@ pub(super) struct ObjectDoc<'a> {
 }
 
 /// A member of an object.
+#[derive(Serialize)]
 pub(super) struct MemberDoc<'a> {
     pub(super) name: &'a str,
     /// Its type in words.

@@ -1,7 +1,5 @@
 //! [`SiteSettings`]: the settings of a server that its pages and documents state.
 
-use super::html::Escaped;
-
 /// The settings of a server that clients can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteSettings {
@@ -26,16 +24,8 @@ impl SiteSettings {
         }
     }
 
-    /// Returns a link to the publisher, or the words without a link if no contact is set.
-    pub(super) fn publisher(&self) -> String {
-        match self.contact_url() {
-            Some(url) => format!("<a href=\"{}\">the publisher</a>", Escaped(&url)),
-            None => "the publisher".to_owned(),
-        }
-    }
-
     /// Returns the contact as a URL.
-    fn contact_url(&self) -> Option<String> {
+    pub(super) fn contact_url(&self) -> Option<String> {
         let contact = self.contact.as_deref()?;
         let scheme = if is_url(contact) { "" } else { "mailto:" };
         Some(format!("{scheme}{contact}"))

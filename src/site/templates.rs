@@ -1,105 +1,126 @@
-//! Templates of pages: the files of `templates/`, HTML with names of values in braces.
+//! The templates of pages: the files of `templates/`, in the language of Jinja.
+//!
+//! In: values, among them bodies of the API. Out: HTML, or an error if a value that the template uses is
+//! missing or of another kind, so that no part of a page is ever left out by mistake. Texts are escaped;
+//! only HTML that a macro or a filter has made is not.
 
-use std::fmt::{Display, Write as _};
+use std::fmt;
+use std::sync::LazyLock;
 
-/// Fills a file of `templates/`, or another template, with the values of variables, as [`fill`] does.
-macro_rules! filled {
-    ($file:literal; $($name:ident),*) => {
-        filled!(include_str!(concat!("templates/", $file)); $($name),*)
-    };
-    ($template:expr; $($name:ident),*) => {
-        $crate::site::templates::fill($template, &[$((stringify!($name), &$name)),*])
+use minijinja::value::{Serde, ValueKind};
+use minijinja::{
+    AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value,
+};
+
+use super::filters;
+use super::metrics::METRICS;
+
+macro_rules! files {
+    ($($name:literal)*) => {
+        [$(($name, include_str!(concat!("templates/", $name)))),*]
     };
 }
-pub(super) use filled;
 
-/// Returns a template with values in place of `{name}`. Lines of a template are joined without their
-/// indentation; an empty line is a line break. A line that begins with `{?name}` is left out if that
-/// value is empty, and one that begins with `{!name}` if it is not.
-pub(super) fn fill(template: &str, values: &[(&str, &dyn Display)]) -> String {
-    let value = |name: &str| {
-        let value = values.iter().find(|(other, _)| *other == name);
-        value.map_or_else(
-            || unreachable!("no value for {{{name}}}"),
-            |(_, value)| value,
-        )
-    };
-    let mut html = String::new();
-    for line in template.lines().map(str::trim) {
-        let conditional = |mark: &str| line.strip_prefix(mark)?.split_once('}');
-        let is_empty = |name| value(name).to_string().is_empty();
-        let mut rest = match (conditional("{?"), conditional("{!")) {
-            (Some((name, _)), _) if is_empty(name) => continue,
-            (_, Some((name, _))) if !is_empty(name) => continue,
-            (Some((_, line)), _) | (_, Some((_, line))) => line,
-            _ if line.is_empty() => "\n",
-            _ => line,
+/// Names and texts of the templates. Those that begin with an underscore, `frame.html` and `prose.html` are
+/// parts of others.
+pub(super) const FILES: &[(&str, &str)] = &files! {
+    "_chart.html" "_day_links.html" "_keys.html" "_lists.html" "_macros.html" "changelog.html" "creator.html"
+    "creators.html" "docs.html" "dumps.html" "frame.html" "gotchas.html" "home.html" "island.html" "islands.html"
+    "keys_closed.html" "keys_elsewhere.html" "keys_form.html" "keys_list.html" "keys_mailed.html"
+    "keys_refused.html" "llms.txt" "message.html" "new.html" "objects.html" "prose.html" "ranking.html"
+    "recipes.html"
+};
+
+/// The templates, compiled.
+pub(super) static TEMPLATES: LazyLock<Environment<'_>> = LazyLock::new(|| {
+    let mut templates = Environment::new();
+    templates.set_undefined_behavior(UndefinedBehavior::Strict);
+    // Not `AutoEscape::Html`, whose filters would escape more characters than `write_escaped` does.
+    templates.set_auto_escape_callback(|name| {
+        if is_html(name) {
+            AutoEscape::Custom("html".into())
+        } else {
+            AutoEscape::None
+        }
+    });
+    templates.set_formatter(write_escaped);
+    filters::add_to(&mut templates);
+    templates.add_global("METRICS", Value::from(Serde(&METRICS)));
+    // The path from a page to the root of the service: that of pages at the root.
+    templates.add_global("root", "");
+    for (name, text) in FILES {
+        let text = if is_html(name) {
+            joined(text)
+        } else {
+            (*text).to_owned()
         };
-        while let Some((before, after)) = rest.split_once('{') {
-            let (name, after) = after.split_once('}').unwrap_or_default();
-            let _ = write!(html, "{before}{}", value(name));
-            rest = after;
-        }
-        html.push_str(rest);
+        let added = templates.add_template_owned(*name, text);
+        added.unwrap_or_else(|error| unreachable!("{name}: {error}"));
     }
-    html
+    templates
+});
+
+/// Whether a template is HTML, from its name; it is plain text otherwise.
+fn is_html(name: &str) -> bool {
+    name.rsplit('.').next() == Some("html")
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::fs;
-    use std::path::Path;
+/// Joins the lines of a template without their indentation. An empty line is a line break.
+pub(super) fn joined(text: &str) -> String {
+    let lines = text.lines().map(str::trim);
+    lines
+        .map(|line| if line.is_empty() { "\n" } else { line })
+        .collect()
+}
 
-    #[test]
-    fn a_template_is_joined_and_its_names_are_replaced_once() {
-        let (x, number, none) = ("{number}", 7, "");
-        let template = "<p>{x}\n  <b>{number}, {x}</b>\n\n{?none}<b>{x}\n {?x} and {number}\n{!none}<i>\n{!x}<u>";
-        let page = filled!(template; x, number, none);
-        assert_eq!(page, "<p>{number}<b>7, {number}</b>\n and 7<i>");
-    }
+/// Fills a template with values, some of which are read from bodies.
+pub(super) fn filled(name: &str, values: Value) -> Result<String, Error> {
+    TEMPLATES.get_template(name)?.render(values)
+}
 
-    /// Returns the texts between two marks.
-    fn between<'a>(text: &'a str, open: &str, close: char) -> Vec<&'a str> {
-        let parts = text.split(open).skip(1);
-        parts
-            .map(|part| part.split(close).next().unwrap())
-            .collect()
-    }
+/// Fills a template with values that are known to be complete, since no body is among them.
+pub(super) fn page(name: &str, values: Value) -> String {
+    filled(name, values).unwrap_or_else(|error| unreachable!("{name}: {error}"))
+}
 
-    #[test]
-    fn every_template_is_filled_with_the_values_that_it_names() {
-        let site = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/site");
-        let mut unused: BTreeSet<String> = fs::read_dir(site.join("templates"))
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        for entry in fs::read_dir(&site).unwrap() {
-            let path = entry.unwrap().path();
-            let is_source = path.extension().is_some_and(|end| end == "rs");
-            let source = is_source.then(|| fs::read_to_string(&path).unwrap());
-            for call in between(&source.unwrap_or_default(), "filled!(", ')') {
-                let Some((file, values)) = call.split_once(';') else {
-                    continue;
-                };
-                // The frame of pages is the template that is not named by a literal.
-                let file = match file.trim().trim_matches('"') {
-                    "&frame" => "frame.html",
-                    "template" => continue,
-                    file => file,
-                };
-                let text = fs::read_to_string(site.join("templates").join(file));
-                let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
-                let named = between(&text, "{", '}').into_iter();
-                let named: BTreeSet<&str> = named
-                    .map(|name| name.trim_start_matches(['?', '!']))
-                    .collect();
-                let values = values.split(',').map(str::trim);
-                let values: BTreeSet<&str> = values.filter(|value| !value.is_empty()).collect();
-                assert_eq!(named, values, "{file}");
-                unused.remove(file);
-            }
+/// Writes a value into a page.
+fn write_escaped(
+    out: &mut Output<'_>,
+    state: &mut State<'_, '_>,
+    value: &Value,
+) -> Result<(), Error> {
+    let is_html = value.is_safe() || *state.auto_escape() == AutoEscape::None;
+    match (value.as_str(), value.kind()) {
+        (Some(text), _) if is_html => out.write_str(text)?,
+        (Some(text), _) => write!(out, "{}", Escaped(text))?,
+        // The value of an `if` without `else`; a variable that is missing is an error before.
+        (None, ValueKind::Undefined) => {}
+        (None, ValueKind::Number) => write!(out, "{value}")?,
+        (None, kind) => {
+            let message = format!("a page has texts and numbers only, got {kind}");
+            return Err(Error::new(ErrorKind::InvalidOperation, message));
         }
-        assert!(unused.is_empty(), "{unused:?}");
+    }
+    Ok(())
+}
+
+/// Displays text escaped for an element, or for an attribute in double quotes.
+#[derive(Clone, Copy)]
+pub(super) struct Escaped<'a>(pub(super) &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find(['&', '<', '>', '"']) {
+            f.write_str(&rest[..at])?;
+            f.write_str(match rest.as_bytes()[at] {
+                b'&' => "&amp;",
+                b'<' => "&lt;",
+                b'>' => "&gt;",
+                _ => "&quot;",
+            })?;
+            rest = &rest[at + 1..];
+        }
+        f.write_str(rest)
     }
 }

@@ -1,19 +1,22 @@
-//! Pages of prose: `/gotchas`, `/changelog` and `/recipes`; and `/llms.txt`, all documentation as one text.
+//! Pages of text: `/objects`, `/recipes`, `/gotchas` and `/changelog`; and `/llms.txt`, all documentation as
+//! one text.
 
-use super::code::highlighted;
-use super::html::{each, html_page, wrapped};
-use super::markdown::prose;
-use super::objects_page::objects_text;
+use minijinja::value::Serde;
+use minijinja::{Value, context};
+
+use super::code::json_lines;
 use super::openapi::{Document, Operation};
 use super::settings::SiteSettings;
-use super::templates::filled;
+use super::templates::{Escaped, page};
 
+/// Members that all objects have in common. Markdown, for `/objects` and `/llms.txt`.
+const COMMON: &str = include_str!("objects.md");
 /// Markdown, for `/gotchas` and `/llms.txt`.
 const GOTCHAS: &str = include_str!("gotchas.md");
 /// Markdown, for `/changelog`.
 const CHANGELOG: &str = include_str!("changelog.md");
-/// The address of the service in recipes. CI runs them as they are.
-const RECIPE_URL: &str = "http://127.0.0.1:8080";
+/// The address of the service in recipes, which CI runs as they are, and in the examples of the document.
+const SAMPLE_URL: &str = "http://127.0.0.1:8080";
 
 macro_rules! recipes {
     ($($file:literal: $title:literal)*) => {
@@ -36,86 +39,109 @@ const RECIPES: &[(&str, &str, &str)] = &recipes! {
     "grafana_infinity.md": "Grafana, with the Infinity data source"
 };
 
+/// Returns the page at `/objects`: the responses of the endpoints with their members and an example each,
+/// written from the `OpenAPI` document.
+pub(super) fn objects(service: &SiteSettings) -> String {
+    let document = Document::parsed(service);
+    let objects = document.objects(|name| format!("[{name}](#{name})"));
+    let operations = document.operations();
+    let responses = operations.iter().map(|operation| {
+        let object = objects
+            .iter()
+            .find(|object| Some(object.name) == operation.object);
+        context! {
+            object => Serde(object),
+            example => example(&document, operation, &service.base_url),
+            ..Value::from(Serde(operation))
+        }
+    });
+    let is_part = |name| {
+        operations
+            .iter()
+            .all(|operation| operation.object != Some(name))
+    };
+    let parts = objects.iter().filter(|object| is_part(object.name));
+    let values = context! {
+        common => COMMON.trim_end(),
+        responses => responses.collect::<Value>(),
+        parts => Serde(parts.collect::<Vec<_>>()),
+    };
+    page("objects.html", values)
+}
+
+/// Returns the example of a response as HTML, with the address of the service.
+fn example(document: &Document, operation: &Operation<'_>, base_url: &str) -> Option<Value> {
+    let text = document.example(operation)?.replace(SAMPLE_URL, base_url);
+    let lines = json_lines(text.as_bytes()).map(|lines| lines.join("\n"));
+    let html = lines.unwrap_or_else(|| Escaped(&text).to_string());
+    Some(Value::from_safe_string(html))
+}
+
 /// Returns the page at `/gotchas`.
 pub(super) fn gotchas() -> String {
-    let description = "Surprises that have cost users of the API time.";
-    text_page("gotchas", "Gotchas", description, GOTCHAS)
+    page("gotchas.html", context! { text => GOTCHAS })
 }
 
 /// Returns the page at `/changelog`.
 pub(super) fn changelog() -> String {
-    let description = "Changes to the API, and how they are announced.";
-    text_page("changelog", "Changelog", description, CHANGELOG)
-}
-
-fn text_page(section: &str, title: &str, description: &str, markdown: &str) -> String {
-    let content = format!("<div class=text><h1>{title}</h1>{}</div>", prose(markdown));
-    html_page(["", section, title, description], &[], &content)
+    page("changelog.html", context! { text => CHANGELOG })
 }
 
 /// Returns the page at `/recipes`.
 pub(super) fn recipes(service: &SiteSettings) -> String {
-    let contents = each(RECIPES, |(title, file, _)| {
-        format!("<li><a href=\"#{file}\">{title}</a>")
-    });
-    let recipes = each(RECIPES, |(title, file, text)| {
-        let text = text.replace(RECIPE_URL, &service.base_url);
+    let recipes = RECIPES.iter().map(|&(title, file, text)| {
         // One is steps to take, not a file to save.
-        let text = if file.contains(".md") {
-            format!("<div class=text>{}</div>", prose(text.trim_end()))
-        } else {
-            let text = highlighted(&text, file);
-            format!("<p class=\"soft small\">Save as <code>{file}</code></p><pre>{text}</pre>")
-        };
-        format!("<h2 id=\"{file}\">{title}</h2>{text}")
+        let is_file = !file.contains(".md");
+        let text = text.replace(SAMPLE_URL, &service.base_url);
+        context! { title, file, text, is_file }
     });
-    let content = filled!("recipes.html"; contents, recipes);
-    let description =
-        "Complete programs that use the API: curl, Python, TypeScript, DuckDB, Excel, Grafana.";
-    html_page(["", "recipes", "Recipes", description], &[], &content)
+    page(
+        "recipes.html",
+        context! { recipes => recipes.collect::<Value>() },
+    )
 }
 
 /// Returns `/llms.txt`, in Markdown.
 pub(super) fn llms(service: &SiteSettings) -> String {
-    let base_url = &service.base_url;
     let document = Document::parsed(service);
-    let endpoints = each(&document.operations(), endpoint_text);
-    let recipes = each(RECIPES, |(title, file, _)| {
-        format!("- [{title}]({base_url}/recipes#{file})\n")
-    });
-    let errors = each(document.errors(), |(status, about)| {
-        format!("- {status} {about}\n")
-    });
-    let (summary, description, objects) = (
-        document.info("summary"),
-        document.info("description"),
-        objects_text(&document),
-    );
-    format!(
-        "# Island metrics\n\n> {summary}\n\nBase URL: {base_url}\n\n## Endpoints\n{endpoints}\n## Recipes\n{recipes}\
-         \n## More\n- [OpenAPI 3.1 document]({base_url}/openapi.json)\n- [Members of all responses]({base_url}/objects)\n- [Recipes]({base_url}/recipes)\n\
-         - [Dumps of all data]({base_url}/dumps/)\n- [Keys]({base_url}/keys)\n- [Changelog]({base_url}/changelog)\n\n# Guides\n\n{description}\n\n## Errors\n{errors}\
-         \n# Objects\n\n{objects}\n# Gotchas\n\n{GOTCHAS}"
-    )
-}
-
-fn endpoint_text(operation: &Operation<'_>) -> String {
-    let object = each(operation.object, |name| format!(" Response: {name}."));
-    let parameters = each(&operation.parameters, |parameter| {
-        let (name, place, kind) = (parameter.name, parameter.place, parameter.kind);
-        let allowed = wrapped("; ", &parameter.allowed, "");
-        let default = wrapped("; default ", &parameter.default, "");
-        let about = parameter.about;
-        format!("  - `{name}` ({place}; {kind}{allowed}{default}): {about}\n")
-    });
-    let (path, summary, about) = (operation.path, operation.summary, operation.description);
-    format!("- `GET {path}`: {summary}. {about}{object}\n{parameters}")
+    let values = context! {
+        base_url => &service.base_url,
+        summary => document.info("summary"),
+        description => document.info("description"),
+        endpoints => Serde(document.operations()),
+        recipes => Serde(RECIPES),
+        errors => document.errors().into_iter().collect::<Value>(),
+        common => COMMON,
+        objects => Serde(document.objects(str::to_owned)),
+        gotchas => GOTCHAS,
+    };
+    page("llms.txt", values)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_page_has_every_object_with_its_members_and_every_response_with_an_example() {
+        let page = objects(&SiteSettings::new("https://x.test"));
+        for part in [
+            "<h3 id=IslandPage>IslandPage</h3><p>Response to <a href=docs#listIslands>GET /v1/islands</a>. A page",
+            "<code>islands</code> array of <a href=\"#IslandSummary\">IslandSummary</a><dd>The rows",
+            "<code>createdIn</code> <code>uefn</code> or <code>creative</code> or null<dd>",
+            "<code>lastSeen</code> date or null<dd>",
+            "<code>points</code> array of pairs<dd>Pairs <code>[unixSeconds, players]</code>",
+            "It has the members of <a href=\"#IslandSummary\">IslandSummary</a>, and also:<dl><dt><code>series",
+            "<code>generatedAt</code> time or null<dd>",
+            "&quot;docs&quot;: <span class=s>&quot;https://x.test/docs&quot;</span>",
+            "\n  &quot;ccu&quot;: [\n    [<span class=s>&quot;2026-",
+            "code,title,creator,createdIn,tags",
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert_eq!(page.matches("<details>").count(), 15);
+        assert!(!page.contains('`'));
+    }
     #[test]
     fn gotchas_are_lists_under_headings() {
         let page = gotchas();
@@ -130,9 +156,9 @@ mod tests {
     #[test]
     fn recipes_have_the_address_of_the_service() {
         let page = recipes(&SiteSettings::new("https://x.test"));
-        assert!(!page.contains(RECIPE_URL));
+        assert!(!page.contains(SAMPLE_URL));
         for (_, file, text) in RECIPES {
-            assert!(text.contains(RECIPE_URL), "{file}");
+            assert!(text.contains(SAMPLE_URL), "{file}");
             assert!(page.contains(&format!("<h2 id=\"{file}\">")));
         }
     }

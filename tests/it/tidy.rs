@@ -68,7 +68,7 @@ fn upward_imports(path: &str, source: &str) -> Vec<String> {
 
 /// Words of one module, used in another.
 fn strays(path: &str, source: &str) -> Vec<String> {
-    const WORDS: [(&[&str], &[&str]); 4] = [
+    const WORDS: [(&[&str], &[&str]); 5] = [
         (
             &["server/", "collect/", "admin.rs", "shared/", "tls/"],
             &["hyper", "hyper_util", "tokio", "http_body_util"],
@@ -84,6 +84,7 @@ fn strays(path: &str, source: &str) -> Vec<String> {
                 "process::exit",
             ],
         ),
+        (&["site/"], &["minijinja"]),
         // The mailer uses those of the program that it runs.
         (&["cli/", "signup/mailer.rs"], &["stdout", "stderr"]),
         (&[], &["dbg!"]),
@@ -114,13 +115,14 @@ fn stray_unsafe(path: &str, source: &str) -> Vec<String> {
         .collect()
 }
 
-/// Serialized types (responses, manifest, key file) outside the files for them.
+/// Serialized types (responses, manifest, key file, values of templates) outside the files for them.
 fn stray_serializers(path: &str, source: &str) -> Vec<String> {
-    const HOMES: [&str; 6] = [
+    const HOMES: [&str; 7] = [
         "collect/progress.rs",
         "keys/key_file.rs",
         "publish/changes.rs",
         "server/http/api_error.rs",
+        "site/",
         "snapshot/dumps.rs",
         "snapshot/manifest.rs",
     ];

@@ -162,9 +162,9 @@ impl SignupHandler {
             } => {
                 let keys = keys.into_iter().map(|key| ListedKey {
                     id: key.id.to_string(),
-                    tier: key.tier,
-                    issued: key.issued,
-                    revoked: key.revoked,
+                    tier: key.tier.as_str(),
+                    issued: key.issued.to_string(),
+                    revoked: key.revoked.map(|time| time.to_string()),
                 });
                 site::keys_list(&AddressKeys {
                     address: address.as_str(),

@@ -1,0 +1,167 @@
+//! Filters and functions of the templates: numbers, times, addresses, and HTML of Markdown and code.
+
+use minijinja::value::{Kwargs, Serde};
+use minijinja::{Environment, Error, Value};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::code::highlighted;
+use super::markdown::{anchor, inline, prose};
+use super::metrics::metric_text;
+use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+
+/// Adds them to the templates. Those that return HTML escape what they are given.
+pub(super) fn add_to(templates: &mut Environment<'_>) {
+    let html = Value::from_safe_string;
+    templates.add_filter("age_text", age_text);
+    templates.add_filter("anchor", anchor);
+    templates.add_filter("counted", counted);
+    templates.add_filter("encoded", encoded);
+    templates.add_filter("highlighted", move |code: &str, file: &str| {
+        html(highlighted(code, file))
+    });
+    templates.add_filter("inline", move |text: &str| html(inline(text)));
+    templates.add_filter("metric_text", metric_text);
+    templates.add_filter("minute", |time: i64| minute(UnixSeconds(time)));
+    templates.add_filter("number", number);
+    templates.add_filter("prose", move |text: &str| html(prose(text)));
+    templates.add_filter("size", size);
+    templates.add_filter("timestamp", |time: i64| UnixSeconds(time).to_string());
+    templates.add_function("age", age);
+    templates.add_function("list_url", list_url);
+}
+
+/// All but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Percent-encodes text for a path segment or a query value.
+pub(super) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string()
+}
+
+/// Returns the address of a list: its path and parameters, which are those that are given, changed by the
+/// named arguments. Empty ones are left out.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "templates pass named arguments by value"
+)]
+fn list_url(
+    path: &str,
+    given: Serde<Vec<(String, String)>>,
+    changed: Kwargs,
+) -> Result<String, Error> {
+    let mut pairs = given.0;
+    pairs.retain(|(name, _)| !changed.has(name));
+    for name in changed.args() {
+        pairs.push((name.to_owned(), changed.get(name)?));
+    }
+    let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| format!("{name}={}", encoded(value)))
+        .collect();
+    Ok(match pairs[..] {
+        [] => path.to_owned(),
+        _ => format!("{path}?{}", pairs.join("&")),
+    })
+}
+
+/// Returns a number with separated thousands, or a dash for null.
+fn number(value: &Value) -> Result<String, Error> {
+    if value.is_none() {
+        return Ok("\u{2013}".to_owned());
+    }
+    Ok(count(value.clone().try_into()?))
+}
+
+/// Returns a number with separated thousands.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+/// Returns a number with its noun, in the singular or the plural.
+fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
+/// Returns a size in the largest unit that it fills.
+fn size(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        0..1_000 => return format!("{bytes} B"),
+        1_000..1_000_000 => (1_000, "kB"),
+        1_000_000..1_000_000_000 => (1_000_000, "MB"),
+        _ => (1_000_000_000, "GB"),
+    };
+    let tenths = bytes / (unit / 10);
+    format!("{}.{} {name}", tenths / 10, tenths % 10)
+}
+
+/// Returns a time up to its minute; `None` if it is outside of the calendar.
+pub(super) fn minute(time: UnixSeconds) -> Option<String> {
+    let iso = time.has_text().then(|| time.to_string())?;
+    Some(format!("{} {} UTC", &iso[..10], &iso[11..16]))
+}
+
+/// Returns the seconds from a time, which is a day or in Unix seconds, to the publish; 0 if one of the two
+/// has another form.
+fn age(time: &Value, published: &str) -> i64 {
+    let start = match time.as_str() {
+        Some(day) => UtcDay::parse(day).map(|day| i64::from(day.0) * DAY_SECONDS),
+        None => time.as_i64(),
+    };
+    let published = UnixSeconds::parse(published);
+    published
+        .zip(start)
+        .map_or(0, |(published, start)| published.0 - start)
+}
+
+/// Returns an age in days, or in hours if it is less than a day.
+fn age_text(seconds: i64) -> String {
+    let (number, unit) = match seconds / DAY_SECONDS {
+        0 => (seconds / 3_600, "hour"),
+        days => (days, "day"),
+    };
+    counted(number.unsigned_abs(), unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_separated() {
+        for (value, text) in [
+            (Value::from(0), "0"),
+            (Value::from(999), "999"),
+            (Value::from(1_000), "1,000"),
+            (Value::from(123_456), "123,456"),
+            (Value::from(u64::MAX), "18,446,744,073,709,551,615"),
+            (Value::from(()), "\u{2013}"),
+        ] {
+            assert_eq!(number(&value).unwrap(), text);
+        }
+        for value in [
+            Value::UNDEFINED,
+            Value::from("x"),
+            Value::from(0.5),
+            Value::from(-1),
+        ] {
+            assert!(number(&value).is_err(), "{value}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_in_the_largest_unit_that_they_fill() {
+        let told = [0, 999, 1_000, 14_979, 999_999, 1_000_000, 2_500_000_000].map(size);
+        let want = [
+            "0 B", "999 B", "1.0 kB", "14.9 kB", "999.9 kB", "1.0 MB", "2.5 GB",
+        ];
+        assert_eq!(told, want);
+    }
+}

@@ -1,0 +1,421 @@
+//! Tests of the templates: pieces of pages, and pages from whole, unusual and damaged bodies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use minijinja::{Value, context};
+use serde_json::{Value as Json, json};
+
+use super::templates::{FILES, TEMPLATES, filled, joined};
+use super::*;
+
+/// Fills a template that is not a file.
+fn shown(template: &str, values: Value) -> String {
+    let page = TEMPLATES.render_named_str("test.html", template, values);
+    page.unwrap()
+}
+
+#[test]
+fn every_file_is_a_template_that_is_in_use() {
+    let site = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/site");
+    let files = fs::read_dir(site.join("templates")).unwrap();
+    let files = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let listed = FILES.iter().map(|(name, _)| (*name).to_owned());
+    assert_eq!(files.collect::<BTreeSet<_>>(), listed.collect());
+    let mut texts = String::new();
+    for folder in [site.clone(), site.join("templates")] {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() && !path.ends_with("templates.rs") {
+                texts += &fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    for (name, _) in FILES {
+        assert!(texts.contains(&format!("\"{name}\"")), "{name}");
+    }
+}
+
+#[test]
+fn lines_of_a_template_are_joined() {
+    assert_eq!(
+        joined("<p>\n  a b\n\n <b>{{ x }} \nc"),
+        "<p>a b\n<b>{{ x }}c"
+    );
+}
+
+#[test]
+fn special_characters_are_escaped_and_other_values_are_errors() {
+    let text = "<b a=\"x\">&amp;é'/";
+    let want = "&lt;b a=&quot;x&quot;&gt;&amp;amp;é'/";
+    let values = || context! { text, number => 7, list => [text], none => (), html => Value::from_safe_string("<i>".to_owned()) };
+    for (template, want) in [
+        ("{{ text }}", want),
+        ("{{ text|e }}", want),
+        ("{{ [text, html]|join }}", &format!("{want}<i>")),
+        ("{{ html ~ text }}", &format!("<i>{want}")),
+        ("{% set x %}{{ text }}{% endset %}{{ x }}", want),
+        ("{% macro x(y) %}{{ y }}{% endmacro %}{{ x(text) }}", want),
+        ("{{ '`<`'|inline }}", "<code>&lt;</code>"),
+        ("{{ number }}{{ text if false }}", "7"),
+    ] {
+        assert_eq!(shown(template, values()), want, "{template}");
+    }
+    for template in [
+        "{{ list }}",
+        "{{ none }}",
+        "{{ number.x }}",
+        "{{ nothing }}",
+        "{% if nothing %}{% endif %}",
+        "{{ true }}",
+    ] {
+        let page = TEMPLATES.render_named_str("test.html", template, values());
+        assert!(page.is_err(), "{template}");
+    }
+}
+
+#[test]
+fn the_link_of_a_section_is_marked() {
+    for section in ["", "islands", "dumps/", "llms.txt"] {
+        let values = context! { section, title => "T", description => "D", text => "x" };
+        let page = filled("prose.html", values).unwrap();
+        let link = format!("<a href=\"{section}\" aria-current=page>");
+        let marks = usize::from(!section.is_empty());
+        assert_eq!(page.matches("aria-current").count(), marks, "{section}");
+        assert_eq!(page.matches(&link).count(), marks, "{section}");
+    }
+}
+
+#[test]
+fn a_day_is_marked_as_old_by_its_age_at_the_publish() {
+    let published = "2026-11-21T12:05:00Z";
+    let import = "{% from '_macros.html' import day, step %}";
+    let day = |date: &str| {
+        let template = format!("{import}{{{{ day(date, published) }}}}");
+        shown(&template, context! { date, published })
+    };
+    assert!(day("2026-11-20").contains("<span class=old hidden>"));
+    assert!(day("2026-11-19").contains("<span class=old hidden>"));
+    assert!(day("2026-11-18").contains("<span class=old> 3 days old</span>"));
+    assert!(day("2026-07-22").contains("<span class=old> 122 days old</span>"));
+    let step = |time: i64| {
+        let template = format!("{import}{{{{ step(time, published) }}}}");
+        shown(&template, context! { time, published })
+    };
+    let ago = |minutes: i64| step(1_795_262_700 - minutes * 60);
+    assert!(ago(59).contains("<span class=old hidden>"));
+    assert!(ago(60).contains("<span class=old> 1 hour old</span>"));
+    assert!(step(i64::MAX).is_empty());
+}
+
+#[test]
+fn lists_link_to_their_neighbours() {
+    let given = context! { given => [("tag", "a&b"), ("q", "x")] };
+    for (call, want) in [
+        ("list_url('p', given, tag='')", "p?q=x"),
+        (
+            "list_url('p', given, offset=5)",
+            "p?tag=a%26b&amp;q=x&amp;offset=5",
+        ),
+        ("list_url('p', [], tag='')", "p"),
+    ] {
+        assert_eq!(shown(&format!("{{{{ {call} }}}}"), given.clone()), want);
+    }
+    let rels = |total: u64, offset: u64| {
+        let template = "{% from '_lists.html' import page_links %}{{ page_links('p', [], meta) }}";
+        let meta = context! { total, limit => 10, offset };
+        let links = shown(template, context! { meta });
+        ["prev", "next"].map(|rel| {
+            let (_, rest) = links.split_once(&format!("rel={rel} href=\""))?;
+            rest.split('"').next().map(str::to_owned)
+        })
+    };
+    let to = |url: &str| Some(url.to_owned());
+    assert_eq!(rels(30, 0), [None, to("p?offset=10")]);
+    assert_eq!(rels(30, 10), [to("p"), to("p?offset=20")]);
+    assert_eq!(rels(30, 20), [to("p?offset=10"), None]);
+    assert_eq!(rels(10, 0), [None, None]);
+    // From past the end to the last page, however far it is.
+    assert_eq!(rels(30, u64::MAX), [to("p?offset=20"), None]);
+    assert_eq!(rels(0, 7), [to("p"), None]);
+}
+
+/// An island as lists have it, with or without known values.
+fn row(is_known: bool) -> Json {
+    let text = |text: &str| is_known.then(|| text.to_owned());
+    let mut row = json!({
+        "code": "1000-0000-0000", "title": text("<t>").unwrap_or_default(), "creator": text("a/b"),
+        "createdIn": text("uefn"), "tags": if is_known { vec!["x\"y"] } else { vec![] },
+        "firstSeen": text("2026-11-01"), "lastSeen": text("2026-11-20"), "date": text("2026-11-20"),
+    });
+    for name in metric_names() {
+        row[name] = if is_known { json!(1.0) } else { Json::Null };
+    }
+    for name in SUMS {
+        row[name] = if is_known { json!(1_234) } else { Json::Null };
+    }
+    row
+}
+
+fn list(name: &str, rows: &[Json]) -> Json {
+    json!({ name: rows, "meta": {"generatedAt": "2026-11-21T12:05:00Z", "total": 3, "hasMore": true, "limit": 2, "offset": 0} })
+}
+
+/// The members that islands and creators have in common.
+const SUMS: [&str; 6] = [
+    "peakCCU",
+    "uniquePlayers",
+    "minutesPlayed",
+    "favorites",
+    "plays",
+    "recommendations",
+];
+
+/// Bodies by kind, with known or unknown values.
+fn bodies(is_known: bool) -> Vec<(&'static str, Json)> {
+    let rows = [row(is_known), row(false)];
+    let meta = json!({"generatedAt": "2026-11-21T12:05:00Z"});
+    let mut creator = json!({"slug": "a/b", "islandCount": 2});
+    for name in SUMS {
+        creator[name] = rows[0][name].clone();
+    }
+    let creators = list("creators", std::slice::from_ref(&creator));
+    let (name, number) = (is_known.then_some("<n>"), is_known.then_some(5));
+    creator["profile"] =
+        json!({"name": name, "followers": number, "following": number, "lifetimePlays": number});
+    let mut island = row(is_known);
+    island["series"] = json!([row(is_known), row(false)]);
+    let places = [Some(0), Some(2), Some(-2), None].map(|delta| {
+        let previous = delta.map(|by| 3 + by);
+        json!({"rank": 3, "delta": delta, "previousRank": previous, "code": "1", "title": "t",
+            "creator": rows[0]["creator"], "peakCCU": 9})
+    });
+    let previous = is_known.then_some("2026-11-19");
+    let live_rows = json!([{"code": "1", "title": " ", "players": 7}]);
+    vec![
+        (
+            "index",
+            json!({"generatedAt": "2026-11-21T12:05:00Z", "counts": {"islands": 1, "creators": 2, "rankings": 3}}),
+        ),
+        ("islands", list("islands", &rows)),
+        ("creators", creators),
+        ("creator", json!({"creator": creator})),
+        ("island", json!({"island": island, "meta": meta})),
+        ("live", json!({"time": 1_795_262_700, "islands": live_rows})),
+        (
+            "ranking",
+            json!({"date": "2026-11-20", "previousDate": previous, "ranking": places, "meta": meta}),
+        ),
+        (
+            "new",
+            json!({"date": "2026-11-20", "meta": meta, "islands": &rows[usize::from(!is_known)..]}),
+        ),
+    ]
+}
+
+/// Returns a body as it is published: the list of islands comes after what pages read from its start.
+fn published(kind: &str, mut body: Json) -> Vec<u8> {
+    let text = match kind {
+        "creator" => {
+            let text = body.to_string();
+            let start = text.strip_suffix("}}").unwrap_or(&text);
+            format!("{start},\"islands\":[")
+        }
+        "live" | "new" => {
+            let islands = body.as_object_mut().unwrap().remove("islands");
+            let (text, islands) = (body.to_string(), islands.unwrap());
+            let start = text.strip_suffix('}').unwrap();
+            format!("{start},\"islands\":{islands}}}")
+        }
+        _ => body.to_string(),
+    };
+    text.into_bytes()
+}
+
+/// Draws all pages of data, after a change of the bodies.
+fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str, Option<String>)> {
+    let bodies: BTreeMap<&str, Vec<u8>> = bodies(is_known)
+        .into_iter()
+        .map(|(kind, mut body)| {
+            change(kind, &mut body);
+            (kind, published(kind, body))
+        })
+        .collect();
+    let of = |kind: &str| &bodies[kind][..];
+    let intraday = br#"{"resolutionSeconds":600,"points":[[1795262100,5],[1795262700,7]]}"#;
+    let body_of = |target: &str| match target {
+        "/v1" => Some(of("index").to_vec()),
+        "/v1/live" => Some(of("live").to_vec()),
+        "/v1/live/intraday" => is_known.then(|| intraday.to_vec()),
+        _ => Some(of("ranking").to_vec()),
+    };
+    let links = DayLinks {
+        previous: is_known.then_some("2026-11-19"),
+        next: None,
+        range: ["2026-11-01", "2026-11-20"],
+        root: "../",
+    };
+    let given = [
+        ("tag", "a"),
+        ("creator", "b"),
+        ("createdIn", "uefn"),
+        ("q", "<q>"),
+        ("sort", "plays"),
+        ("order", "asc"),
+    ];
+    let query = ListQuery {
+        given: if is_known { &given } else { &[] },
+        island: is_known.then(|| "1000-0000-0000".parse().unwrap()),
+        tags: &["a".to_owned()],
+    };
+    let q = if is_known { "<q>" } else { "" };
+    let live = Some((of("live"), is_known.then_some(7)));
+    vec![
+        (
+            "home",
+            Some(home(&SiteSettings::new("https://x.test"), &body_of)),
+        ),
+        ("islands", Some(islands(of("islands"), query))),
+        ("creators", Some(creators(of("creators"), q))),
+        ("creator", creator(of("creator"), of("islands"))),
+        ("island", Some(island(of("island"), None, live, 0))),
+        ("island", Some(island(of("island"), None, None, 8))),
+        ("ranking", ranking(of("ranking"), links)),
+        ("new", new_islands(of("new"), "2026-11-21T12:05:00Z", links)),
+    ]
+}
+
+/// Whether a page is drawn, and not that of an unreadable body.
+fn is_whole(page: Option<&String>) -> bool {
+    page.is_some_and(|page| !page.contains("<h1>Nothing to show</h1>"))
+}
+
+#[test]
+fn pages_are_drawn_from_known_and_unknown_values() {
+    let emptied = |_: &str, body: &mut Json| {
+        for list in ["islands", "creators", "ranking"] {
+            if body.get(list).is_some() {
+                body[list] = json!([]);
+                body["meta"]["total"] = json!(0);
+            }
+        }
+    };
+    for (is_known, is_empty) in [(true, false), (false, false), (true, true)] {
+        for (name, page) in pages(is_known, |kind, body| {
+            if is_empty {
+                emptied(kind, body);
+            }
+        }) {
+            assert!(is_whole(page.as_ref()), "{name}");
+            let page = page.unwrap();
+            assert!(page.ends_with("</footer>\n"));
+            for mark in ["<t>", "<n>", "<q>", "x\"y", "None", "none"] {
+                assert!(!page.contains(mark), "{mark} in {name}: {page}");
+            }
+        }
+    }
+    let service = SiteSettings::new("https://x.test");
+    let page = home(&service, &|_| None);
+    assert!(page.contains("Nothing has been published yet."));
+}
+
+#[test]
+fn a_body_without_a_member_gives_no_page_in_part() {
+    // Members that a page shows, each removed from one body.
+    for (body, path, pages_of) in [
+        ("islands", "/meta/total", &["islands", "creator"][..]),
+        ("islands", "/meta/limit", &["islands"]),
+        ("islands", "/meta/hasMore", &["creator"]),
+        ("islands", "/islands/1/title", &["islands", "creator"]),
+        ("islands", "/islands/0/peakCCU", &["islands", "creator"]),
+        ("islands", "/islands", &["islands", "creator"]),
+        ("creators", "/creators/0/slug", &["creators"]),
+        ("creator", "/creator/profile", &["creator"]),
+        ("island", "/island/code", &["island"]),
+        ("island", "/island/retentionD7", &["island"]),
+        ("island", "/island/series", &["island"]),
+        ("ranking", "/ranking/2/delta", &["ranking", "home"]),
+        ("ranking", "/date", &["ranking", "home"]),
+        ("new", "/date", &["new"]),
+        ("new", "/islands/0/plays", &["new"]),
+        ("live", "/time", &["home"]),
+        ("index", "/counts/rankings", &["home"]),
+    ] {
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        for damaged in [None, Some(json!("text")), Some(json!([-1.5]))] {
+            // Texts and conditions take any text, and a list of islands can be any list.
+            let is_text = ["title", "slug", "code", "date", "delta", "hasMore"].contains(&name);
+            if damaged.is_some() && (is_text || name == "islands") {
+                continue;
+            }
+            let change = |changed: &str, whole: &mut Json| {
+                if changed == body {
+                    let parent = whole.pointer_mut(parent).unwrap();
+                    match &damaged {
+                        None => drop(parent.as_object_mut().unwrap().remove(name)),
+                        Some(value) => parent[name] = value.clone(),
+                    }
+                }
+            };
+            for (page, drawn) in pages(true, change) {
+                let is_affected = pages_of.contains(&page);
+                assert_eq!(
+                    is_whole(drawn.as_ref()),
+                    !is_affected,
+                    "{path} {damaged:?} {page}"
+                );
+            }
+        }
+    }
+    for body in [&b"{"[..], b"[]", b"7", b""] {
+        let query = ListQuery {
+            given: &[],
+            island: None,
+            tags: &[],
+        };
+        for page in [
+            islands(body, query),
+            creators(body, ""),
+            island(body, None, None, 0),
+        ] {
+            assert!(!is_whole(Some(&page)));
+        }
+    }
+}
+
+#[test]
+fn pages_of_keys_are_drawn_in_every_state() {
+    let mut service = SiteSettings::new("https://x.test");
+    let page = keys_closed(&service);
+    assert!(page.contains("Ask the publisher for one") && page.contains("<td>ask the publisher<"));
+    service.contact = Some("a&b@x.test".to_owned());
+    let link = "<a href=\"mailto:a&amp;b@x.test\">the publisher</a>";
+    assert!(keys_closed(&service).contains(&format!("<td>ask {link}")));
+    assert!(keys_form("p\"q", &service).contains("name=pass value=\"p&quot;q\""));
+    assert!(keys_mailed().contains("Check your mail"));
+    let page = keys_refused("<m>", Some("p&q"));
+    assert!(page.contains("&lt;m&gt;") && page.contains("href=\"keys?pass=p%26q\""));
+    assert!(keys_refused("m", None).contains("href=\"keys\""));
+    let page = keys_list(&AddressKeys {
+        address: "192.0.2.1",
+        keys: vec![ListedKey {
+            id: "id0".to_owned(),
+            tier: "pro",
+            issued: "2026-11-20T00:00:00Z".to_owned(),
+            revoked: None,
+        }],
+        token: "",
+        issued: None,
+        revoked: Some("<r>".to_owned()),
+        is_shared: true,
+        service: &service,
+    });
+    for part in [
+        "Key &lt;r&gt; is revoked.",
+        "belong to your IP address",
+        "<td>pro<td class=wide>2026-11-20T00:00:00Z<td>active<",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
