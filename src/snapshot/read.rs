@@ -8,8 +8,8 @@ use super::body::{Body, Content, EncodedPair, ReadContext};
 use super::dumps::DumpDirectory;
 use super::error::{Missing, SnapshotError};
 use super::file::{Identity, SnapshotFile};
-use super::format::{BodyRef, Section};
-use super::history::{History, Stamp};
+use super::format::BodyRef;
+use super::history::History;
 use super::manifest::{Manifest, Payload};
 use super::service_bodies;
 use super::storage::Storage;
@@ -40,8 +40,8 @@ impl Live {
     /// Opens the payload and reads its bodies.
     pub fn open(storage: Storage) -> Result<Live, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
-        let published = Stamp::open(&file)?.published;
-        let records = file.bodies(Section::FixedBodies, 2)?;
+        let published = file.identity.published;
+        let records = file.bodies(2)?;
         let read = |at: usize| -> Result<Option<Body>, SnapshotError> {
             let body = BodyRef::from_record(&records[at]);
             if body.plain_bytes == 0 {
@@ -60,7 +60,7 @@ impl Live {
         let body = current.as_ref().map(|body| body.choose(false).content);
         let body = body.map(Content::into_bytes).transpose()?;
         Ok(Live {
-            identity: file.identity(published),
+            identity: file.identity,
             current,
             intraday: read(1)?,
             players: body.map_or_else(Vec::new, |body| site::live_players(&body)),
@@ -143,13 +143,12 @@ impl Snapshot {
             live.as_ref().is_some_and(|live| live.current.is_some()),
             live.as_ref().is_some_and(|live| live.intraday.is_some()),
         ];
-        let stamp = history.as_ref().map(|history| history.stamp);
-        let published = stamp.map(|stamp| stamp.published);
+        let published = history.as_ref().map(|history| history.identity.published);
         let published = published.max(live.as_ref().map(|live| live.identity.published));
         let time = published.unwrap_or(UnixSeconds(0));
         // The index describes the service: its time is that of the newest publish of any payload.
-        let index = stamp
-            .map(|Stamp { counts, .. }| service_bodies::index(time, counts, &service.base_url));
+        let index = history.as_ref();
+        let index = index.map(|history| service_bodies::index(time, history, &service.base_url));
         let tags = history.as_ref();
         let mut snapshot = Snapshot {
             tags: tags.map_or_else(Vec::new, |history| history.largest_tags(TAGS_MAX)),

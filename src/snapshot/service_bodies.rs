@@ -4,12 +4,14 @@
 use serde_json::Value;
 
 use super::body::EncodedPair;
+use super::history::History;
 use crate::calendar::UnixSeconds;
 use crate::request::Endpoint;
 
-/// Renders `/v1`; `counts` are those of a [`Stamp`](super::Stamp).
-pub(super) fn index(published: UnixSeconds, counts: [u64; 5], base_url: &str) -> EncodedPair {
-    let [islands, creators, ccu, rankings, new] = counts;
+/// Renders `/v1`.
+pub(super) fn index(published: UnixSeconds, history: &History, base_url: &str) -> EncodedPair {
+    let (islands, creators) = (history.rows.len(), history.creator_rows.len());
+    let (ccu, days) = (history.ccu_histories, history.days.len());
     let endpoints = Endpoint::API_PATHS.iter().map(|path| format!("GET {path}"));
     let endpoints: Value = endpoints.collect();
     let docs = Value::from(format!("{base_url}/docs"));
@@ -21,8 +23,8 @@ pub(super) fn index(published: UnixSeconds, counts: [u64; 5], base_url: &str) ->
                 "islands":{islands},
                 "creators":{creators},
                 "ccuHistories":{ccu},
-                "rankings":{rankings},
-                "new":{new}
+                "rankings":{days},
+                "new":{days}
             }},
             "endpoints":{endpoints},
             "docs":{docs},
