@@ -12,7 +12,7 @@ use super::packed_day::RANGE_ISLANDS;
 use super::render;
 use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
-use crate::snapshot::{Compressor, EncodedPair, Identity, Section, SnapshotWriter};
+use crate::snapshot::{Compressor, Identity, PackedBody, Section, SnapshotWriter};
 use crate::sync::{cores, in_order};
 
 /// Renders the history payload to `out`. `progress` receives the number of rendered bodies and of
@@ -43,7 +43,7 @@ pub(crate) fn write<W: Write>(
     writer.write_all(days, |day| ranking(input, day))?;
     writer.write_all(days, |day| new_islands(input, day, &new[day]))?;
     let mut out = writer.out;
-    let day_list = Compressor::default().encode(&render::days(&input.day_texts, input.published));
+    let day_list = Compressor::default().pack(&render::days(&input.day_texts, input.published));
     out.body(&day_list)?;
     out.body(&day_list)?;
     list_sections::write(input, &rows, &creators, &mut out)?;
@@ -92,7 +92,7 @@ impl<W: Write> BodyWriter<'_, W> {
         count: usize,
         render: impl Fn(usize) -> Vec<u8> + Sync,
     ) -> io::Result<()> {
-        let pack = |compressor: &mut Compressor, at: usize| compressor.encode(&render(at));
+        let pack = |compressor: &mut Compressor, at: usize| compressor.pack(&render(at));
         in_order((cores(), count), Compressor::default, pack, |_, packed| {
             self.out.body(&packed)?;
             (self.progress)(self.out.body_count(), self.all);
@@ -140,8 +140,8 @@ pub(crate) struct IslandRenderer<'a> {
 /// Output for one island.
 pub(crate) struct RenderedIsland {
     pub(crate) list_row: Vec<u8>,
-    pub(crate) detail: EncodedPair,
-    pub(crate) ccu: EncodedPair,
+    pub(crate) detail: PackedBody,
+    pub(crate) ccu: PackedBody,
     /// First and last day on which the island was seen.
     pub(crate) seen: Option<(u32, u32)>,
     /// Whether the island has a peak on any day.
@@ -190,7 +190,7 @@ impl<'a> IslandRenderer<'a> {
         let series = series.map(|(day, row)| (text(*day), &row.metrics));
         self.body.clear();
         render::island(&mut self.body, &list_row, series, input.published);
-        let detail = self.compressor.encode(&self.body);
+        let detail = self.compressor.pack(&self.body);
         let peaks = timeline
             .iter()
             .filter_map(|(day, row)| Some((text(*day), row.peak_ccu()?)));
@@ -200,7 +200,7 @@ impl<'a> IslandRenderer<'a> {
         RenderedIsland {
             list_row,
             detail,
-            ccu: self.compressor.encode(&self.body),
+            ccu: self.compressor.pack(&self.body),
             seen,
             has_peak,
         }

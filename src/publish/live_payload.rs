@@ -34,7 +34,7 @@ pub(crate) fn write<W: Write>(
     let mut compressor = Compressor::default();
     for body in bodies {
         match body {
-            Some(plain) => out.body(&compressor.encode(&plain))?,
+            Some(plain) => out.body(&compressor.pack(&plain))?,
             None => out.absent_body(),
         }
     }

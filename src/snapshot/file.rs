@@ -34,13 +34,10 @@ pub struct Identity {
 
 /// The trailer of a payload file, from which the resident region is found.
 struct Trailer {
-    /// The length of the file.
-    bytes: u64,
+    identity: Identity,
     /// The end of the bodies and start of the resident region.
     start: u64,
-    published: UnixSeconds,
     section_count: usize,
-    checksum: u32,
 }
 
 impl Trailer {
@@ -65,23 +62,31 @@ impl Trailer {
             let problem = "its offset does not fit the file's length";
             return Err(SnapshotError::malformed("the trailer", problem));
         }
-        Ok(Trailer {
+        let identity = Identity {
             bytes,
-            start,
-            published: UnixSeconds(u64_at(&trailer, 1).cast_signed()),
-            section_count: u32_at(&trailer, 4) as usize,
             checksum: u32_at(&trailer, 5),
+            published: UnixSeconds(u64_at(&trailer, 1).cast_signed()),
+        };
+        let section_count = u32_at(&trailer, 4) as usize;
+        Ok(Trailer {
+            identity,
+            start,
+            section_count,
         })
     }
 
     /// Returns the length of the resident region: sections, contents, and the checked part of the
     /// trailer.
     fn resident_bytes(&self) -> u64 {
-        self.bytes - self.start - UNCHECKED_BYTES as u64
+        self.identity.bytes - self.start - UNCHECKED_BYTES as u64
     }
 
     fn verify(&self, checksum: u32) -> Result<(), SnapshotError> {
-        SnapshotError::expect_checksum("the part behind the bodies", self.checksum, checksum)
+        SnapshotError::expect_checksum(
+            "the part behind the bodies",
+            self.identity.checksum,
+            checksum,
+        )
     }
 }
 
@@ -102,7 +107,7 @@ pub(crate) fn verified_checksum(file: File) -> Result<u32, SnapshotError> {
         hasher.update(&buffer[..read]);
     }
     trailer.verify(hasher.finalize())?;
-    Ok(trailer.checksum)
+    Ok(trailer.identity.checksum)
 }
 
 /// An open payload file whose resident region has been verified.
@@ -124,7 +129,7 @@ impl SnapshotFile {
         let resident_bytes = resident_bytes.map_err(|_| malformed("it is too large"))?;
         let (mut rest, checksum) = read_resident(&storage, trailer.start, resident_bytes)?;
         trailer.verify(checksum)?;
-        if !trailer.published.has_text() {
+        if !trailer.identity.published.has_text() {
             let problem = "its time is not in the years 1970 to 9999";
             return Err(SnapshotError::malformed("the trailer", problem));
         }
@@ -143,11 +148,7 @@ impl SnapshotFile {
         }
         Ok(SnapshotFile {
             storage,
-            identity: Identity {
-                bytes: trailer.bytes,
-                checksum: trailer.checksum,
-                published: trailer.published,
-            },
+            identity: trailer.identity,
             bodies_end: trailer.start,
             sections,
         })
@@ -162,7 +163,7 @@ impl SnapshotFile {
     }
 
     /// Returns a section of any number of items.
-    pub(crate) fn items<T: FromBytes + Immutable>(
+    pub(crate) fn items<T: Item>(
         &self,
         section: Section,
     ) -> Result<SectionSlice<T>, SnapshotError> {
@@ -174,24 +175,18 @@ impl SnapshotFile {
     }
 
     /// Returns a section of `count` items.
-    pub(crate) fn slice<T>(
+    pub(crate) fn slice<T: Item>(
         &self,
         section: Section,
         count: usize,
-    ) -> Result<SectionSlice<T>, SnapshotError>
-    where
-        T: FromBytes + Immutable + KnownLayout + Unaligned,
-    {
+    ) -> Result<SectionSlice<T>, SnapshotError> {
         let slice = self.items(section)?;
         section.expect_items(slice.len(), count)?;
         Ok(slice)
     }
 
     /// Returns a section of any number of lists.
-    pub(crate) fn lists<T>(&self, section: Section) -> Result<Lists<T>, SnapshotError>
-    where
-        T: FromBytes + Immutable + KnownLayout + Unaligned,
-    {
+    pub(crate) fn lists<T: Item>(&self, section: Section) -> Result<Lists<T>, SnapshotError> {
         let items: SectionSlice<T> = self.items(section)?;
         // The first list starts behind the bounds.
         let first = items
@@ -219,14 +214,11 @@ impl SnapshotFile {
     }
 
     /// Returns a section of `count` lists.
-    pub(crate) fn lists_of<T>(
+    pub(crate) fn lists_of<T: Item>(
         &self,
         section: Section,
         count: usize,
-    ) -> Result<Lists<T>, SnapshotError>
-    where
-        T: FromBytes + Immutable + KnownLayout + Unaligned,
-    {
+    ) -> Result<Lists<T>, SnapshotError> {
         let lists = self.lists(section)?;
         section.expect_items(lists.len(), count)?;
         Ok(lists)
@@ -273,6 +265,11 @@ impl Section {
     }
 }
 
+/// The type of an item in a section: its bytes are read in place.
+pub(crate) trait Item: FromBytes + Immutable + KnownLayout + Unaligned {}
+
+impl<T: FromBytes + Immutable + KnownLayout + Unaligned> Item for T {}
+
 /// A vector of `T` in a section. Requests borrow it: the reference count of its bytes is a cache
 /// line that all cores share.
 #[derive(Debug)]
@@ -282,7 +279,7 @@ pub(crate) type U32Slice = SectionSlice<U32>;
 pub(crate) type U64Slice = SectionSlice<U64>;
 pub(crate) type BodySlice = SectionSlice<BodyRecord>;
 
-impl<T: FromBytes + Immutable + KnownLayout + Unaligned> Deref for SectionSlice<T> {
+impl<T: Item> Deref for SectionSlice<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -301,7 +298,7 @@ pub(crate) struct Lists<T> {
 
 pub(crate) type Texts = Lists<u8>;
 
-impl<T: FromBytes + Immutable + KnownLayout + Unaligned> Lists<T> {
+impl<T: Item> Lists<T> {
     pub(crate) fn len(&self) -> usize {
         self.bounds.len() - 1
     }

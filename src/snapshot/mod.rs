@@ -37,7 +37,7 @@ mod stored_body;
 mod throttle;
 mod writer;
 
-pub use body::{Body, Compressor, Content, Encoded, EncodedPair, EntityTag, ReadContext};
+pub use body::{Body, Compressor, Content, Encoded, EntityTag, PackedBody, ReadContext};
 pub use dumps::{Dump, DumpContent, DumpDirectory, DumpFile, DumpIndex};
 pub use error::{CorruptionLog, Missing, SnapshotError};
 pub use file::Identity;

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::body::{Body, Content, EncodedPair, ReadContext};
+use super::body::{Body, Content, ReadContext};
 use super::dumps::DumpDirectory;
 use super::error::{Missing, SnapshotError};
 use super::file::{Identity, SnapshotFile};
@@ -48,13 +48,9 @@ impl Live {
                 return Ok(None);
             }
             let stored = read_stored(&file.storage, body)?;
-            let plain = to_plain(body, stored.clone())?.into();
-            let gzip = if body.has_gzip() {
-                stored.into()
-            } else {
-                Vec::new()
-            };
-            Ok(Some(Body::new(EncodedPair { plain, gzip }, published)))
+            let plain = to_plain(body, stored.clone())?;
+            let gzip = body.has_gzip().then_some(stored);
+            Ok(Some(Body::of_forms(plain, gzip, published)))
         };
         let current = read(0)?;
         let body = current.as_ref().map(|body| body.choose(false).content);
@@ -191,7 +187,7 @@ impl Snapshot {
         let home = site::home(&self.service, &body_of);
         let docs = site::docs(&self.service, &body_of);
         // Without a time, so that an unchanged page keeps its tag.
-        let page = |html: String| Body::new(EncodedPair::new(html.into_bytes()), UnixSeconds(0));
+        let page = |html: String| Body::new(html.into_bytes(), UnixSeconds(0));
         vec![page(home), page(docs)]
     }
 

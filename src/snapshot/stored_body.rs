@@ -207,7 +207,7 @@ impl LongBodyReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::EncodedPair;
+    use crate::snapshot::body::gzip;
     use crate::snapshot::format::EXPANSION_MAX;
 
     #[test]
@@ -215,8 +215,8 @@ mod tests {
         arbtest::arbtest(|u| {
             let unit: Vec<u8> = u.arbitrary()?;
             let plain = unit.repeat(u.int_in_range(0..=20_000)?);
-            let gzip = EncodedPair::new(plain.clone()).gzip;
-            if gzip.is_empty() {
+            let gzip = gzip(&plain);
+            if gzip.len() >= plain.len() {
                 return Ok(());
             }
             assert!(plain.len() as u64 <= gzip.len() as u64 * EXPANSION_MAX);
@@ -240,7 +240,7 @@ mod tests {
             text.len(),
         ] {
             let plain = &text.as_bytes()[..length];
-            let gzip = EncodedPair::new(plain.to_vec()).gzip;
+            let gzip = gzip(plain);
             assert!(inflate(&gzip, length).as_deref() == Some(plain), "{length}");
             assert!(inflate(&gzip, length - 1).is_none(), "{length}");
             assert!(inflate(&gzip, length + 1).is_none(), "{length}");
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn a_form_that_is_not_gzip_or_is_cut_short_is_rejected() {
         let plain = b"0123456789".repeat(100);
-        let gzip = EncodedPair::new(plain.clone()).gzip;
+        let gzip = gzip(&plain);
         for length in 0..gzip.len() {
             // A cut trailer takes its eight bytes from the end of the deflated part.
             assert_eq!(inflate(&gzip[..length], plain.len()), None, "{length}");

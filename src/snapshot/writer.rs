@@ -6,7 +6,7 @@ use crc32fast::Hasher;
 use zerocopy::little_endian::U32;
 use zerocopy::{Immutable, IntoBytes};
 
-use super::body::EncodedPair;
+use super::body::PackedBody;
 use super::file::Identity;
 use super::format::{BodyRecord, BodyRef, MAGIC, Section};
 use super::stored_body::has_stored_header;
@@ -38,21 +38,22 @@ impl<W: Write> SnapshotWriter<W> {
     }
 
     /// Writes a body: its gzip form, or the identity form if there is none.
-    pub fn body(&mut self, pair: &EncodedPair) -> io::Result<()> {
+    pub fn body(&mut self, packed: &PackedBody) -> io::Result<()> {
+        let stored = &packed.stored;
+        let (gzip_bytes, gzip_crc) = if packed.is_gzip {
+            (length(stored.len())?, crc32fast::hash(stored))
+        } else {
+            (0, 0)
+        };
         let body = BodyRef {
             offset: self.at,
-            plain_bytes: length_of(&pair.plain)?,
-            gzip_bytes: length_of(&pair.gzip)?,
-            plain_crc: crc32fast::hash(&pair.plain),
-            gzip_crc: crc32fast::hash(&pair.gzip),
-        };
-        let stored = if body.has_gzip() {
-            &pair.gzip
-        } else {
-            &pair.plain
+            plain_bytes: length(packed.plain_bytes)?,
+            gzip_bytes,
+            plain_crc: packed.plain_crc,
+            gzip_crc,
         };
         assert!(
-            !body.has_gzip() || has_stored_header(stored),
+            !packed.is_gzip || has_stored_header(stored),
             "readers accept the header"
         );
         assert!(
@@ -144,8 +145,7 @@ impl<W: Write> SnapshotWriter<W> {
     }
 }
 
-fn length_of(body: &[u8]) -> io::Result<u32> {
+fn length(bytes: usize) -> io::Result<u32> {
     let problem = "a single response is longer than 4 GiB";
-    let too_long = |_| io::Error::new(io::ErrorKind::FileTooLarge, problem);
-    u32::try_from(body.len()).map_err(too_long)
+    u32::try_from(bytes).map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, problem))
 }
