@@ -79,10 +79,7 @@ impl KnownSources {
         dataset: &DatasetReader<'_>,
     ) -> Result<Option<KnownFile>, LoadError> {
         let racy_from = self.read_since.saturating_sub(RACY_SECONDS);
-        let KnownFile {
-            sum: before,
-            players,
-        } = *known;
+        let before = known.sum;
         if stamp == before.stamp && stamp.changed < racy_from.saturating_mul(1_000_000_000) {
             return Ok(Some(*known));
         }
@@ -92,7 +89,7 @@ impl KnownSources {
         let sum = dataset.sum(name)?;
         let same = sum
             .filter(|sum| (sum.stamp.bytes, sum.checksum) == (before.stamp.bytes, before.checksum));
-        Ok(same.map(|sum| KnownFile { sum, players }))
+        Ok(same.map(|sum| KnownFile { sum, ..*known }))
     }
 }
 

@@ -224,17 +224,6 @@ impl SnapshotFile {
         Ok(lists)
     }
 
-    /// Returns a section of numbers below `limit`.
-    pub(crate) fn positions(
-        &self,
-        section: Section,
-        limit: usize,
-    ) -> Result<U32Slice, SnapshotError> {
-        let positions: U32Slice = self.items(section)?;
-        section.expect_below(&positions, limit)?;
-        Ok(positions)
-    }
-
     /// Returns the `count` body records, each of which lies among the bodies.
     pub(crate) fn bodies(&self, count: usize) -> Result<BodySlice, SnapshotError> {
         let records: BodySlice = self.slice(Section::Bodies, count)?;

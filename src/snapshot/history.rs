@@ -19,14 +19,6 @@ use super::throttle::{join, yield_point};
 use crate::calendar::UtcDay;
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
 
-/// A family of groups of islands by which lists are filtered.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Family {
-    Tags,
-    Creators,
-    Tools,
-}
-
 /// The history payload.
 #[derive(Debug)]
 pub struct History {
@@ -40,8 +32,11 @@ pub struct History {
     /// All rows in each of the [`ORDERINGS`].
     pub(super) orders: U32Slice,
     tag_names: Texts,
-    /// The groups of each [`Family`].
-    groups: [Groups; 3],
+    /// The groups by which the list of islands is filtered. Those of tags are in the order of
+    /// `tag_names`, those of tools in the order of [`CreatedIn::ALL`].
+    pub(super) tag_groups: Groups,
+    pub(super) creator_groups: Groups,
+    pub(super) tool_groups: Groups,
     pub(super) titles: TextIndex,
     /// The JSON of each creator in lists. Creators are numbered in list order.
     pub(super) creator_rows: Texts,
@@ -76,7 +71,8 @@ impl History {
         }
         let tag_names: Texts = file.lists(Section::TagNames)?;
         let counts = [tag_names.len(), creators, CreatedIn::ALL.len()];
-        let ([titles, slugs], groups) = indexes_and_groups(&file, islands, counts)?;
+        let ([titles, slugs], [tag_groups, creator_groups, tool_groups]) =
+            indexes_and_groups(&file, islands, counts)?;
         let [island_template, creator_template] =
             PageTemplate::pair(&file.section(Section::PageTemplates)?)?;
         let orders = file.slice(Section::Orders, islands * ORDERINGS)?;
@@ -87,7 +83,9 @@ impl History {
             ranks: file.slice(Section::Ranks, islands * SortField::ALL.len())?,
             orders,
             tag_names,
-            groups,
+            tag_groups,
+            creator_groups,
+            tool_groups,
             titles,
             creator_rows: file.lists_of(Section::CreatorRows, creators)?,
             creator_slugs: file.lists_of(Section::CreatorSlugs, creators)?,
@@ -128,9 +126,8 @@ impl History {
 
     /// Returns the names of the tags of the most islands, at most `max`, by name.
     pub(super) fn largest_tags(&self, max: usize) -> Vec<String> {
-        let groups = self.groups(Family::Tags);
-        let mut tags: Vec<usize> = (0..groups.len()).collect();
-        tags.sort_by_key(|tag| Reverse(groups.rows(*tag, 0).len()));
+        let mut tags: Vec<usize> = (0..self.tag_names.len()).collect();
+        tags.sort_by_key(|tag| Reverse(self.tag_groups.rows(*tag, 0).len()));
         tags.truncate(max);
         tags.sort_unstable();
         let name = |tag: usize| String::from_utf8_lossy(self.tag_names.get(tag)).into_owned();
@@ -139,15 +136,6 @@ impl History {
 
     pub(super) fn find_tag(&self, name: &str) -> Option<usize> {
         self.tag_names.find(name.as_bytes())
-    }
-
-    pub(super) fn groups(&self, family: Family) -> &Groups {
-        &self.groups[family as usize]
-    }
-
-    pub(super) fn is_in_group(&self, row: u32, (family, group): (Family, usize)) -> bool {
-        let groups = self.groups(family).of_rows.get(row as usize);
-        groups.iter().any(|other| other.get() as usize == group)
     }
 
     /// Returns a number that sorts rows as the ordering does: nulls last, ties by row, which is by
@@ -228,8 +216,9 @@ impl Groups {
         Ok(groups)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.orders.len()
+    pub(super) fn contain(&self, row: u32, group: usize) -> bool {
+        let groups = self.of_rows.get(row as usize);
+        groups.iter().any(|other| other.get() as usize == group)
     }
 
     pub(crate) fn rows(&self, group: usize, ordering: usize) -> &[U32] {

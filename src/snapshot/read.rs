@@ -94,34 +94,23 @@ impl Snapshot {
         service: &SiteSettings,
         current: Option<&Arc<History>>,
     ) -> Result<Snapshot, SnapshotError> {
-        let invalid = |error: io::Error| {
-            SnapshotError::from(error).in_file(&directory.path().join(Manifest::FILE))
-        };
-        let manifest = Manifest::read(directory)
-            .map_err(invalid)?
-            .unwrap_or_default();
+        let manifest = Manifest::read(directory);
+        let manifest = manifest.map_err(|error| in_manifest(directory, error))?;
+        let manifest = manifest.unwrap_or_default();
         let history = |payload: &Payload| match current {
             Some(current) if payload.names(current.identity) => Ok(Arc::clone(current)),
-            _ => open_payload(directory, payload, |storage| {
-                History::open(storage, memory_bytes).map(Arc::new)
-            }),
+            _ => {
+                let open = |storage| History::open(storage, memory_bytes).map(Arc::new);
+                open_payload(directory, payload, open, |history| history.identity)
+            }
         };
-        let live = |payload: &Payload| open_payload(directory, payload, Live::open);
+        let open_live =
+            |payload| open_payload(directory, payload, Live::open, |live| live.identity);
         let (live, history) = join(
-            || manifest.live.as_ref().map(live).transpose(),
+            || manifest.live.as_ref().map(open_live).transpose(),
             || manifest.history.as_ref().map(history).transpose(),
         );
         let mut snapshot = Snapshot::new(history?, live?, service);
-        let named = manifest.payloads();
-        let opened = snapshot.identities().into_iter();
-        let opened = opened.filter_map(|(_, identity)| identity);
-        if !named
-            .zip(opened)
-            .all(|(payload, opened)| payload.names(opened))
-        {
-            let problem = "the payload files differ from the ones in the manifest; publish again";
-            return Err(invalid(io::Error::new(io::ErrorKind::InvalidData, problem)));
-        }
         let dumps = manifest.dumps.as_ref();
         snapshot.dumps = dumps.map(|dumps| DumpDirectory::open(directory, dumps).map(Arc::new));
         Ok(snapshot)
@@ -208,21 +197,10 @@ impl Snapshot {
 
     /// Returns the identity of each payload by its name.
     pub fn identities(&self) -> [(&'static str, Option<Identity>); 2] {
-        // Without `..`, so that a new payload must be listed here.
-        let Snapshot {
-            history,
-            live,
-            published: _,
-            health: _,
-            tags: _,
-            dumps: _,
-            service: _,
-            index: _,
-            pages: _,
-        } = self;
+        let (history, live) = (self.history.as_ref(), self.live.as_ref());
         [
-            ("history", history.as_ref().map(|history| history.identity)),
-            ("live", live.as_ref().map(|live| live.identity)),
+            ("history", history.map(|history| history.identity)),
+            ("live", live.map(|live| live.identity)),
         ]
     }
 
@@ -270,14 +248,27 @@ impl Snapshot {
     }
 }
 
+/// Opens the file of a payload, which must be the one in the manifest.
 fn open_payload<T>(
     directory: &Directory,
     payload: &Payload,
     open: impl FnOnce(Storage) -> Result<T, SnapshotError>,
+    identity: impl Fn(&T) -> Identity,
 ) -> Result<T, SnapshotError> {
     let file = directory.file(&payload.file).map_err(SnapshotError::Io);
-    file.and_then(|file| open(Storage::File(Arc::new(file))))
-        .map_err(|error| error.in_file(&directory.path().join(&payload.file)))
+    let opened = file.and_then(|file| open(Storage::File(Arc::new(file))));
+    let opened = opened.map_err(|error| error.in_file(&directory.path().join(&payload.file)))?;
+    if payload.names(identity(&opened)) {
+        return Ok(opened);
+    }
+    let problem = "the payload files differ from the ones in the manifest; publish again";
+    let error = io::Error::new(io::ErrorKind::InvalidData, problem);
+    Err(in_manifest(directory, error))
+}
+
+/// Adds the path of the manifest to an error.
+fn in_manifest(directory: &Directory, error: io::Error) -> SnapshotError {
+    SnapshotError::from(error).in_file(&directory.path().join(Manifest::FILE))
 }
 
 pub(super) fn has_days(history: Option<&Arc<History>>) -> bool {

@@ -78,7 +78,8 @@ impl TextIndex {
     ) -> Result<TextIndex, SnapshotError> {
         let [texts, suffix_rows, samples, common, common_rows] = sections;
         let texts = file.lists_of(texts, count)?;
-        let rows = file.positions(suffix_rows, count)?;
+        let rows: U32Slice = file.items(suffix_rows)?;
+        suffix_rows.expect_below(&rows, count)?;
         let index = TextIndex {
             samples: file.slice(samples, rows.len().div_ceil(SUFFIX_STEP))?,
             texts,

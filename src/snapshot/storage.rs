@@ -7,7 +7,7 @@
 //! may take a millisecond.
 
 use std::fs::{File, Metadata};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
@@ -53,12 +53,6 @@ impl Storage {
     }
 
     pub(crate) fn read(&self, offset: u64, length: usize) -> io::Result<Bytes> {
-        if let Storage::Memory(bytes) = self {
-            let start = usize::try_from(offset).unwrap_or(usize::MAX);
-            let end = start.saturating_add(length);
-            let inside = (end <= bytes.len()).then(|| bytes.slice(start..end));
-            return inside.ok_or(ErrorKind::UnexpectedEof.into());
-        }
         let mut buffer = vec![0; length];
         self.read_into(offset, &mut buffer)?;
         Ok(buffer.into())
@@ -67,10 +61,12 @@ impl Storage {
     /// Fills a buffer from `offset` on.
     pub(crate) fn read_into(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         match self {
-            Storage::Memory(_) => buffer.copy_from_slice(&self.read(offset, buffer.len())?),
-            Storage::File(file) => file.read_exact_at(buffer, offset)?,
+            Storage::Memory(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                bytes.get(start..).unwrap_or_default().read_exact(buffer)
+            }
+            Storage::File(file) => file.read_exact_at(buffer, offset),
         }
-        Ok(())
     }
 }
 
