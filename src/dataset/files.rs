@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::regular_file;
 
 /// A set of named files.
@@ -18,7 +20,7 @@ pub enum Files<'a> {
 
 /// File metadata that changes whenever the file is written to, except for writes within one tick of the
 /// file system's clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     /// Length in bytes.
     pub bytes: u64,
@@ -31,7 +33,7 @@ pub struct FileStamp {
 }
 
 /// Identity and checksum of a file that was read whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChecksum {
     /// Metadata from before the first byte was read.
     pub stamp: FileStamp,

@@ -20,7 +20,7 @@ use crate::snapshot::{Dumps, Manifest, Payload};
 
 /// Version of the program and of the format. A list with another one is ignored, since other
 /// versions may render or validate differently.
-const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/4");
+const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/5");
 /// Longest `sources.json` that is read. A list of 100,000 files has about 20 MB.
 const BYTES_MAX: u64 = 1 << 30;
 /// Twice the coarsest timestamp granularity of a file system (2 s on FAT).
@@ -42,37 +42,10 @@ pub(super) struct KnownSources {
 
 /// A dataset file as it was read.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct KnownFile {
-    bytes: u64,
-    modified: i64,
-    changed: i64,
-    inode: u64,
-    checksum: u32,
+    sum: FileChecksum,
     /// Total players, of a live step.
     players: Option<u128>,
-}
-
-impl KnownFile {
-    fn new(sum: FileChecksum, players: Option<u128>) -> KnownFile {
-        KnownFile {
-            bytes: sum.stamp.bytes,
-            modified: sum.stamp.modified,
-            changed: sum.stamp.changed,
-            inode: sum.stamp.inode,
-            checksum: sum.checksum,
-            players,
-        }
-    }
-
-    fn stamp(&self) -> FileStamp {
-        FileStamp {
-            bytes: self.bytes,
-            modified: self.modified,
-            changed: self.changed,
-            inode: self.inode,
-        }
-    }
 }
 
 impl KnownSources {
@@ -106,16 +79,17 @@ impl KnownSources {
         dataset: &DatasetReader<'_>,
     ) -> Result<Option<KnownFile>, LoadError> {
         let racy_from = self.read_since.saturating_sub(RACY_SECONDS);
-        if stamp == known.stamp() && stamp.changed < racy_from.saturating_mul(1_000_000_000) {
+        let before = known.sum;
+        if stamp == before.stamp && stamp.changed < racy_from.saturating_mul(1_000_000_000) {
             return Ok(Some(*known));
         }
-        if stamp.bytes != known.bytes {
+        if stamp.bytes != before.stamp.bytes {
             return Ok(None);
         }
         let sum = dataset.sum(name)?;
-        let same =
-            sum.filter(|sum| (sum.stamp.bytes, sum.checksum) == (known.bytes, known.checksum));
-        Ok(same.map(|sum| KnownFile::new(sum, known.players)))
+        let same = sum
+            .filter(|sum| (sum.stamp.bytes, sum.checksum) == (before.stamp.bytes, before.checksum));
+        Ok(same.map(|sum| KnownFile { sum, ..*known }))
     }
 }
 
@@ -230,13 +204,13 @@ impl Changes {
     ) -> KnownSources {
         let mut files = self.unchanged;
         for (name, sum) in dataset.sums() {
-            let compared = files.get(&name).map(|file| file.checksum);
+            let compared = files.get(&name).map(|file| file.sum.checksum);
             if compared.is_some_and(|compared| compared != sum.checksum) {
                 // It was written to between comparing and reading, so some of what is published has
                 // its old content. Left out of the list, it counts as new in the next publish.
                 files.remove(&name);
             } else {
-                files.insert(name, KnownFile::new(sum, None));
+                files.insert(name, KnownFile { sum, players: None });
             }
         }
         for (step, (_, players)) in dataset.steps.iter().zip(totals) {

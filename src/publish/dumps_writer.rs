@@ -126,21 +126,12 @@ impl DumpsWriter {
     }
 
     /// Links the dumps of a table that is the same as before, given as the names of its dataset
-    /// files. Returns false, and links none, if one of them is unusable or the table `is_same` no
-    /// longer.
-    pub(super) fn keep<'n>(
-        &mut self,
-        is_same: bool,
-        mut names: impl Iterator<Item = &'n str>,
-    ) -> bool {
+    /// files. Returns false, and adds none to the index, if one of them is unusable or the table
+    /// `is_same` no longer.
+    pub(super) fn keep<'n>(&mut self, is_same: bool, names: impl Iterator<Item = &'n str>) -> bool {
+        let is_kept = is_same && self.link(names.flat_map(dumps_of));
         self.tables += 1;
-        let mut kept = Vec::new();
-        let mut link = |name: String| self.link(&name).map(|file| kept.push(file)).is_some();
-        let is_kept = is_same && names.all(|name| dumps_of(name).into_iter().all(&mut link));
-        if is_kept {
-            self.kept_tables += 1;
-            lock(&self.files).extend(kept);
-        }
+        self.kept_tables += usize::from(is_kept);
         is_kept
     }
 
@@ -157,20 +148,23 @@ impl DumpsWriter {
 
     /// Links the files of the whole history. Returns false if they must be written.
     pub(super) fn keep_whole(&self) -> bool {
-        let [history, ccu] = WHOLE_FILES.map(|name| self.link(name));
-        let (Some(history), Some(ccu)) = (history, ccu) else {
-            return false;
-        };
-        lock(&self.files).extend([history, ccu]);
-        true
+        self.link(WHOLE_FILES.map(str::to_owned).into_iter())
     }
 
-    /// Links a file of the previous publish if it has its recorded length.
-    fn link(&self, name: &str) -> Option<DumpFile> {
-        let dump = self.before.as_ref()?.find(name)?;
-        dump.open().ok()?;
-        fs::hard_link(dump.path(), self.path(name)).ok()?;
-        Some(dump.file.clone())
+    /// Links files of the previous publish that have their recorded lengths, and adds them to the
+    /// index. Returns false if one of them is unusable.
+    fn link(&self, names: impl Iterator<Item = String>) -> bool {
+        let link = |name: String| {
+            let dump = self.before.as_ref()?.find(&name)?;
+            dump.open().ok()?;
+            fs::hard_link(dump.path(), self.path(&name)).ok()?;
+            Some(dump.file.clone())
+        };
+        let linked: Option<Vec<DumpFile>> = names.map(link).collect();
+        linked.is_some_and(|files| {
+            lock(&self.files).extend(files);
+            true
+        })
     }
 
     /// Returns the number of tables whose dumps were kept and of all tables.
@@ -235,18 +229,16 @@ impl DumpsWriter {
     /// timestamp is.
     fn modified(&self, file: &str, sha256: &str) -> String {
         let before = self.before.as_ref().and_then(|before| before.find(file));
-        let Some(before) = before else {
-            return self.published.to_string();
-        };
-        if before.file.sha256 == sha256 {
+        if let Some(before) = before
+            && before.file.sha256 == sha256
+        {
             return before.file.modified.clone();
         }
-        let later = UnixSeconds(before.modified.0 + 1);
-        if later.has_text() {
-            later.max(self.published).to_string()
-        } else {
-            self.published.to_string()
-        }
+        let later = before.map(|before| UnixSeconds(before.modified.0 + 1));
+        let later = later.filter(|later| later.has_text());
+        later
+            .map_or(self.published, |later| later.max(self.published))
+            .to_string()
     }
 
     /// Returns the index of the files.

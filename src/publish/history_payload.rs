@@ -4,13 +4,15 @@
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
+use zerocopy::little_endian::{I32, U64};
+
 use super::history_input::{Creator, HistoryInput};
 use super::list_sections::{self, row_number};
 use super::packed_day::RANGE_ISLANDS;
 use super::render;
 use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
-use crate::snapshot::{BodyRef, Compressor, EncodedPair, Section, SnapshotWriter, Stamp, Written};
+use crate::snapshot::{Compressor, Identity, PackedBody, Section, SnapshotWriter};
 use crate::sync::{cores, in_order};
 
 /// Renders the history payload to `out`. `progress` receives the number of rendered bodies and of
@@ -19,63 +21,43 @@ pub(crate) fn write<W: Write>(
     input: &HistoryInput<'_>,
     out: W,
     progress: &mut dyn FnMut(usize, usize),
-) -> io::Result<Written> {
+) -> io::Result<Identity> {
     let (islands, days) = (input.catalogue.islands.len(), input.days.len());
     let creators = Creator::collect(input);
     let mut writer = BodyWriter {
         out: SnapshotWriter::new(out)?,
-        done: 0,
         all: islands * 2 + creators.len() + days * 2,
         progress,
     };
     let mut rows = Vec::with_capacity(islands);
     let mut new = vec![Vec::new(); days];
-    let mut histories = 0;
-    let [details, ccu] = writer.write_islands(input, |island| {
+    let mut ccu_histories = 0;
+    writer.write_islands(input, |island| {
         if let Some((first, last)) = island.seen {
             new[first as usize].push((row_number(rows.len()), last));
         }
-        histories += u64::from(island.has_peak);
+        ccu_histories += u64::from(island.has_peak);
         rows.push(island.list_row);
     })?;
-    let creator = |at: usize| creators[at].body(input, &rows);
-    let creator_bodies = writer.write_all(creators.len(), creator)?;
-    let rankings = writer.write_all(days, |day| ranking(input, day))?;
-    let new = writer.write_all(days, |day| new_islands(input, day, &new[day]))?;
+    writer.write_all(creators.len(), |at| creators[at].body(input, &rows))?;
+    writer.write_all(days, |day| ranking(input, day))?;
+    writer.write_all(days, |day| new_islands(input, day, &new[day]))?;
     let mut out = writer.out;
-    let day_list = Compressor::default().encode(&render::days(&input.day_texts, input.published));
-    let fixed = vec![out.body(&day_list)?, out.body(&day_list)?];
+    let day_list = Compressor::default().pack(&render::days(&input.day_texts, input.published));
+    out.body(&day_list)?;
+    out.body(&day_list)?;
     list_sections::write(input, &rows, &creators, &mut out)?;
-    for (section, bodies) in [
-        (Section::IslandBodies, details),
-        (Section::CcuBodies, ccu),
-        (Section::CreatorBodies, creator_bodies),
-        (Section::RankingBodies, rankings),
-        (Section::NewBodies, new),
-        (Section::FixedBodies, fixed),
-    ] {
-        out.bodies(section, &bodies)?;
-    }
-    let (islands, creators, days) = (islands as u64, creators.len() as u64, days as u64);
-    let stamp = Stamp {
-        published: input.published,
-        counts: [islands, creators, histories, days, days],
-    };
-    out.section(Section::Stamp, &stamp.to_bytes())?;
+    out.array::<U64>(Section::CcuHistories, [ccu_histories])?;
     let row_end = render::null_metrics_suffix(input.latest_day());
-    out.section(
-        Section::PageTemplates,
-        &render::page_templates(input.published, &row_end),
-    )?;
-    let days = input.days.iter().flat_map(|day| day.0.to_le_bytes());
-    out.section(Section::Days, &days.collect::<Vec<u8>>())?;
-    out.finish().map(|(_, written)| written)
+    let templates = render::page_templates(input.published, &row_end);
+    out.array::<u8>(Section::PageTemplates, templates)?;
+    out.array::<I32>(Section::Days, input.days.iter().map(|day| day.0))?;
+    out.finish(input.published)
 }
 
 /// Writer of bodies that reports progress.
 struct BodyWriter<'a, W> {
     out: SnapshotWriter<W>,
-    done: usize,
     all: usize,
     progress: &'a mut dyn FnMut(usize, usize),
 }
@@ -86,24 +68,22 @@ impl<W: Write> BodyWriter<'_, W> {
         &mut self,
         input: &HistoryInput<'_>,
         mut rendered: impl FnMut(RenderedIsland),
-    ) -> io::Result<[Vec<BodyRef>; 2]> {
+    ) -> io::Result<()> {
         let ranges = input.catalogue.islands.len().div_ceil(RANGE_ISLANDS);
-        let [mut details, mut ccu] = [Vec::new(), Vec::new()];
         in_order(
             (cores(), ranges),
             || IslandRenderer::new(input),
             IslandRenderer::render,
             |_, islands| {
                 for island in islands {
-                    details.push(self.out.body(&island.detail)?);
-                    ccu.push(self.out.body(&island.ccu)?);
+                    self.out.body(&island.detail)?;
+                    self.out.body(&island.ccu)?;
                     rendered(island);
                 }
-                self.advance(details.len() * 2);
-                Ok::<(), io::Error>(())
+                (self.progress)(self.out.body_count(), self.all);
+                Ok(())
             },
-        )?;
-        Ok([details, ccu])
+        )
     }
 
     /// Renders and writes `count` bodies.
@@ -111,21 +91,13 @@ impl<W: Write> BodyWriter<'_, W> {
         &mut self,
         count: usize,
         render: impl Fn(usize) -> Vec<u8> + Sync,
-    ) -> io::Result<Vec<BodyRef>> {
-        let mut bodies = Vec::with_capacity(count);
-        let before = self.done;
-        let pack = |compressor: &mut Compressor, at: usize| compressor.encode(&render(at));
+    ) -> io::Result<()> {
+        let pack = |compressor: &mut Compressor, at: usize| compressor.pack(&render(at));
         in_order((cores(), count), Compressor::default, pack, |_, packed| {
-            bodies.push(self.out.body(&packed)?);
-            self.advance(before + bodies.len());
-            Ok::<(), io::Error>(())
-        })?;
-        Ok(bodies)
-    }
-
-    fn advance(&mut self, done: usize) {
-        self.done = done;
-        (self.progress)(done, self.all);
+            self.out.body(&packed)?;
+            (self.progress)(self.out.body_count(), self.all);
+            Ok(())
+        })
     }
 }
 
@@ -168,8 +140,8 @@ pub(crate) struct IslandRenderer<'a> {
 /// Output for one island.
 pub(crate) struct RenderedIsland {
     pub(crate) list_row: Vec<u8>,
-    pub(crate) detail: EncodedPair,
-    pub(crate) ccu: EncodedPair,
+    pub(crate) detail: PackedBody,
+    pub(crate) ccu: PackedBody,
     /// First and last day on which the island was seen.
     pub(crate) seen: Option<(u32, u32)>,
     /// Whether the island has a peak on any day.
@@ -218,7 +190,7 @@ impl<'a> IslandRenderer<'a> {
         let series = series.map(|(day, row)| (text(*day), &row.metrics));
         self.body.clear();
         render::island(&mut self.body, &list_row, series, input.published);
-        let detail = self.compressor.encode(&self.body);
+        let detail = self.compressor.pack(&self.body);
         let peaks = timeline
             .iter()
             .filter_map(|(day, row)| Some((text(*day), row.peak_ccu()?)));
@@ -228,7 +200,7 @@ impl<'a> IslandRenderer<'a> {
         RenderedIsland {
             list_row,
             detail,
-            ccu: self.compressor.encode(&self.body),
+            ccu: self.compressor.pack(&self.body),
             seen,
             has_peak,
         }

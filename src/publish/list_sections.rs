@@ -9,17 +9,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use zerocopy::little_endian::{U32, U64};
+
 use super::history_input::{Creator, HistoryInput};
 use super::render;
 use super::text_index::write_index;
 use crate::dataset::{Island, Metrics};
 use crate::model::{CreatedIn, SortField, SortOrder};
 use crate::snapshot::{SLUGS, Section, SnapshotWriter, TITLES};
-
-/// Value of `RowTools` for an island without a tool.
-const NO_TOOL: u8 = u8::MAX;
-/// Value of `RowCreators` for an island without a creator.
-const NO_CREATOR: u32 = u32::MAX;
 
 /// Writes the sections of the island list and of the creator list. `rows` are the rows of the
 /// islands.
@@ -36,69 +33,53 @@ pub(crate) fn write<W: Write>(
         Some(start) => Cow::Owned([start, b"\0"].concat()),
         None => Cow::Borrowed(&row[..]),
     });
-    write_texts(out, (Section::RowText, Section::RowEnds), texts)?;
+    out.lists::<u8>(Section::Rows, texts)?;
     let islands = &input.catalogue.islands;
-    let codes: Vec<u64> = islands.iter().map(|island| island.code.number()).collect();
-    out.longs(Section::Codes, &codes)?;
+    let codes = islands.iter().map(|island| island.code.number());
+    out.array::<U64>(Section::Codes, codes)?;
     let orders = RowOrders::write(&input.latest, out)?;
     write_tools(islands, &orders, out)?;
     write_index(out, TITLES, islands.iter().map(|island| &*island.title))?;
-    write_creators(creators, &orders, islands.len(), out)?;
+    write_creators(creators, &orders, out)?;
     write_tags(islands, &orders, out)
 }
 
-/// Writes each row's tool and the filter by tool.
+/// Writes the filter by tool.
 fn write_tools<W: Write>(
     islands: &[Island],
     orders: &RowOrders,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
     let mut members = CreatedIn::ALL.map(|_| Vec::new());
-    let mut row_tools = vec![NO_TOOL; islands.len()];
-    for (row, island) in islands.iter().enumerate() {
+    for (row, island) in (0..).zip(islands) {
         if let Some(tool) = island.created_in {
-            members[tool as usize].push(row_number(row));
-            row_tools[row] = tool as u8;
+            members[tool as usize].push(row);
         }
     }
-    out.section(Section::RowTools, &row_tools)?;
-    let sections = (Section::ToolStarts, Section::ToolOrders);
+    let sections = (Section::ToolOrders, Section::RowTools);
     orders.write_groups(out, sections, members.iter())
 }
 
-/// Writes each row's creator, the filter by creator, and the list of creators with its search
-/// index.
+/// Writes the filter by creator, and the list of creators with its search index.
 fn write_creators<W: Write>(
     creators: &[Creator<'_>],
     orders: &RowOrders,
-    islands: usize,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
-    let mut row_creators = vec![NO_CREATOR; islands];
-    for (number, creator) in (0..).zip(creators) {
-        for row in &creator.islands {
-            row_creators[*row as usize] = number;
-        }
-    }
-    out.ints(Section::RowCreators, &row_creators)?;
-    let sections = (Section::CreatorStarts, Section::CreatorOrders);
+    let sections = (Section::CreatorOrders, Section::RowCreators);
     let members = creators.iter().map(|creator| &creator.islands);
     orders.write_groups(out, sections, members)?;
-    let sections = (Section::CreatorRowText, Section::CreatorRowEnds);
-    write_texts(out, sections, creators.iter().map(Creator::list_row))?;
+    let rows = creators.iter().map(Creator::list_row);
+    out.lists::<u8>(Section::CreatorRows, rows)?;
     let slugs = || creators.iter().map(|creator| creator.slug);
-    write_texts(
-        out,
-        (Section::CreatorSlugs, Section::CreatorSlugEnds),
-        slugs(),
-    )?;
+    out.lists::<u8>(Section::CreatorSlugs, slugs())?;
     let mut by_slug: Vec<u32> = (0..row_number(creators.len())).collect();
     by_slug.sort_unstable_by_key(|creator| creators[*creator as usize].slug);
-    out.ints(Section::CreatorsBySlug, &by_slug)?;
+    out.array::<U32>(Section::CreatorsBySlug, by_slug)?;
     write_index(out, SLUGS, slugs())
 }
 
-/// Writes the names of all tags, the filter by tag, and each row's tags.
+/// Writes the names of all tags and the filter by tag.
 fn write_tags<W: Write>(
     islands: &[Island],
     orders: &RowOrders,
@@ -114,25 +95,9 @@ fn write_tags<W: Write>(
             }
         }
     }
-    write_texts(
-        out,
-        (Section::TagNames, Section::TagNameEnds),
-        members.keys(),
-    )?;
-    let sections = (Section::TagStarts, Section::TagOrders);
-    orders.write_groups(out, sections, members.values())?;
-    let mut row_tags = vec![Vec::new(); islands.len()];
-    for (tag, rows) in (0..).zip(members.values()) {
-        for row in rows {
-            row_tags[*row as usize].push(tag);
-        }
-    }
-    let mut starts = vec![0];
-    for tags in &row_tags {
-        starts.push(starts[starts.len() - 1] + row_number(tags.len()));
-    }
-    out.ints(Section::RowTagStarts, &starts)?;
-    out.ints(Section::RowTags, &row_tags.concat())
+    out.lists::<u8>(Section::TagNames, members.keys())?;
+    let sections = (Section::TagOrders, Section::RowTags);
+    orders.write_groups(out, sections, members.values())
 }
 
 /// For each sort field and direction, the position of each row in the final order.
@@ -170,49 +135,38 @@ impl RowOrders {
                 orders.append(&mut sorted);
             }
         }
-        out.ints(Section::Ranks, &ranks)?;
-        out.ints(Section::Orders, &orders)?;
+        out.array::<U32>(Section::Ranks, ranks)?;
+        out.array::<U32>(Section::Orders, orders)?;
         Ok(RowOrders(positions))
     }
 
-    /// Writes the orders of groups, given as their member rows.
+    /// Writes the orders of groups, given as their member rows, and the groups of each row.
     fn write_groups<'g, W: Write>(
         &self,
         out: &mut SnapshotWriter<W>,
-        (starts_section, orders_section): (Section, Section),
+        (orders_section, of_rows_section): (Section, Section),
         groups: impl Iterator<Item = &'g Vec<u32>>,
     ) -> io::Result<()> {
-        let (mut starts, mut orders) = (vec![0], Vec::new());
-        for members in groups {
-            starts.push(starts[starts.len() - 1] + members.len() as u64);
+        let mut of_rows = vec![Vec::new(); self.0[0].len()];
+        let orders = (0..).zip(groups).map(|(group, members)| {
+            for row in members {
+                of_rows[*row as usize].push(U32::new(group));
+            }
+            let mut orders = Vec::with_capacity(members.len() * self.0.len());
             for positions in &self.0 {
                 let at = orders.len();
-                orders.extend_from_slice(members);
-                orders[at..].sort_unstable_by_key(|row| positions[*row as usize]);
+                orders.extend(members.iter().copied().map(U32::new));
+                orders[at..].sort_unstable_by_key(|row| positions[row.get() as usize]);
             }
-        }
-        out.longs(starts_section, &starts)?;
-        out.ints(orders_section, &orders)
+            orders
+        });
+        out.lists::<U32>(orders_section, orders)?;
+        out.lists::<U32>(of_rows_section, of_rows.iter())?;
+        Ok(())
     }
 }
 
 /// Converts an index of a row, creator, tag or day to its number in the file.
 pub(crate) fn row_number(at: usize) -> u32 {
     u32::try_from(at).expect("the platform has far fewer than 2^32 islands")
-}
-
-/// Writes concatenated texts and the end of each. Returns 0 and these ends.
-pub(crate) fn write_texts<W: Write>(
-    out: &mut SnapshotWriter<W>,
-    (text_section, ends_section): (Section, Section),
-    texts: impl Iterator<Item = impl AsRef<[u8]>>,
-) -> io::Result<Vec<u64>> {
-    let (mut all, mut ends) = (Vec::new(), vec![0]);
-    for text in texts {
-        all.extend_from_slice(text.as_ref());
-        ends.push(all.len() as u64);
-    }
-    out.section(text_section, &all)?;
-    out.longs(ends_section, &ends)?;
-    Ok(ends)
 }

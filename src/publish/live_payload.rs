@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::render;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::dataset::{Island, LiveStep};
-use crate::snapshot::{BodyRef, Compressor, Section, SnapshotWriter, Stamp, Written};
+use crate::snapshot::{Compressor, Identity, SnapshotWriter};
 
 /// Input of the live payload.
 #[derive(Debug, Default)]
@@ -24,26 +24,21 @@ pub(crate) fn write<W: Write>(
     input: &LiveInput,
     published: UnixSeconds,
     out: W,
-) -> io::Result<Written> {
+) -> io::Result<Identity> {
+    let latest = input.latest.as_ref();
     let bodies = [
-        input
-            .latest
-            .as_ref()
-            .map(|step| live(islands, step, published)),
+        latest.map(|step| live(islands, step, published)),
         intraday(input, published),
     ];
     let mut out = SnapshotWriter::new(out)?;
     let mut compressor = Compressor::default();
-    let mut refs = [BodyRef::default(); 2];
-    for (body, body_ref) in bodies.iter().zip(&mut refs) {
-        if let Some(plain) = body {
-            *body_ref = out.body(&compressor.encode(plain))?;
+    for body in bodies {
+        match body {
+            Some(plain) => out.body(&compressor.pack(&plain))?,
+            None => out.absent_body(),
         }
     }
-    out.bodies(Section::FixedBodies, &refs)?;
-    let counts = [0; 5];
-    out.section(Section::Stamp, &Stamp { published, counts }.to_bytes())?;
-    out.finish().map(|(_, written)| written)
+    out.finish(published)
 }
 
 /// `/v1/live`

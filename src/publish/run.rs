@@ -17,7 +17,7 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
 use crate::durable::{self, AtomicFile, TEMP_SUFFIX};
 use crate::regular_file::Directory;
-use crate::snapshot::{DumpIndex, Manifest, Payload, Written};
+use crate::snapshot::{DumpIndex, Identity, Manifest, Payload};
 
 /// Publishes a dataset to a directory. Concurrent publishes to the same directory wait for each
 /// other.
@@ -152,7 +152,7 @@ fn refuse_older(before: &Manifest, options: &PublishOptions<'_>) -> Result<(), P
 fn write_payload(
     options: &PublishOptions<'_>,
     prefix: &str,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<Written>,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<Identity>,
 ) -> Result<Payload, PublishError> {
     let (directory, published) = (options.directory, options.published);
     let unfinished = directory.join(format!("{prefix}{TEMP_SUFFIX}"));

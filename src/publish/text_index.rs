@@ -3,7 +3,9 @@
 
 use std::io::{self, Write};
 
-use super::list_sections::{row_number, write_texts};
+use zerocopy::little_endian::{U32, U64};
+
+use super::list_sections::row_number;
 use crate::model::fold;
 use crate::snapshot::{IndexSections, SUFFIX_DEPTH, SUFFIX_STEP, SnapshotWriter, common_key};
 
@@ -19,29 +21,15 @@ pub(crate) fn write_index<'a, W: Write>(
     texts: impl Iterator<Item = &'a str>,
 ) -> io::Result<()> {
     let folded: Vec<String> = texts.map(fold).collect();
-    let [
-        text,
-        text_ends,
-        suffix_rows,
-        samples,
-        common_keys,
-        common_rows,
-    ] = sections;
-    let starts = write_texts(out, (text, text_ends), folded.iter())?;
+    let [texts, suffix_rows, samples, common_keys, common_rows] = sections;
+    let bounds = out.lists::<u8>(texts, folded.iter())?;
     let suffixes = sorted_suffixes(&folded);
-    let rows: Vec<u32> = suffixes.iter().map(|suffix| suffix.row).collect();
-    out.ints(suffix_rows, &rows)?;
-    let sample = |suffix: &Suffix| {
-        u32::try_from(starts[suffix.row as usize] + u64::from(suffix.at))
-            .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "texts are longer than 4 GiB"))
-    };
-    let offsets: io::Result<Vec<u32>> = suffixes.iter().step_by(SUFFIX_STEP).map(sample).collect();
-    out.ints(samples, &offsets?)?;
-    let common = common(&folded, &suffixes);
-    let keys: Vec<u32> = common.iter().map(|(key, _)| *key).collect();
-    out.ints(common_keys, &keys)?;
-    let sets: Vec<u64> = common.into_iter().flat_map(|(_, set)| set).collect();
-    out.longs(common_rows, &sets)
+    out.array::<U32>(suffix_rows, suffixes.iter().map(|suffix| suffix.row))?;
+    let sample = |suffix: &Suffix| bounds[suffix.row as usize].get() + suffix.at;
+    out.array::<U32>(samples, suffixes.iter().step_by(SUFFIX_STEP).map(sample))?;
+    let (keys, sets): (Vec<u32>, Vec<_>) = common(&folded, &suffixes).into_iter().unzip();
+    out.array::<U32>(common_keys, keys)?;
+    out.array::<U64>(common_rows, sets.into_iter().flatten())
 }
 
 /// A suffix of a row's text.

@@ -4,7 +4,8 @@ use arbtest::arbitrary::{Result, Unstructured};
 use bytes::Bytes;
 
 use super::*;
-use crate::snapshot::{Section, SnapshotFile, Storage, TITLES, TextIndex};
+use crate::calendar::UnixSeconds;
+use crate::snapshot::{SnapshotFile, Storage, TITLES, TextIndex};
 
 fn opened(
     bytes: Vec<u8>,
@@ -14,10 +15,32 @@ fn opened(
     TextIndex::open(&file, TITLES, count)
 }
 
+/// Returns a file with the sections that `write` writes.
+fn written(write: impl FnOnce(&mut SnapshotWriter<&mut Vec<u8>>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut out = SnapshotWriter::new(&mut bytes).unwrap();
+    write(&mut out);
+    out.finish(UnixSeconds(0)).unwrap();
+    bytes
+}
+
+/// Returns a file with an index over `texts` of these parts.
+fn parts(texts: &[&str], rows: &[u32], starts: &[u32], keys: &[u32], sets: &[u64]) -> Vec<u8> {
+    let [folded, suffix_rows, samples, common, common_rows] = TITLES;
+    written(|out| {
+        let bounds = out.lists::<u8>(folded, texts.iter()).unwrap();
+        let starts = starts.iter().map(|at| bounds[0].get() + at);
+        out.array::<U32>(suffix_rows, rows.iter().copied()).unwrap();
+        out.array::<U32>(samples, starts).unwrap();
+        out.array::<U32>(common, keys.iter().copied()).unwrap();
+        out.array::<U64>(common_rows, sets.iter().copied()).unwrap();
+    })
+}
+
 fn index(texts: &[String]) -> TextIndex {
-    let mut out = SnapshotWriter::new(Vec::new()).unwrap();
-    write_index(&mut out, TITLES, texts.iter().map(String::as_str)).unwrap();
-    opened(out.finish().unwrap().0, texts.len()).unwrap()
+    let texts_of = || texts.iter().map(String::as_str);
+    let bytes = written(|out| write_index(out, TITLES, texts_of()).unwrap());
+    opened(bytes, texts.len()).unwrap()
 }
 
 /// Parts of texts and needles: few, so that they match often, with the lowest and the highest bytes
@@ -126,18 +149,7 @@ fn common_needles_are_whole_characters_by_key() {
 #[test]
 fn an_index_that_points_outside_is_refused() {
     let write = |rows: &[u32], samples: &[u32], keys: &[u32], sets: &[u64]| {
-        let mut out = SnapshotWriter::new(Vec::new()).unwrap();
-        write_texts(
-            &mut out,
-            (Section::TitleText, Section::TitleEnds),
-            ["ab", "c"].iter(),
-        )
-        .unwrap();
-        out.ints(Section::TitleSuffixRows, rows).unwrap();
-        out.ints(Section::TitleSamples, samples).unwrap();
-        out.ints(Section::TitleCommon, keys).unwrap();
-        out.longs(Section::TitleCommonRows, sets).unwrap();
-        opened(out.finish().unwrap().0, 2)
+        opened(parts(&["ab", "c"], rows, samples, keys, sets), 2)
     };
     assert!(write(&[0, 0, 1], &[0], &[7], &[0b11]).is_ok());
     for (name, refused) in [
@@ -168,18 +180,10 @@ fn an_index_that_points_outside_is_refused() {
         assert!(refused.is_err(), "{name}");
     }
     let write = |samples: &[u32]| {
-        let mut out = SnapshotWriter::new(Vec::new()).unwrap();
-        write_texts(
-            &mut out,
-            (Section::TitleText, Section::TitleEnds),
-            ["babbbbbbbbbbbbbbbb"].iter(),
+        opened(
+            parts(&["babbbbbbbbbbbbbbbb"], &[0; 18], samples, &[], &[]),
+            1,
         )
-        .unwrap();
-        out.ints(Section::TitleSuffixRows, &[0; 18]).unwrap();
-        out.ints(Section::TitleSamples, samples).unwrap();
-        out.ints(Section::TitleCommon, &[]).unwrap();
-        out.longs(Section::TitleCommonRows, &[]).unwrap();
-        opened(out.finish().unwrap().0, 1)
     };
     assert!(write(&[1, 0]).is_ok());
     assert!(write(&[0, 1]).is_err(), "samples out of order");

@@ -8,7 +8,7 @@
 //! - `snapshot/select.rs` selects the rows; `is_computed` (`snapshot/list_page.rs`) is set if a page is not a
 //!   part of a stored order. Pages may depend on the history payload only: its publish time is their tag;
 //! - a filter by the values of a metric, of which payload files have only ranks: a `Section` for the values.
-//!   A filter by one of few words, as `createdIn`: a `Family` with its groups, and one more of the `Filters`
+//!   A filter by one of few words, as `createdIn`: two sections of `Groups`, and one more of the `Filters`
 //!   (`snapshot/select.rs`). The new section or groups are written in `publish/list_sections.rs` and opened
 //!   in `snapshot/history.rs`, with a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM`
 //!   (`publish/changes.rs`);

@@ -21,28 +21,14 @@ const EXPANSION_BYTES_MAX: usize = 256;
 /// Shorter bodies are not compressed: gzip's own 18 bytes would outweigh the savings.
 const GZIP_BYTES_MIN: usize = 128;
 
-/// A body in both forms. `gzip` is empty if it would not be smaller.
-#[derive(Clone, Debug)]
-pub struct EncodedPair {
-    /// The identity form: JSON, or a page.
-    pub plain: Vec<u8>,
-    /// The gzip form.
-    pub gzip: Vec<u8>,
-}
-
-impl EncodedPair {
-    /// Compresses a body.
-    pub fn new(plain: Vec<u8>) -> EncodedPair {
-        let gzip = gzip(&plain);
-        EncodedPair::of_smaller(plain, gzip)
-    }
-
-    fn of_smaller(plain: Vec<u8>, mut gzip: Vec<u8>) -> EncodedPair {
-        if gzip.len() >= plain.len() {
-            gzip = Vec::new();
-        }
-        EncodedPair { plain, gzip }
-    }
+/// A body in the form in which a payload file stores it.
+#[derive(Debug)]
+pub struct PackedBody {
+    /// The gzip form, or the identity form if gzip would not be smaller.
+    pub(super) stored: Vec<u8>,
+    pub(super) is_gzip: bool,
+    pub(super) plain_bytes: usize,
+    pub(super) plain_crc: u32,
 }
 
 /// A compressor of published bodies, which reuses its state.
@@ -57,14 +43,15 @@ impl Default for Compressor {
 
 impl Compressor {
     /// Compresses a body, unless its gzip form would not be smaller.
-    pub fn encode(&mut self, plain: &[u8]) -> EncodedPair {
-        let is_short = plain.len() < GZIP_BYTES_MIN;
-        let gzip = if is_short {
-            Vec::new()
-        } else {
-            self.gzip(plain)
-        };
-        EncodedPair::of_smaller(plain.to_vec(), gzip)
+    pub fn pack(&mut self, plain: &[u8]) -> PackedBody {
+        let gzip = (plain.len() >= GZIP_BYTES_MIN).then(|| self.gzip(plain));
+        let gzip = gzip.filter(|gzip| gzip.len() < plain.len());
+        PackedBody {
+            is_gzip: gzip.is_some(),
+            stored: gzip.unwrap_or_else(|| plain.to_vec()),
+            plain_bytes: plain.len(),
+            plain_crc: crc32fast::hash(plain),
+        }
     }
 
     /// Returns the gzip form of a body, even if it is not smaller.
@@ -216,21 +203,24 @@ pub struct Body {
 }
 
 impl Body {
-    /// Creates a body from both forms and its publish time.
-    pub fn new(pair: EncodedPair, published: UnixSeconds) -> Body {
-        let crc = crc32fast::hash(&pair.plain);
-        let form = |content: Vec<u8>, gzip| Encoded {
-            content: Content::Whole(content.into()),
+    /// Compresses a body.
+    pub fn new(plain: Vec<u8>, published: UnixSeconds) -> Body {
+        let gzip = gzip(&plain);
+        let gzip = (gzip.len() < plain.len()).then(|| gzip.into());
+        Body::of_forms(plain.into(), gzip, published)
+    }
+
+    /// Creates a body from its identity form and its gzip form, if that is smaller.
+    pub(super) fn of_forms(plain: Bytes, gzip: Option<Bytes>, published: UnixSeconds) -> Body {
+        let crc = crc32fast::hash(&plain);
+        let form = |content: Bytes, gzip| Encoded {
+            content: Content::Whole(content),
             etag: EntityTag::new(published, crc, gzip),
             gzip,
             links: None,
         };
-        let plain = form(pair.plain, false);
-        let smaller = if pair.gzip.is_empty() {
-            plain.clone()
-        } else {
-            form(pair.gzip, true)
-        };
+        let plain = form(plain, false);
+        let smaller = gzip.map_or_else(|| plain.clone(), |gzip| form(gzip, true));
         let forms = [plain, smaller];
         Body { forms }
     }

@@ -2,8 +2,9 @@
 //! read, by the checksums in their [`BodyRef`]; everything else is verified at open.
 
 use std::fs::File;
+use std::io::Read as _;
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,10 +14,10 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use super::error::SnapshotError;
 use super::format::{
-    BodyRecord, BodyRef, ENTRY_BYTES, MAGIC, Section, TRAILER_BYTES, TRAILER_CHECKED_BYTES,
-    contents_checksum, u32_at, u64_at,
+    BodyRecord, BodyRef, ENTRY_BYTES, MAGIC, Section, TRAILER_BYTES, UNCHECKED_BYTES, u32_at,
+    u64_at,
 };
-use super::storage::{Storage, read_resident};
+use super::storage::{Storage, StoredPart, read_resident};
 use super::throttle::{chunk_bytes, yield_point};
 use crate::calendar::UnixSeconds;
 
@@ -25,93 +26,67 @@ use crate::calendar::UnixSeconds;
 pub struct Identity {
     /// Its length.
     pub bytes: u64,
-    /// CRC-32 of its table of contents.
+    /// CRC-32 of all that follows its bodies.
     pub checksum: u32,
     /// Its publish timestamp.
     pub published: UnixSeconds,
 }
 
-/// The verified table of contents of a payload file.
-#[derive(Debug)]
-struct Contents {
-    /// The length of the file.
-    bytes: u64,
-    /// The offset of the first section.
+/// The trailer of a payload file, from which the resident region is found.
+struct Trailer {
+    identity: Identity,
+    /// The end of the bodies and start of the resident region.
     start: u64,
-    entries: Vec<ContentsEntry>,
-    checksum: u32,
+    section_count: usize,
 }
 
-#[derive(Debug)]
-struct ContentsEntry {
-    id: u32,
-    checksum: u32,
-    bytes: usize,
-}
-
-impl Contents {
-    fn read(storage: &Storage) -> Result<Contents, SnapshotError> {
+impl Trailer {
+    fn read(storage: &Storage) -> Result<Trailer, SnapshotError> {
         let bytes = storage.len()?;
         let least = (MAGIC.len() + TRAILER_BYTES) as u64;
-        let foreign =
-            "not a published file of this version; publish again with this version of the program";
+        let foreign = || {
+            SnapshotError::Damaged(
+                "not a published file of this version; publish again with this version of the program"
+                    .to_owned(),
+            )
+        };
         if bytes < least || storage.read(0, MAGIC.len())? != MAGIC[..] {
-            return Err(SnapshotError::Damaged(foreign.to_owned()));
+            return Err(foreign());
         }
-        let trailer_offset = bytes - TRAILER_BYTES as u64;
-        let trailer = storage.read(trailer_offset, TRAILER_BYTES)?;
-        if trailer[TRAILER_CHECKED_BYTES + 4..] != MAGIC {
-            return Err(SnapshotError::Damaged(foreign.to_owned()));
+        let trailer = storage.read(bytes - TRAILER_BYTES as u64, TRAILER_BYTES)?;
+        if !trailer.ends_with(&MAGIC) {
+            return Err(foreign());
         }
-        let (start, end) = (u64_at(&trailer, 0), u64_at(&trailer, 1));
-        let table_bytes = u64::from(u32_at(&trailer, 4)) * ENTRY_BYTES as u64;
-        let is_sound = start >= MAGIC.len() as u64
-            && start <= end
-            && end.checked_add(table_bytes) == Some(trailer_offset);
-        let table_bytes = usize::try_from(table_bytes).ok().filter(|_| is_sound);
-        let table_bytes = table_bytes.ok_or_else(|| {
-            SnapshotError::malformed("the trailer", "its offsets do not fit the file's length")
-        })?;
-        let table = storage.read(end, table_bytes)?;
-        let checksum = contents_checksum(&table, &trailer[..TRAILER_CHECKED_BYTES]);
-        let written = u32_at(&trailer, 5);
-        SnapshotError::expect_checksum("the table of contents", written, checksum)?;
-        Ok(Contents {
+        let start = u64_at(&trailer, 0);
+        if !(MAGIC.len() as u64..=bytes - TRAILER_BYTES as u64).contains(&start) {
+            let problem = "its offset does not fit the file's length";
+            return Err(SnapshotError::malformed("the trailer", problem));
+        }
+        let identity = Identity {
             bytes,
+            checksum: u32_at(&trailer, 5),
+            published: UnixSeconds(u64_at(&trailer, 1).cast_signed()),
+        };
+        let section_count = u32_at(&trailer, 4) as usize;
+        Ok(Trailer {
+            identity,
             start,
-            entries: Self::entries(&table, start, end)?,
-            checksum,
+            section_count,
         })
     }
 
-    /// Decodes the entries. The sections follow each other without gaps from `start` to `end`.
-    fn entries(table: &[u8], start: u64, end: u64) -> Result<Vec<ContentsEntry>, SnapshotError> {
-        let (mut at, mut entries) = (start, Vec::new());
-        for entry in table.chunks_exact(ENTRY_BYTES) {
-            let (id, offset, length) = (u32_at(entry, 0), u64_at(entry, 1), u64_at(entry, 2));
-            let fits = offset == at && length <= end - at;
-            let bytes = usize::try_from(length).ok().filter(|_| fits);
-            entries.push(ContentsEntry {
-                id,
-                checksum: u32_at(entry, 1),
-                bytes: bytes.ok_or_else(|| {
-                    SnapshotError::malformed(format_args!("section {id}"), "it is not in its place")
-                })?,
-            });
-            at += length;
-        }
-        if at == end {
-            return Ok(entries);
-        }
-        let problem = "they end before the table of contents";
-        Err(SnapshotError::malformed("the sections", problem))
+    /// Returns the length of the resident region: sections, contents, and the checked part of the
+    /// trailer.
+    fn resident_bytes(&self) -> u64 {
+        self.identity.bytes - self.start - UNCHECKED_BYTES as u64
     }
-}
 
-impl ContentsEntry {
     fn verify(&self, checksum: u32) -> Result<(), SnapshotError> {
-        let part = format_args!("section {}", self.id);
-        SnapshotError::expect_checksum(part, self.checksum, checksum)
+        SnapshotError::expect_checksum(
+            "the part behind the bodies",
+            self.identity.checksum,
+            checksum,
+        )
     }
 }
 
@@ -120,66 +95,75 @@ impl ContentsEntry {
 pub(crate) fn verified_checksum(file: File) -> Result<u32, SnapshotError> {
     const CHUNK_BYTES: usize = 1 << 18;
     let storage = Storage::File(Arc::new(file));
-    let contents = Contents::read(&storage)?;
-    let (mut at, mut buffer) = (contents.start, vec![0; CHUNK_BYTES]);
-    for entry in &contents.entries {
-        let (mut left, mut hasher) = (entry.bytes, Hasher::new());
-        while left > 0 {
-            let chunk = &mut buffer[..left.min(CHUNK_BYTES)];
-            storage.read_into(at, chunk)?;
-            hasher.update(chunk);
-            at += chunk.len() as u64;
-            left -= chunk.len();
-        }
-        entry.verify(hasher.finalize())?;
+    let trailer = Trailer::read(&storage)?;
+    let mut resident = StoredPart {
+        storage,
+        offset: trailer.start,
+        left: trailer.resident_bytes(),
+    };
+    let (mut buffer, mut hasher) = (vec![0; CHUNK_BYTES], Hasher::new());
+    while resident.left > 0 {
+        let read = resident.read(&mut buffer)?;
+        hasher.update(&buffer[..read]);
     }
-    Ok(contents.checksum)
+    trailer.verify(hasher.finalize())?;
+    Ok(trailer.identity.checksum)
 }
 
 /// An open payload file whose resident region has been verified.
 #[derive(Debug)]
 pub(crate) struct SnapshotFile {
     pub(crate) storage: Storage,
-    contents: Contents,
-    /// The sections, in the order of the entries.
-    sections: Vec<Bytes>,
+    pub(crate) identity: Identity,
+    bodies_end: u64,
+    /// The sections by id.
+    sections: Vec<(u32, Bytes)>,
 }
 
 impl SnapshotFile {
     /// Reads and verifies everything but the bodies.
     pub(crate) fn open(storage: Storage) -> Result<SnapshotFile, SnapshotError> {
-        let contents = Contents::read(&storage)?;
-        let lengths: Vec<usize> = contents.entries.iter().map(|entry| entry.bytes).collect();
-        let (mut rest, checksums) = read_resident(&storage, contents.start, &lengths)?;
-        let mut sections = Vec::new();
-        for (entry, checksum) in contents.entries.iter().zip(checksums) {
-            entry.verify(checksum)?;
-            sections.push(rest.split_to(entry.bytes));
+        let trailer = Trailer::read(&storage)?;
+        let malformed = |problem: &str| SnapshotError::malformed("the table of contents", problem);
+        let resident_bytes = usize::try_from(trailer.resident_bytes());
+        let resident_bytes = resident_bytes.map_err(|_| malformed("it is too large"))?;
+        let (mut rest, checksum) = read_resident(&storage, trailer.start, resident_bytes)?;
+        trailer.verify(checksum)?;
+        if !trailer.identity.published.has_text() {
+            let problem = "its time is not in the years 1970 to 9999";
+            return Err(SnapshotError::malformed("the trailer", problem));
+        }
+        let behind = trailer.section_count * ENTRY_BYTES + TRAILER_BYTES - UNCHECKED_BYTES;
+        let sections_end = resident_bytes.checked_sub(behind);
+        let contents = rest.split_off(sections_end.ok_or_else(|| malformed("it is cut short"))?);
+        let mut sections = Vec::with_capacity(trailer.section_count);
+        for entry in contents[..trailer.section_count * ENTRY_BYTES].chunks_exact(ENTRY_BYTES) {
+            let bytes = usize::try_from(u64_at(entry, 0)).ok();
+            let bytes = bytes.filter(|bytes| *bytes <= rest.len());
+            let bytes = bytes.ok_or_else(|| malformed("it has more than the sections"))?;
+            sections.push((u32_at(entry, 2), rest.split_to(bytes)));
+        }
+        if !rest.is_empty() {
+            return Err(malformed("it has less than the sections"));
         }
         Ok(SnapshotFile {
             storage,
-            contents,
+            identity: trailer.identity,
+            bodies_end: trailer.start,
             sections,
         })
     }
 
-    pub(crate) fn identity(&self, published: UnixSeconds) -> Identity {
-        Identity {
-            bytes: self.contents.bytes,
-            checksum: self.contents.checksum,
-            published,
-        }
-    }
-
     pub(crate) fn section(&self, section: Section) -> Result<Bytes, SnapshotError> {
-        let mut entries = self.contents.entries.iter();
-        let at = entries.position(|entry| entry.id == section as u32);
-        at.map(|at| self.sections[at].clone())
+        let mut sections = self.sections.iter();
+        let found = sections.find(|(id, _)| *id == section as u32);
+        found
+            .map(|(_, bytes)| bytes.clone())
             .ok_or_else(|| section.malformed("it is missing"))
     }
 
     /// Returns a section of any number of items.
-    pub(crate) fn items<T: FromBytes + Immutable>(
+    pub(crate) fn items<T: Item>(
         &self,
         section: Section,
     ) -> Result<SectionSlice<T>, SnapshotError> {
@@ -191,87 +175,89 @@ impl SnapshotFile {
     }
 
     /// Returns a section of `count` items.
-    pub(crate) fn slice<T>(
+    pub(crate) fn slice<T: Item>(
         &self,
         section: Section,
         count: usize,
-    ) -> Result<SectionSlice<T>, SnapshotError>
-    where
-        T: FromBytes + Immutable + KnownLayout + Unaligned,
-    {
+    ) -> Result<SectionSlice<T>, SnapshotError> {
         let slice = self.items(section)?;
         section.expect_items(slice.len(), count)?;
         Ok(slice)
     }
 
-    /// Returns a section of offsets that start at 0, never fall, and end at `end`; one more than
-    /// there are parts.
-    pub(crate) fn bounds(&self, section: Section, end: usize) -> Result<U64Slice, SnapshotError> {
-        let bounds: U64Slice = self.items(section)?;
-        let is_sound = bounds.first().is_some_and(|first| first.get() == 0)
-            && bounds.last().is_some_and(|last| last.get() == end as u64)
+    /// Returns a section of any number of lists.
+    pub(crate) fn lists<T: Item>(&self, section: Section) -> Result<Lists<T>, SnapshotError> {
+        let items: SectionSlice<T> = self.items(section)?;
+        // The first list starts behind the bounds.
+        let first = items
+            .0
+            .first_chunk()
+            .map_or(0, |first| u32::from_le_bytes(*first));
+        let bounds_bytes = first as usize * size_of::<T>();
+        let malformed = || section.malformed("its bounds are not in order");
+        let is_whole = (1..=items.0.len()).contains(&bounds_bytes)
+            && bounds_bytes.is_multiple_of(size_of::<U32>());
+        if !is_whole {
+            return Err(malformed());
+        }
+        let bounds: U32Slice = SectionSlice(items.0.slice(..bounds_bytes), PhantomData);
+        let is_sound = bounds
+            .last()
+            .is_some_and(|last| last.get() as usize == items.len())
             && bounds.windows(2).enumerate().all(|(at, pair)| {
                 yield_point(at);
                 pair[0].get() <= pair[1].get()
             });
-        let problem = "its offsets are not in order";
         is_sound
-            .then_some(bounds)
-            .ok_or_else(|| section.malformed(problem))
+            .then_some(Lists { bounds, items })
+            .ok_or_else(malformed)
     }
 
-    /// Returns the `count` texts of a section, with their bounds in another one.
-    pub(crate) fn texts(
-        &self,
-        text: Section,
-        bounds: Section,
-        count: usize,
-    ) -> Result<Texts, SnapshotError> {
-        let text_bytes = self.section(text)?;
-        let texts = Texts {
-            bounds: self.bounds(bounds, text_bytes.len())?,
-            text: text_bytes,
-        };
-        text.expect_items(texts.len(), count)?;
-        Ok(texts)
-    }
-
-    /// Returns a section of numbers below `limit`.
-    pub(crate) fn positions(
-        &self,
-        section: Section,
-        limit: usize,
-    ) -> Result<U32Slice, SnapshotError> {
-        let positions: U32Slice = self.items(section)?;
-        let mut highest = None;
-        for chunk in positions.chunks(chunk_bytes() / size_of::<U32>()) {
-            yield_point(0);
-            highest = highest.max(chunk.iter().map(|position| position.get()).max());
-        }
-        if highest.is_some_and(|highest| highest as usize >= limit) {
-            return Err(section.malformed("it points past the last row"));
-        }
-        Ok(positions)
-    }
-
-    /// Returns a section of `count` body records, each of which lies among the bodies.
-    pub(crate) fn bodies(
+    /// Returns a section of `count` lists.
+    pub(crate) fn lists_of<T: Item>(
         &self,
         section: Section,
         count: usize,
-    ) -> Result<BodySlice, SnapshotError> {
-        let records: BodySlice = self.slice(section, count)?;
+    ) -> Result<Lists<T>, SnapshotError> {
+        let lists = self.lists(section)?;
+        section.expect_items(lists.len(), count)?;
+        Ok(lists)
+    }
+
+    /// Returns the `count` body records, each of which lies among the bodies.
+    pub(crate) fn bodies(&self, count: usize) -> Result<BodySlice, SnapshotError> {
+        let records: BodySlice = self.slice(Section::Bodies, count)?;
         let mut bodies = records.iter().enumerate();
         let is_sound = bodies.all(|(at, record)| {
             yield_point(at);
-            BodyRef::from_record(record).is_sound(self.contents.start)
+            BodyRef::from_record(record).is_sound(self.bodies_end)
         });
         let problem = "a body lies outside the bodies, or has an impossible length";
         is_sound
             .then_some(records)
-            .ok_or_else(|| section.malformed(problem))
+            .ok_or_else(|| Section::Bodies.malformed(problem))
     }
 }
+
+impl Section {
+    /// Verifies that the numbers of a section are below `limit`.
+    pub(crate) fn expect_below(self, numbers: &[U32], limit: usize) -> Result<(), SnapshotError> {
+        let mut highest = None;
+        for chunk in numbers.chunks(chunk_bytes() / size_of::<U32>()) {
+            yield_point(0);
+            highest = highest.max(chunk.iter().map(|number| number.get()).max());
+        }
+        if highest.is_some_and(|highest| highest as usize >= limit) {
+            return Err(self.malformed("it points past the last row"));
+        }
+        Ok(())
+    }
+}
+
+/// The type of an item in a section: its bytes are read in place.
+pub(crate) trait Item: FromBytes + Immutable + KnownLayout + Unaligned {}
+
+impl<T: FromBytes + Immutable + KnownLayout + Unaligned> Item for T {}
 
 /// A vector of `T` in a section. Requests borrow it: the reference count of its bytes is a cache
 /// line that all cores share.
@@ -282,7 +268,7 @@ pub(crate) type U32Slice = SectionSlice<U32>;
 pub(crate) type U64Slice = SectionSlice<U64>;
 pub(crate) type BodySlice = SectionSlice<BodyRecord>;
 
-impl<T: FromBytes + Immutable + KnownLayout + Unaligned> Deref for SectionSlice<T> {
+impl<T: Item> Deref for SectionSlice<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -290,35 +276,46 @@ impl<T: FromBytes + Immutable + KnownLayout + Unaligned> Deref for SectionSlice<
     }
 }
 
-/// Texts that follow each other, each found by its index.
+/// Lists of `T` in a section, each found by its index.
 #[derive(Debug)]
-pub(crate) struct Texts {
-    pub(super) text: Bytes,
-    /// Offset of each text, and the end of the last one.
-    pub(super) bounds: U64Slice,
+pub(crate) struct Lists<T> {
+    /// The start of each list, and the end of the last one.
+    bounds: U32Slice,
+    /// The whole section, to which the bounds refer.
+    items: SectionSlice<T>,
 }
 
-impl Texts {
+pub(crate) type Texts = Lists<u8>;
+
+impl<T: Item> Lists<T> {
     pub(crate) fn len(&self) -> usize {
         self.bounds.len() - 1
     }
 
-    pub(crate) fn get(&self, at: usize) -> &[u8] {
-        &self.text[self.bounds.index(at)..self.bounds.index(at + 1)]
+    pub(crate) fn range(&self, at: usize) -> Range<usize> {
+        self.bounds[at].get() as usize..self.bounds[at + 1].get() as usize
+    }
+
+    pub(crate) fn get(&self, at: usize) -> &[T] {
+        &self.items[self.range(at)]
+    }
+
+    /// Returns the items of all lists.
+    pub(crate) fn all(&self) -> &[T] {
+        &self.items[self.bounds[0].get() as usize..]
+    }
+}
+
+impl Texts {
+    /// Returns bytes of one text by their positions in the section.
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.items[range]
     }
 
     /// Finds a text among texts in ascending order.
     pub(crate) fn find(&self, text: &[u8]) -> Option<usize> {
         let at = partition_point(self.len(), |at| self.get(at) < text);
         (at < self.len() && self.get(at) == text).then_some(at)
-    }
-}
-
-impl U64Slice {
-    /// Returns an offset as an index. Never truncates: offsets are checked against a length in
-    /// memory at open.
-    pub(crate) fn index(&self, at: usize) -> usize {
-        usize::try_from(self[at].get()).unwrap_or(usize::MAX)
     }
 }
 

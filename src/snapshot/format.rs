@@ -4,26 +4,27 @@
 //!
 //! - [`MAGIC`], and `PROGRAM` of `publish/changes.rs`: a higher version, so that an older program refuses the
 //!   file and a publish renders it again;
-//! - [`Section`]: sections of bodies come last, in the order of `History::bodies`;
-//! - a body per island, creator or day: an arm of `find_body` (`lookup.rs`), `History::open`, and in
-//!   `publish/history_payload.rs` both totals of the progress, `all` and the factor in `write_islands`;
-//!   `Stamp` only if `/v1` shows their number. A single body of the history: its index in `find_body`, and
-//!   the number of `FixedBodies` in `History::open`. A body of the live payload: `Live::open` (`read.rs`);
-//! - the writer: `publish/history_payload.rs`, `live_payload.rs` or `list_sections.rs`; the
-//!   reader: `History::open`;
-//! - for a section of bodies, `OF_BODIES` in `tests/fuzz/src/payload.rs`. `tests/it/damage.rs`,
-//!   `tests/it/larger_than_memory.rs` and `benches/publish` have lists of bodies too, which no test completes.
+//! - [`Section`]; its writer in `publish/history_payload.rs` or `list_sections.rs`, and its reader
+//!   `History::open`;
+//! - a body per island, creator or day: the order of the bodies in `History::find_body` (`lookup.rs`) and in
+//!   `publish/history_payload.rs`, with the total of the progress; their number in `History::open`. A body of
+//!   the live payload: `publish/live_payload.rs` and `Live::open` (`read.rs`);
+//! - `tests/it/damage.rs`, `tests/it/larger_than_memory.rs` and `benches/publish` have lists of bodies, which no
+//!   test completes.
 //!
 //! ```text
-//! magic 8          "IMSNAP" and the format's version, two bytes big-endian
-//! bodies           each as gzip, or plain where gzip would not be smaller
-//! sections         the resident part: read whole at open
-//! contents         24 bytes a section: id u32, crc32 u32, offset u64, length u64
-//! trailer 32       sections' offset u64, contents' offset u64, section count u32, crc32 u32 of
-//!                  the contents and the trailer before it, magic 8
+//! magic 8      "IMSNAP" and the format's version, two bytes big-endian
+//! bodies       each as gzip, or plain where gzip would not be smaller
+//! sections     the resident part: read whole at open
+//! contents     12 bytes a section, in their order: length u64, id u32
+//! trailer 32   sections' offset u64, publish timestamp i64, section count u32, crc32 u32 of all
+//!              from the sections up to here, magic 8
 //! ```
-//! All integers are little-endian. The identity form of a body that has a gzip form is not stored:
-//! it was four fifths of all bodies, and of the memory in which the system caches them.
+//! All integers are little-endian. A section is an array, or lists: the start of each list and the end of the
+//! last one, u32, then the items of all of them. These positions count items from the start of the section.
+//!
+//! The identity form of a body that has a gzip form is not stored: it was four fifths of all bodies, and of the
+//! memory in which the system caches them.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -31,11 +32,11 @@ use std::io;
 use super::error::SnapshotError;
 
 /// First and last eight bytes of a payload file. A file of another version is refused.
-pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x03";
-pub(crate) const ENTRY_BYTES: usize = 24;
+pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x04";
+pub(crate) const ENTRY_BYTES: usize = 12;
 pub(crate) const TRAILER_BYTES: usize = 32;
-/// Bytes of the trailer in front of its checksum.
-pub(crate) const TRAILER_CHECKED_BYTES: usize = 20;
+/// Bytes at the end of the trailer that its checksum does not cover: the checksum and the magic.
+pub(crate) const UNCHECKED_BYTES: usize = 12;
 /// The most that one byte of deflate expands to: two bits can encode a match of 258 bytes.
 pub(crate) const EXPANSION_MAX: u64 = 258 * 4;
 
@@ -47,49 +48,35 @@ pub(crate) const EXPANSION_MAX: u64 = 258 * 4;
     reason = "each is described where it is written: publish::{history_payload, list_sections}; the indexes in search.rs"
 )]
 pub enum Section {
-    Stamp = 1,
+    /// All bodies, in the order of the file.
+    Bodies = 1,
+    CcuHistories,
     PageTemplates,
     Days,
-    RowText,
-    RowEnds,
+    Rows,
     Codes,
     Ranks,
     Orders,
     TagNames,
-    TagNameEnds,
-    TagStarts,
     TagOrders,
-    RowTagStarts,
     RowTags,
-    RowCreators,
-    RowTools,
-    CreatorStarts,
     CreatorOrders,
-    ToolStarts,
+    RowCreators,
     ToolOrders,
-    TitleText,
-    TitleEnds,
+    RowTools,
+    Titles,
     TitleSuffixRows,
     TitleSamples,
     TitleCommon,
     TitleCommonRows,
-    CreatorRowText,
-    CreatorRowEnds,
+    CreatorRows,
     CreatorSlugs,
-    CreatorSlugEnds,
     CreatorsBySlug,
-    SlugText,
-    SlugEnds,
+    Slugs,
     SlugSuffixRows,
     SlugSamples,
     SlugCommon,
     SlugCommonRows,
-    IslandBodies,
-    CcuBodies,
-    CreatorBodies,
-    RankingBodies,
-    NewBodies,
-    FixedBodies,
 }
 
 impl Section {
@@ -105,31 +92,22 @@ impl Section {
     }
 }
 
-/// The checksum that identifies a payload file: that of the table of contents, which contains the
-/// checksums of all sections, and of the trailer in front of the checksum.
-pub(crate) fn contents_checksum(table: &[u8], trailer: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(table);
-    hasher.update(trailer);
-    hasher.finalize()
-}
-
 /// A [`BodyRef`] in a file: offset u64, then four u32.
 pub(crate) type BodyRecord = [u8; 24];
 
 /// The location of a body and its checksums. An absent body has length 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BodyRef {
+pub(crate) struct BodyRef {
     /// Offset of the stored form in the file: gzip, or plain if there is no gzip form.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Length of the identity form in bytes; 0 if there is no such body.
-    pub plain_bytes: u32,
+    pub(crate) plain_bytes: u32,
     /// Length of the gzip form; 0 if gzip would not be smaller.
-    pub gzip_bytes: u32,
+    pub(crate) gzip_bytes: u32,
     /// CRC-32 of the identity form.
-    pub plain_crc: u32,
+    pub(crate) plain_crc: u32,
     /// CRC-32 of the gzip form.
-    pub gzip_crc: u32,
+    pub(crate) gzip_crc: u32,
 }
 
 impl BodyRef {

@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use std::fs::File;
 use std::sync::Arc;
 
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::little_endian::{I32, U32, U64};
 
 use super::error::{CorruptionLog, SnapshotError};
-use super::file::{BodySlice, Identity, SectionSlice, SnapshotFile, Texts, U32Slice, U64Slice};
+use super::file::{BodySlice, Identity, Lists, SnapshotFile, Texts, U32Slice, U64Slice};
 use super::format::Section;
 use super::list_page::PageTemplate;
 use super::response_cache::ResponseCache;
@@ -16,51 +16,12 @@ use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
 use super::storage::Storage;
 use super::throttle::{join, yield_point};
-use crate::calendar::{UnixSeconds, UtcDay};
+use crate::calendar::UtcDay;
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
-
-/// The publish timestamp of a payload and the counts of its contents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    /// The publish timestamp.
-    pub published: UnixSeconds,
-    /// Islands, creators, islands with a CCU history, ranking days, days of new islands.
-    pub counts: [u64; 5],
-}
-
-impl Stamp {
-    /// Encodes the stamp as in a file: six little-endian 64-bit words.
-    pub fn to_bytes(self) -> Vec<u8> {
-        let published = self.published.0.cast_unsigned();
-        let words = [published].into_iter().chain(self.counts);
-        words.flat_map(u64::to_le_bytes).collect()
-    }
-
-    pub(crate) fn open(file: &SnapshotFile) -> Result<Stamp, SnapshotError> {
-        let words = file.slice::<U64>(Section::Stamp, 6)?;
-        let published = UnixSeconds(words[0].get().cast_signed());
-        if !published.has_text() {
-            return Err(Section::Stamp.malformed("its time is not in the years 1970 to 9999"));
-        }
-        Ok(Stamp {
-            published,
-            counts: std::array::from_fn(|at| words[at + 1].get()),
-        })
-    }
-}
-
-/// A family of groups of islands by which lists are filtered.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Family {
-    Tags,
-    Creators,
-    Tools,
-}
 
 /// The history payload.
 #[derive(Debug)]
 pub struct History {
-    pub(super) stamp: Stamp,
     /// The identity of the payload file.
     pub identity: Identity,
     pub(super) days: Vec<UtcDay>,
@@ -71,19 +32,21 @@ pub struct History {
     /// All rows in each of the [`ORDERINGS`].
     pub(super) orders: U32Slice,
     tag_names: Texts,
-    /// The groups of each [`Family`].
-    groups: [Groups; 3],
-    row_tags: (U32Slice, U32Slice),
-    row_creators: U32Slice,
-    row_tools: SectionSlice<u8>,
+    /// The groups by which the list of islands is filtered. Those of tags are in the order of
+    /// `tag_names`, those of tools in the order of [`CreatedIn::ALL`].
+    pub(super) tag_groups: Groups,
+    pub(super) creator_groups: Groups,
+    pub(super) tool_groups: Groups,
     pub(super) titles: TextIndex,
     /// The JSON of each creator in lists. Creators are numbered in list order.
     pub(super) creator_rows: Texts,
     creator_slugs: Texts,
     creators_by_slug: U32Slice,
     pub(super) slugs: TextIndex,
-    /// The bodies of each section from [`Section::IslandBodies`] on.
-    pub(super) bodies: [BodySlice; 6],
+    /// The number of islands that have a CCU history.
+    pub(super) ccu_histories: u64,
+    /// All bodies; their order is that of `find_body`.
+    pub(super) bodies: BodySlice,
     pub(super) island_template: PageTemplate,
     pub(super) creator_template: PageTemplate,
     pub(super) cache: ResponseCache,
@@ -96,54 +59,45 @@ impl History {
     /// Opens the payload; its cache takes at most `memory_bytes`.
     pub fn open(storage: Storage, memory_bytes: usize) -> Result<History, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
-        let stamp = Stamp::open(&file)?;
-        let identity = file.identity(stamp.published);
         let codes: U64Slice = file.items(Section::Codes)?;
         let islands = codes.len();
-        let creators = file.items::<U32>(Section::CreatorsBySlug)?.len();
-        let day_words: U32Slice = file.items(Section::Days)?;
-        let day = |day: &U32| UtcDay(day.get().cast_signed());
-        let days: Vec<UtcDay> = day_words.iter().map(day).collect();
+        let creators_by_slug: U32Slice = file.items(Section::CreatorsBySlug)?;
+        let creators = creators_by_slug.len();
+        Section::CreatorsBySlug.expect_below(&creators_by_slug, creators)?;
+        let days = file.items::<I32>(Section::Days)?;
+        let days: Vec<UtcDay> = days.iter().map(|day| UtcDay(day.get())).collect();
         if !days.is_sorted() {
             return Err(Section::Days.malformed("its days are not in order"));
         }
-        let ([titles, slugs], groups) = indexes_and_groups(&file, islands, creators)?;
-        let [tags, creator_groups, tools] = &groups;
+        let tag_names: Texts = file.lists(Section::TagNames)?;
+        let counts = [tag_names.len(), creators, CreatedIn::ALL.len()];
+        let ([titles, slugs], [tag_groups, creator_groups, tool_groups]) =
+            indexes_and_groups(&file, islands, counts)?;
         let [island_template, creator_template] =
             PageTemplate::pair(&file.section(Section::PageTemplates)?)?;
-        let orders = file.positions(Section::Orders, islands)?;
-        Section::Orders.expect_items(orders.len(), islands * ORDERINGS)?;
-        Section::CreatorStarts.expect_items(creator_groups.len(), creators)?;
-        Section::ToolStarts.expect_items(tools.len(), CreatedIn::ALL.len())?;
+        let orders = file.slice(Section::Orders, islands * ORDERINGS)?;
+        Section::Orders.expect_below(&orders, islands)?;
         Ok(History {
-            stamp,
             codes,
-            rows: file.texts(Section::RowText, Section::RowEnds, islands)?,
+            rows: file.lists_of(Section::Rows, islands)?,
             ranks: file.slice(Section::Ranks, islands * SortField::ALL.len())?,
             orders,
-            tag_names: file.texts(Section::TagNames, Section::TagNameEnds, tags.len())?,
-            groups,
-            row_tags: row_tags(&file, islands)?,
-            row_creators: file.slice(Section::RowCreators, islands)?,
-            row_tools: file.slice(Section::RowTools, islands)?,
+            tag_names,
+            tag_groups,
+            creator_groups,
+            tool_groups,
             titles,
-            creator_rows: file.texts(Section::CreatorRowText, Section::CreatorRowEnds, creators)?,
-            creator_slugs: file.texts(Section::CreatorSlugs, Section::CreatorSlugEnds, creators)?,
-            creators_by_slug: file.positions(Section::CreatorsBySlug, creators)?,
+            creator_rows: file.lists_of(Section::CreatorRows, creators)?,
+            creator_slugs: file.lists_of(Section::CreatorSlugs, creators)?,
+            creators_by_slug,
             slugs,
-            bodies: [
-                file.bodies(Section::IslandBodies, islands)?,
-                file.bodies(Section::CcuBodies, islands)?,
-                file.bodies(Section::CreatorBodies, creators)?,
-                file.bodies(Section::RankingBodies, days.len())?,
-                file.bodies(Section::NewBodies, days.len())?,
-                file.bodies(Section::FixedBodies, 2)?,
-            ],
+            ccu_histories: file.slice::<U64>(Section::CcuHistories, 1)?[0].get(),
+            bodies: file.bodies(2 * islands + creators + 2 * days.len() + 2)?,
             days,
             island_template,
             creator_template,
             cache: ResponseCache::new(memory_bytes),
-            identity,
+            identity: file.identity,
             storage: file.storage,
             corruption: Arc::default(),
         })
@@ -172,9 +126,8 @@ impl History {
 
     /// Returns the names of the tags of the most islands, at most `max`, by name.
     pub(super) fn largest_tags(&self, max: usize) -> Vec<String> {
-        let groups = self.groups(Family::Tags);
-        let mut tags: Vec<usize> = (0..groups.len()).collect();
-        tags.sort_by_key(|tag| Reverse(groups.rows(*tag, 0).len()));
+        let mut tags: Vec<usize> = (0..self.tag_names.len()).collect();
+        tags.sort_by_key(|tag| Reverse(self.tag_groups.rows(*tag, 0).len()));
         tags.truncate(max);
         tags.sort_unstable();
         let name = |tag: usize| String::from_utf8_lossy(self.tag_names.get(tag)).into_owned();
@@ -183,24 +136,6 @@ impl History {
 
     pub(super) fn find_tag(&self, name: &str) -> Option<usize> {
         self.tag_names.find(name.as_bytes())
-    }
-
-    pub(super) fn groups(&self, family: Family) -> &Groups {
-        &self.groups[family as usize]
-    }
-
-    pub(super) fn is_in_group(&self, row: u32, (family, group): (Family, usize)) -> bool {
-        let row = row as usize;
-        match family {
-            Family::Tags => {
-                let (starts, tags) = &self.row_tags;
-                let range = starts[row].get() as usize..starts[row + 1].get() as usize;
-                let mut tags = tags[range].iter();
-                tags.any(|tag| tag.get() as usize == group)
-            }
-            Family::Creators => self.row_creators[row].get() as usize == group,
-            Family::Tools => usize::from(self.row_tools[row]) == group,
-        }
     }
 
     /// Returns a number that sorts rows as the ordering does: nulls last, ties by row, which is by
@@ -221,33 +156,22 @@ impl History {
 fn indexes_and_groups(
     file: &SnapshotFile,
     islands: usize,
-    creators: usize,
+    [tags, creators, tools]: [usize; 3],
 ) -> Result<([TextIndex; 2], [Groups; 3]), SnapshotError> {
-    let groups = |starts, orders| Groups::open(file, (starts, orders), islands);
+    let groups = |orders, of_rows, count| Groups::open(file, (orders, of_rows), (count, islands));
     let (indexes, groups) = join(
         || -> Result<_, SnapshotError> {
             let titles = TextIndex::open(file, TITLES, islands)?;
             Ok([titles, TextIndex::open(file, SLUGS, creators)?])
         },
         || -> Result<_, SnapshotError> {
-            let tags = groups(Section::TagStarts, Section::TagOrders)?;
-            let creators = groups(Section::CreatorStarts, Section::CreatorOrders)?;
-            let tools = groups(Section::ToolStarts, Section::ToolOrders)?;
+            let tags = groups(Section::TagOrders, Section::RowTags, tags)?;
+            let creators = groups(Section::CreatorOrders, Section::RowCreators, creators)?;
+            let tools = groups(Section::ToolOrders, Section::RowTools, tools)?;
             Ok([tags, creators, tools])
         },
     );
     Ok((indexes?, groups?))
-}
-
-/// Returns the start of each row's tags among the tags of all rows, and those tags.
-fn row_tags(file: &SnapshotFile, islands: usize) -> Result<(U32Slice, U32Slice), SnapshotError> {
-    let tags: U32Slice = file.items(Section::RowTags)?;
-    let starts: U32Slice = file.slice(Section::RowTagStarts, islands + 1)?;
-    if starts.is_sorted_by_key(|start| start.get()) && starts[islands].get() as usize == tags.len()
-    {
-        return Ok((starts, tags));
-    }
-    Err(Section::RowTagStarts.malformed("its offsets are not in order"))
 }
 
 /// Orderings of one set of rows: each sort field in both directions.
@@ -255,35 +179,34 @@ pub(crate) const ORDERINGS: usize = SortField::ALL.len() * SortOrder::ALL.len();
 /// A group with more than this share of the rows is also stored as a set.
 const LARGE_SHARE: usize = 16;
 
-/// The row vectors of a family of groups, such as the tags: for each group, its rows in all
-/// [`ORDERINGS`].
+/// The row vectors of a family of groups, such as the tags.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    starts: U64Slice,
-    orders: U32Slice,
+    /// For each group, its rows in all [`ORDERINGS`], one after the other.
+    orders: Lists<U32>,
+    /// The groups of each row.
+    of_rows: Lists<U32>,
     /// The members of each large group, by group.
     large: Vec<(usize, RowSet)>,
-    rows: usize,
 }
 
 impl Groups {
     pub(crate) fn open(
         file: &SnapshotFile,
-        (starts, orders): (Section, Section),
-        rows: usize,
+        (orders, of_rows): (Section, Section),
+        (count, rows): (usize, usize),
     ) -> Result<Groups, SnapshotError> {
-        let vectors = file.positions(orders, rows)?;
-        if !vectors.len().is_multiple_of(ORDERINGS) {
-            return Err(orders.malformed("its length is not a multiple of the orderings"));
-        }
         let mut groups = Groups {
-            starts: file.bounds(starts, vectors.len() / ORDERINGS)?,
-            orders: vectors,
+            orders: file.lists_of(orders, count)?,
+            of_rows: file.lists_of(of_rows, rows)?,
             large: Vec::new(),
-            rows,
         };
-        for group in 0..groups.len() {
+        orders.expect_below(groups.orders.all(), rows)?;
+        for group in 0..count {
             yield_point(group);
+            if !groups.orders.get(group).len().is_multiple_of(ORDERINGS) {
+                return Err(orders.malformed("a length is not a multiple of the orderings"));
+            }
             let members = groups.rows(group, 0);
             if members.len() > rows / LARGE_SHARE {
                 let set = RowSet::new(rows, members.iter().map(|row| row.get()));
@@ -293,14 +216,15 @@ impl Groups {
         Ok(groups)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.starts.len() - 1
+    pub(super) fn contain(&self, row: u32, group: usize) -> bool {
+        let groups = self.of_rows.get(row as usize);
+        groups.iter().any(|other| other.get() as usize == group)
     }
 
     pub(crate) fn rows(&self, group: usize, ordering: usize) -> &[U32] {
-        let (start, end) = (self.starts.index(group), self.starts.index(group + 1));
-        let from = start * ORDERINGS + ordering * (end - start);
-        &self.orders[from..from + end - start]
+        let orders = self.orders.get(group);
+        let members = orders.len() / ORDERINGS;
+        &orders[ordering * members..][..members]
     }
 
     /// Returns the members of a group as a set, which is built if the group is small.
@@ -309,7 +233,7 @@ impl Groups {
             return Cow::Borrowed(&self.large[at].1);
         }
         let members = self.rows(group, 0).iter().map(|row| row.get());
-        Cow::Owned(RowSet::new(self.rows, members))
+        Cow::Owned(RowSet::new(self.of_rows.len(), members))
     }
 }
 

@@ -145,7 +145,7 @@ impl History {
         let bytes: usize = pieces().map(<[u8]>::len).sum();
         let is_gzip = context.accepts_gzip && bytes >= GZIP_BYTES_MIN;
         // A page depends only on the payload and the query, so all pages share the tag.
-        let etag = EntityTag::new(self.stamp.published, self.identity.checksum, is_gzip);
+        let etag = EntityTag::new(self.identity.published, self.identity.checksum, is_gzip);
         let page_content = if (context.needs_content)(&etag) {
             touch(rows);
             let mut text = Vec::with_capacity(bytes);

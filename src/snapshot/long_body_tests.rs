@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::snapshot::EncodedPair;
+use crate::snapshot::body::gzip;
 
 /// Bytes in front of the body, so that its offset is not 0.
 const OFFSET: u64 = 13;
@@ -13,12 +13,14 @@ const OFFSET: u64 = 13;
 /// A body in a file of its own, which can be written to.
 struct Scene {
     file: Arc<File>,
-    packed: EncodedPair,
+    /// The form that is sent.
+    sent: Vec<u8>,
     body: LongBody,
 }
 
 impl Scene {
-    fn new(packed: EncodedPair, gzip: bool) -> Scene {
+    /// A body with a gzip form, unless `packed` is empty, of which one form is sent.
+    fn new(plain: Vec<u8>, packed: Vec<u8>, gzip: bool) -> Scene {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("im-long-{}-{number}", std::process::id());
@@ -30,20 +32,16 @@ impl Scene {
             .open(&path)
             .unwrap();
         std::fs::remove_file(path).unwrap();
-        let stored = if packed.gzip.is_empty() {
-            &packed.plain
-        } else {
-            &packed.gzip
-        };
+        let stored = if packed.is_empty() { &plain } else { &packed };
         file.write_all_at(stored, OFFSET).unwrap();
         let file = Arc::new(file);
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap();
         let body = BodyRef {
             offset: OFFSET,
-            plain_bytes: length(&packed.plain),
-            gzip_bytes: length(&packed.gzip),
-            plain_crc: crc32fast::hash(&packed.plain),
-            gzip_crc: crc32fast::hash(&packed.gzip),
+            plain_bytes: length(&plain),
+            gzip_bytes: length(&packed),
+            plain_crc: crc32fast::hash(&plain),
+            gzip_crc: crc32fast::hash(&packed),
         };
         Scene {
             body: LongBody {
@@ -53,22 +51,13 @@ impl Scene {
                 corruption: Arc::default(),
             },
             file,
-            packed,
+            sent: if gzip { packed } else { plain },
         }
     }
 
     fn stored_bytes(&self) -> u64 {
         let body = self.body.body;
         body.bytes(body.has_gzip()).into()
-    }
-
-    /// The form that is sent.
-    fn sent(&self) -> &[u8] {
-        if self.body.gzip {
-            &self.packed.gzip
-        } else {
-            &self.packed.plain
-        }
     }
 
     /// Flips a bit of the stored form.
@@ -107,14 +96,11 @@ fn read_all(reader: &mut LongBodyReader, piece: usize) -> Result<Vec<u8>, Snapsh
 
 /// Each way of storing and sending a body.
 fn scenes(bytes: usize) -> [Scene; 3] {
-    let stored_plain = EncodedPair {
-        plain: text(bytes),
-        gzip: Vec::new(),
-    };
+    let (plain, packed) = (text(bytes), gzip(&text(bytes)));
     [
-        Scene::new(EncodedPair::new(text(bytes)), false),
-        Scene::new(EncodedPair::new(text(bytes)), true),
-        Scene::new(stored_plain, false),
+        Scene::new(plain.clone(), packed.clone(), false),
+        Scene::new(plain.clone(), packed, true),
+        Scene::new(plain, Vec::new(), false),
     ]
 }
 
@@ -124,12 +110,12 @@ fn pieces_of_any_length_make_up_the_body() {
         for scene in scenes(bytes) {
             for piece in [bytes, bytes / 3, READ_BYTES, 1000, 1 + bytes / 100] {
                 let mut reader = scene.body.clone().open().unwrap();
-                assert_eq!(reader.left(), scene.sent().len() as u64);
+                assert_eq!(reader.left(), scene.sent.len() as u64);
                 let all = read_all(&mut reader, piece).unwrap();
-                assert!(all == scene.sent(), "{bytes} bytes in pieces of {piece}");
+                assert!(all == scene.sent, "{bytes} bytes in pieces of {piece}");
             }
             let whole = crate::snapshot::Content::Long(Box::new(scene.body.clone()));
-            assert!(whole.into_bytes().unwrap() == scene.sent());
+            assert!(whole.into_bytes().unwrap() == scene.sent);
             assert_eq!(scene.body.corruption.count(), 0);
         }
     }
@@ -159,7 +145,7 @@ fn a_body_damaged_while_it_is_read_is_never_sent_whole() {
         for at in [stored - 520, stored / 4 * 3] {
             let mut reader = scene.body.clone().open().unwrap();
             let first = reader.fill(vec![0; 10]).unwrap();
-            assert_eq!(first, scene.sent()[..10]);
+            assert_eq!(first, scene.sent[..10]);
             scene.damage(at);
             let before = scene.body.corruption.count();
             assert!(read_all(&mut reader, 10_000).is_err(), "byte {at}");

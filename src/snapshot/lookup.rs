@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::body::{Content, Encoded, EntityTag, ReadContext};
 use super::error::{Missing, SnapshotError};
-use super::format::{BodyRef, Section};
+use super::format::BodyRef;
 use super::history::History;
 use super::read::{Snapshot, has_days};
 use super::response_cache::Admission;
@@ -97,25 +97,26 @@ impl History {
             };
             at.ok_or(Missing::NotFound)
         };
-        let (section, at) = match route {
-            Route::Island(code) => (Section::IslandBodies, island(*code)?),
-            Route::IslandCcu(code) => (Section::CcuBodies, island(*code)?),
-            Route::Creator(slug) => {
-                let creator = self.find_creator(slug);
-                (Section::CreatorBodies, creator.ok_or(Missing::NotFound)?)
-            }
-            Route::Ranking(date) => (Section::RankingBodies, day(date)?),
-            Route::New(date) => (Section::NewBodies, day(date)?),
-            Route::RankingDays => (Section::FixedBodies, 0),
-            Route::NewDays => (Section::FixedBodies, 1),
+        // The first body of each kind, in the order in which they are written.
+        let creators = 2 * self.rows.len();
+        let rankings = creators + self.creator_rows.len();
+        let new = rankings + self.days.len();
+        let lists_of_days = new + self.days.len();
+        let at = match route {
+            Route::Island(code) => 2 * island(*code)?,
+            Route::IslandCcu(code) => 2 * island(*code)? + 1,
+            Route::Creator(slug) => creators + self.find_creator(slug).ok_or(Missing::NotFound)?,
+            Route::Ranking(date) => rankings + day(date)?,
+            Route::New(date) => new + day(date)?,
+            Route::RankingDays => lists_of_days,
+            Route::NewDays => lists_of_days + 1,
             _ => return Err(Missing::Payload),
         };
-        let records = &self.bodies[section as usize - Section::IslandBodies as usize];
-        Ok(BodyRef::from_record(&records[at]))
+        Ok(BodyRef::from_record(&self.bodies[at]))
     }
 
     fn body_tag(&self, body: BodyRef, gzip: bool) -> EntityTag {
-        EntityTag::new(self.stamp.published, body.plain_crc, gzip)
+        EntityTag::new(self.identity.published, body.plain_crc, gzip)
     }
 
     fn long_body(&self, body: BodyRef, gzip: bool) -> LongBody {
@@ -157,7 +158,7 @@ impl History {
 
     /// Reads every body and verifies both its forms.
     pub(crate) fn verify_bodies(&self) -> Result<(), SnapshotError> {
-        for record in self.bodies.iter().flat_map(|records| records.iter()) {
+        for record in self.bodies.iter() {
             let body = BodyRef::from_record(record);
             to_plain(body, read_stored(&self.storage, body)?)?;
         }

@@ -43,7 +43,7 @@ pub struct Payload {
     pub file: String,
     /// Its length.
     pub bytes: u64,
-    /// CRC-32 of its table of contents, eight hexadecimal digits.
+    /// CRC-32 of all that follows its bodies, eight hexadecimal digits.
     pub checksum: String,
     /// Its publish timestamp.
     pub generated_at: String,

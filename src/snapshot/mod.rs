@@ -37,12 +37,12 @@ mod stored_body;
 mod throttle;
 mod writer;
 
-pub use body::{Body, Compressor, Content, Encoded, EncodedPair, EntityTag, ReadContext};
+pub use body::{Body, Compressor, Content, Encoded, EntityTag, PackedBody, ReadContext};
 pub use dumps::{Dump, DumpContent, DumpDirectory, DumpFile, DumpIndex};
 pub use error::{CorruptionLog, Missing, SnapshotError};
 pub use file::Identity;
-pub use format::{BodyRef, Section};
-pub use history::{History, Stamp};
+pub use format::Section;
+pub use history::History;
 pub use manifest::{Dumps, Manifest, Payload};
 pub use read::{Live, Snapshot};
 pub(crate) use search::{IndexSections, SLUGS, TITLES};
@@ -51,6 +51,6 @@ pub use select::SelectedRows;
 pub use storage::Storage;
 pub use stored_body::{LongBody, LongBodyReader};
 pub use throttle::{join, work_in_background};
-pub use writer::{SnapshotWriter, Written};
+pub use writer::SnapshotWriter;
 #[cfg(test)] // the index is tested where it is written
 pub(crate) use {file::SnapshotFile, search::TextIndex};

@@ -4,12 +4,12 @@
 use std::io;
 use std::sync::Arc;
 
-use super::body::{Body, Content, EncodedPair, ReadContext};
+use super::body::{Body, Content, ReadContext};
 use super::dumps::DumpDirectory;
 use super::error::{Missing, SnapshotError};
 use super::file::{Identity, SnapshotFile};
-use super::format::{BodyRef, Section};
-use super::history::{History, Stamp};
+use super::format::BodyRef;
+use super::history::History;
 use super::manifest::{Manifest, Payload};
 use super::service_bodies;
 use super::storage::Storage;
@@ -40,27 +40,23 @@ impl Live {
     /// Opens the payload and reads its bodies.
     pub fn open(storage: Storage) -> Result<Live, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
-        let published = Stamp::open(&file)?.published;
-        let records = file.bodies(Section::FixedBodies, 2)?;
+        let published = file.identity.published;
+        let records = file.bodies(2)?;
         let read = |at: usize| -> Result<Option<Body>, SnapshotError> {
             let body = BodyRef::from_record(&records[at]);
             if body.plain_bytes == 0 {
                 return Ok(None);
             }
             let stored = read_stored(&file.storage, body)?;
-            let plain = to_plain(body, stored.clone())?.into();
-            let gzip = if body.has_gzip() {
-                stored.into()
-            } else {
-                Vec::new()
-            };
-            Ok(Some(Body::new(EncodedPair { plain, gzip }, published)))
+            let plain = to_plain(body, stored.clone())?;
+            let gzip = body.has_gzip().then_some(stored);
+            Ok(Some(Body::of_forms(plain, gzip, published)))
         };
         let current = read(0)?;
         let body = current.as_ref().map(|body| body.choose(false).content);
         let body = body.map(Content::into_bytes).transpose()?;
         Ok(Live {
-            identity: file.identity(published),
+            identity: file.identity,
             current,
             intraday: read(1)?,
             players: body.map_or_else(Vec::new, |body| site::live_players(&body)),
@@ -98,34 +94,23 @@ impl Snapshot {
         service: &SiteSettings,
         current: Option<&Arc<History>>,
     ) -> Result<Snapshot, SnapshotError> {
-        let invalid = |error: io::Error| {
-            SnapshotError::from(error).in_file(&directory.path().join(Manifest::FILE))
-        };
-        let manifest = Manifest::read(directory)
-            .map_err(invalid)?
-            .unwrap_or_default();
+        let manifest = Manifest::read(directory);
+        let manifest = manifest.map_err(|error| in_manifest(directory, error))?;
+        let manifest = manifest.unwrap_or_default();
         let history = |payload: &Payload| match current {
             Some(current) if payload.names(current.identity) => Ok(Arc::clone(current)),
-            _ => open_payload(directory, payload, |storage| {
-                History::open(storage, memory_bytes).map(Arc::new)
-            }),
+            _ => {
+                let open = |storage| History::open(storage, memory_bytes).map(Arc::new);
+                open_payload(directory, payload, open, |history| history.identity)
+            }
         };
-        let live = |payload: &Payload| open_payload(directory, payload, Live::open);
+        let open_live =
+            |payload| open_payload(directory, payload, Live::open, |live| live.identity);
         let (live, history) = join(
-            || manifest.live.as_ref().map(live).transpose(),
+            || manifest.live.as_ref().map(open_live).transpose(),
             || manifest.history.as_ref().map(history).transpose(),
         );
         let mut snapshot = Snapshot::new(history?, live?, service);
-        let named = manifest.payloads();
-        let opened = snapshot.identities().into_iter();
-        let opened = opened.filter_map(|(_, identity)| identity);
-        if !named
-            .zip(opened)
-            .all(|(payload, opened)| payload.names(opened))
-        {
-            let problem = "the payload files differ from the ones in the manifest; publish again";
-            return Err(invalid(io::Error::new(io::ErrorKind::InvalidData, problem)));
-        }
         let dumps = manifest.dumps.as_ref();
         snapshot.dumps = dumps.map(|dumps| DumpDirectory::open(directory, dumps).map(Arc::new));
         Ok(snapshot)
@@ -143,13 +128,12 @@ impl Snapshot {
             live.as_ref().is_some_and(|live| live.current.is_some()),
             live.as_ref().is_some_and(|live| live.intraday.is_some()),
         ];
-        let stamp = history.as_ref().map(|history| history.stamp);
-        let published = stamp.map(|stamp| stamp.published);
+        let published = history.as_ref().map(|history| history.identity.published);
         let published = published.max(live.as_ref().map(|live| live.identity.published));
         let time = published.unwrap_or(UnixSeconds(0));
         // The index describes the service: its time is that of the newest publish of any payload.
-        let index = stamp
-            .map(|Stamp { counts, .. }| service_bodies::index(time, counts, &service.base_url));
+        let index = history.as_ref();
+        let index = index.map(|history| service_bodies::index(time, history, &service.base_url));
         let tags = history.as_ref();
         let mut snapshot = Snapshot {
             tags: tags.map_or_else(Vec::new, |history| history.largest_tags(TAGS_MAX)),
@@ -192,7 +176,7 @@ impl Snapshot {
         let home = site::home(&self.service, &body_of);
         let docs = site::docs(&self.service, &body_of);
         // Without a time, so that an unchanged page keeps its tag.
-        let page = |html: String| Body::new(EncodedPair::new(html.into_bytes()), UnixSeconds(0));
+        let page = |html: String| Body::new(html.into_bytes(), UnixSeconds(0));
         vec![page(home), page(docs)]
     }
 
@@ -213,21 +197,10 @@ impl Snapshot {
 
     /// Returns the identity of each payload by its name.
     pub fn identities(&self) -> [(&'static str, Option<Identity>); 2] {
-        // Without `..`, so that a new payload must be listed here.
-        let Snapshot {
-            history,
-            live,
-            published: _,
-            health: _,
-            tags: _,
-            dumps: _,
-            service: _,
-            index: _,
-            pages: _,
-        } = self;
+        let (history, live) = (self.history.as_ref(), self.live.as_ref());
         [
-            ("history", history.as_ref().map(|history| history.identity)),
-            ("live", live.as_ref().map(|live| live.identity)),
+            ("history", history.map(|history| history.identity)),
+            ("live", live.map(|live| live.identity)),
         ]
     }
 
@@ -275,14 +248,27 @@ impl Snapshot {
     }
 }
 
+/// Opens the file of a payload, which must be the one in the manifest.
 fn open_payload<T>(
     directory: &Directory,
     payload: &Payload,
     open: impl FnOnce(Storage) -> Result<T, SnapshotError>,
+    identity: impl Fn(&T) -> Identity,
 ) -> Result<T, SnapshotError> {
     let file = directory.file(&payload.file).map_err(SnapshotError::Io);
-    file.and_then(|file| open(Storage::File(Arc::new(file))))
-        .map_err(|error| error.in_file(&directory.path().join(&payload.file)))
+    let opened = file.and_then(|file| open(Storage::File(Arc::new(file))));
+    let opened = opened.map_err(|error| error.in_file(&directory.path().join(&payload.file)))?;
+    if payload.names(identity(&opened)) {
+        return Ok(opened);
+    }
+    let problem = "the payload files differ from the ones in the manifest; publish again";
+    let error = io::Error::new(io::ErrorKind::InvalidData, problem);
+    Err(in_manifest(directory, error))
+}
+
+/// Adds the path of the manifest to an error.
+fn in_manifest(directory: &Directory, error: io::Error) -> SnapshotError {
+    SnapshotError::from(error).in_file(&directory.path().join(Manifest::FILE))
 }
 
 pub(super) fn has_days(history: Option<&Arc<History>>) -> bool {

@@ -34,14 +34,13 @@ pub fn common_key(needle: &[u8]) -> Option<u32> {
     }
 }
 
-/// The sections of an index: texts, their ends, the row of each suffix, samples, needles that have a
-/// set, and those sets.
-pub(crate) type IndexSections = [Section; 6];
+/// The sections of an index: texts, the row of each suffix, samples, needles that have a set, and
+/// those sets.
+pub(crate) type IndexSections = [Section; 5];
 
 /// The index over island titles.
 pub(crate) const TITLES: IndexSections = [
-    Section::TitleText,
-    Section::TitleEnds,
+    Section::Titles,
     Section::TitleSuffixRows,
     Section::TitleSamples,
     Section::TitleCommon,
@@ -50,8 +49,7 @@ pub(crate) const TITLES: IndexSections = [
 
 /// The index over creator slugs.
 pub(crate) const SLUGS: IndexSections = [
-    Section::SlugText,
-    Section::SlugEnds,
+    Section::Slugs,
     Section::SlugSuffixRows,
     Section::SlugSamples,
     Section::SlugCommon,
@@ -64,7 +62,7 @@ pub(crate) struct TextIndex {
     texts: Texts,
     /// The row of each suffix, in the order of the suffixes.
     suffix_rows: U32Slice,
-    /// Offsets in the texts of one in [`SUFFIX_STEP`] suffixes.
+    /// Positions in the section of the texts, of one in [`SUFFIX_STEP`] suffixes.
     samples: U32Slice,
     /// The [`common_key`]s of the needles that have a set, ascending.
     common: U32Slice,
@@ -78,9 +76,10 @@ impl TextIndex {
         sections: IndexSections,
         count: usize,
     ) -> Result<TextIndex, SnapshotError> {
-        let [text, ends, suffix_rows, samples, common, common_rows] = sections;
-        let texts = file.texts(text, ends, count)?;
-        let rows = file.positions(suffix_rows, count)?;
+        let [texts, suffix_rows, samples, common, common_rows] = sections;
+        let texts = file.lists_of(texts, count)?;
+        let rows: U32Slice = file.items(suffix_rows)?;
+        suffix_rows.expect_below(&rows, count)?;
         let index = TextIndex {
             samples: file.slice(samples, rows.len().div_ceil(SUFFIX_STEP))?,
             texts,
@@ -89,9 +88,7 @@ impl TextIndex {
             common_rows: file.section(common_rows)?,
         };
         let all = || (0..index.samples.len()).inspect(|at| yield_point(*at));
-        let bound = |row| index.texts.bounds.index(row);
-        let is_in_text =
-            |(start, row): (usize, usize)| (bound(row)..bound(row + 1)).contains(&start);
+        let is_in_text = |(start, row): (usize, usize)| index.texts.range(row).contains(&start);
         if !all().all(|at| is_in_text(index.sample_start(at))) {
             return Err(samples.malformed("a suffix begins outside its text"));
         }
@@ -114,7 +111,7 @@ impl TextIndex {
     /// Returns at most `length` bytes of a sampled suffix.
     fn sample(&self, at: usize, length: usize) -> &[u8] {
         let (start, row) = self.sample_start(at);
-        let suffix = &self.texts.text[start..self.texts.bounds.index(row + 1)];
+        let suffix = self.texts.bytes(start..self.texts.range(row).end);
         &suffix[..suffix.len().min(length)]
     }
 

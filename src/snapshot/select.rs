@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use zerocopy::little_endian::U32;
 
-use super::history::{Family, History, ordering};
+use super::history::{Groups, History, ordering};
 use super::row_set::RowSet;
 use super::search::Matches;
 use crate::request::{CreatorQuery, IslandQuery, Page};
@@ -74,33 +74,34 @@ fn window(count: usize, page: Page) -> Range<usize> {
     start..start.saturating_add(page.limit as usize).min(count)
 }
 
-/// The filters of an island query: the family of each, and the number of a group there.
-struct Filters([Option<(Family, usize)>; 3]);
+/// The filters of an island query, each a group.
+struct Filters<'h>([Option<(&'h Groups, usize)>; 3]);
 
-impl Filters {
+impl<'h> Filters<'h> {
     /// Finds the groups of a query; `None` if the tag or creator does not exist, so that nothing
     /// matches.
-    fn find(history: &History, query: &IslandQuery) -> Option<Filters> {
+    fn find(history: &'h History, query: &IslandQuery) -> Option<Filters<'h>> {
         let creator = match &query.creator {
-            Some(slug) => Some((Family::Creators, history.find_creator(slug)?)),
+            Some(slug) => Some((&history.creator_groups, history.find_creator(slug)?)),
             None => None,
         };
         let tag = match &query.tag {
-            Some(name) => Some((Family::Tags, history.find_tag(name)?)),
+            Some(name) => Some((&history.tag_groups, history.find_tag(name)?)),
             None => None,
         };
-        let tool = query.created_in.map(|tool| (Family::Tools, tool as usize));
+        let tool = query.created_in;
+        let tool = tool.map(|tool| (&history.tool_groups, tool as usize));
         Some(Filters([creator, tag, tool]))
     }
 
-    fn groups(&self) -> impl Iterator<Item = (Family, usize)> + '_ {
+    fn groups(&self) -> impl Iterator<Item = (&'h Groups, usize)> {
         self.0.iter().flatten().copied()
     }
 
     /// Returns the smallest vector of the groups, in final order; all rows if there is no filter.
-    fn smallest<'h>(&self, history: &'h History, ordering: usize) -> &'h [U32] {
+    fn smallest(&self, history: &'h History, ordering: usize) -> &'h [U32] {
         self.groups()
-            .map(|(family, group)| history.groups(family).rows(group, ordering))
+            .map(|(groups, group)| groups.rows(group, ordering))
             .min_by_key(|rows| rows.len())
             .unwrap_or_else(|| {
                 let islands = history.rows.len();
@@ -108,15 +109,15 @@ impl Filters {
             })
     }
 
-    fn contain(&self, history: &History, row: u32) -> bool {
-        self.groups().all(|group| history.is_in_group(row, group))
+    fn contain(&self, row: u32) -> bool {
+        self.groups()
+            .all(|(groups, group)| groups.contain(row, group))
     }
 
     /// Returns the rows that are in every group and in `found`; there is at least one condition.
-    fn set(&self, history: &History, found: Option<&Matches<'_>>) -> RowSet {
+    fn set(&self, found: Option<&Matches<'_>>) -> RowSet {
         let found = found.map(|found| Cow::Owned(found.set()));
-        let groups = self.groups();
-        let groups = groups.map(|(family, group)| history.groups(family).set(group));
+        let groups = self.groups().map(|(groups, group)| groups.set(group));
         let intersection = found.into_iter().chain(groups).reduce(|all, other| {
             let mut all = all.into_owned();
             all.intersect(&other);
@@ -144,21 +145,20 @@ impl History {
                 return SelectedRows::new(rows.map(|row| row.get()).collect(), smallest.len());
             }
             if smallest.len() <= few {
-                let matches = in_smallest().filter(|row| filters.contain(self, *row));
+                let matches = in_smallest().filter(|row| filters.contain(*row));
                 return SelectedRows::of_matches(matches, page);
             }
-            return self.select_from(&filters.set(self, None), smallest, query);
+            return self.select_from(&filters.set(None), smallest, query);
         };
         let found = self.titles.find(needle);
         if smallest.len().min(found.max_len()) > few {
-            return self.select_from(&filters.set(self, Some(&found)), smallest, query);
+            return self.select_from(&filters.set(Some(&found)), smallest, query);
         }
         if smallest.len() <= found.max_len() {
-            let matches =
-                in_smallest().filter(|row| filters.contain(self, *row) && found.contains(*row));
+            let matches = in_smallest().filter(|row| filters.contain(*row) && found.contains(*row));
             return SelectedRows::of_matches(matches, page);
         }
-        let rows = found.rows().filter(|row| filters.contain(self, *row));
+        let rows = found.rows().filter(|row| filters.contain(*row));
         let mut keys: Vec<u64> = rows
             .map(|row| self.sort_key(row, query.sort, query.order))
             .collect();

@@ -3,13 +3,14 @@
 
 use serde_json::Value;
 
-use super::body::EncodedPair;
+use super::history::History;
 use crate::calendar::UnixSeconds;
 use crate::request::Endpoint;
 
-/// Renders `/v1`; `counts` are those of a [`Stamp`](super::Stamp).
-pub(super) fn index(published: UnixSeconds, counts: [u64; 5], base_url: &str) -> EncodedPair {
-    let [islands, creators, ccu, rankings, new] = counts;
+/// Renders `/v1`.
+pub(super) fn index(published: UnixSeconds, history: &History, base_url: &str) -> Vec<u8> {
+    let (islands, creators) = (history.rows.len(), history.creator_rows.len());
+    let (ccu, days) = (history.ccu_histories, history.days.len());
     let endpoints = Endpoint::API_PATHS.iter().map(|path| format!("GET {path}"));
     let endpoints: Value = endpoints.collect();
     let docs = Value::from(format!("{base_url}/docs"));
@@ -21,8 +22,8 @@ pub(super) fn index(published: UnixSeconds, counts: [u64; 5], base_url: &str) ->
                 "islands":{islands},
                 "creators":{creators},
                 "ccuHistories":{ccu},
-                "rankings":{rankings},
-                "new":{new}
+                "rankings":{days},
+                "new":{days}
             }},
             "endpoints":{endpoints},
             "docs":{docs},
@@ -34,7 +35,7 @@ pub(super) fn index(published: UnixSeconds, counts: [u64; 5], base_url: &str) ->
 
 /// Renders `/v1/health`. The flags tell which of the history, its days, the live step and the
 /// intraday curve are published.
-pub(super) fn health(flags: [bool; 4], published: Option<UnixSeconds>) -> EncodedPair {
+pub(super) fn health(flags: [bool; 4], published: Option<UnixSeconds>) -> Vec<u8> {
     let [history, days, live, intraday] = flags;
     let is_ready = flags == [true; 4];
     let status = if is_ready { "ok" } else { "not_ready" };
@@ -59,7 +60,7 @@ pub(super) fn health(flags: [bool; 4], published: Option<UnixSeconds>) -> Encode
 }
 
 /// Removes line breaks and indentation.
-fn compact(json: &str) -> EncodedPair {
+fn compact(json: &str) -> Vec<u8> {
     let text: String = json.lines().map(str::trim_start).collect();
-    EncodedPair::new(text.into_bytes())
+    text.into_bytes()
 }

@@ -1,5 +1,5 @@
 //! The bytes of a payload, in memory or in a file, and the reading of its resident part: all of it at
-//! open, with checksums.
+//! open, with its checksum.
 //!
 //! The start of a server waits for it, so all cores share the work, and memory comes in huge pages:
 //! most of the time is spent on getting memory, and a page of 2 MiB costs a tenth of 512 small
@@ -7,7 +7,7 @@
 //! may take a millisecond.
 
 use std::fs::{File, Metadata};
-use std::io::{self, ErrorKind};
+use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
@@ -53,12 +53,6 @@ impl Storage {
     }
 
     pub(crate) fn read(&self, offset: u64, length: usize) -> io::Result<Bytes> {
-        if let Storage::Memory(bytes) = self {
-            let start = usize::try_from(offset).unwrap_or(usize::MAX);
-            let end = start.saturating_add(length);
-            let inside = (end <= bytes.len()).then(|| bytes.slice(start..end));
-            return inside.ok_or(ErrorKind::UnexpectedEof.into());
-        }
         let mut buffer = vec![0; length];
         self.read_into(offset, &mut buffer)?;
         Ok(buffer.into())
@@ -67,21 +61,39 @@ impl Storage {
     /// Fills a buffer from `offset` on.
     pub(crate) fn read_into(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         match self {
-            Storage::Memory(_) => buffer.copy_from_slice(&self.read(offset, buffer.len())?),
-            Storage::File(file) => file.read_exact_at(buffer, offset)?,
+            Storage::Memory(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                bytes.get(start..).unwrap_or_default().read_exact(buffer)
+            }
+            Storage::File(file) => file.read_exact_at(buffer, offset),
         }
-        Ok(())
     }
 }
 
-/// Reads parts that follow each other from `offset` on. Returns their bytes and the checksum of
-/// each.
+/// A part of a payload as a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredPart {
+    pub(crate) storage: Storage,
+    pub(crate) offset: u64,
+    pub(crate) left: u64,
+}
+
+impl Read for StoredPart {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        self.storage.read_into(self.offset, &mut buffer[..bytes])?;
+        self.offset += bytes as u64;
+        self.left -= bytes as u64;
+        Ok(bytes)
+    }
+}
+
+/// Reads `length` bytes from `offset` on. Returns them and their checksum.
 pub(crate) fn read_resident(
     storage: &Storage,
     offset: u64,
-    lengths: &[usize],
-) -> io::Result<(Bytes, Vec<u32>)> {
-    let length: usize = lengths.iter().sum();
+    length: usize,
+) -> io::Result<(Bytes, u32)> {
     // Less is worth neither a huge page nor a second thread.
     let is_large = length >= BLOCK_BYTES;
     // Whole blocks, since only then do they begin where huge pages do. A length of 0 cannot be
@@ -94,74 +106,41 @@ pub(crate) fn read_resident(
     // Best effort: a system without huge pages uses small ones. Rows are read in random order, and
     // with small pages each read costs as much again for the page table.
     let advise_huge = |memory: &MmapMut| drop(memory.advise(Advice::HugePage));
-    if is_large && !in_background() {
+    let is_background = in_background();
+    if is_large && !is_background {
         advise_huge(&memory);
     }
-    let tasks = tasks(&mut memory, offset, lengths);
+    // Each block is locked by the one thread that reads it.
+    let blocks = memory[..length].chunks_mut(BLOCK_BYTES).map(Mutex::new);
+    let blocks: Vec<Mutex<&mut [u8]>> = blocks.collect();
     let threads = if is_large { parallelism() } else { 1 };
-    let is_background = in_background();
     let begin = || {
         if is_background {
             work_in_background();
         }
     };
-    let mut hashers = vec![Hasher::new(); lengths.len()];
-    in_order(
-        (threads, tasks.len()),
-        begin,
-        |(), at| lock(&tasks[at]).run(storage),
-        |_, read| read.map(|(part, hasher)| hashers[part].combine(&hasher)),
-    )?;
-    drop(tasks);
-    if is_large {
-        advise_huge(&memory);
-    }
-    let checksums = hashers.into_iter().map(Hasher::finalize).collect();
-    let bytes = Bytes::from_owner(memory.make_read_only()?);
-    Ok((bytes.slice(..length), checksums))
-}
-
-/// A piece of a part, within one block.
-struct Task<'a> {
-    part: usize,
-    offset: u64,
-    bytes: &'a mut [u8],
-}
-
-impl Task<'_> {
-    /// Reads the piece. Returns its part and its checksum.
-    fn run(&mut self, storage: &Storage) -> io::Result<(usize, Hasher)> {
-        let (mut offset, mut hasher) = (self.offset, Hasher::new());
-        for chunk in self.bytes.chunks_mut(chunk_bytes()) {
+    let read = |(): &mut (), at: usize| -> io::Result<Hasher> {
+        let (mut block, mut hasher) = (lock(&blocks[at]), Hasher::new());
+        let mut offset = offset + (at * BLOCK_BYTES) as u64;
+        for chunk in block.chunks_mut(chunk_bytes()) {
             yield_point(0);
             storage.read_into(offset, chunk)?;
             // While it is in the cache of the core.
             hasher.update(chunk);
             offset += chunk.len() as u64;
         }
-        Ok((self.part, hasher))
+        Ok(hasher)
+    };
+    let mut checksum = Hasher::new();
+    in_order((threads, blocks.len()), begin, read, |_, hasher| {
+        hasher.map(|hasher| checksum.combine(&hasher))
+    })?;
+    drop(blocks);
+    if is_large {
+        advise_huge(&memory);
     }
-}
-
-/// Divides the parts. Each task is locked by the one thread that runs it.
-fn tasks<'a>(mut memory: &'a mut [u8], offset: u64, lengths: &[usize]) -> Vec<Mutex<Task<'a>>> {
-    let (mut at, mut tasks) = (0, Vec::new());
-    for (part, length) in lengths.iter().enumerate() {
-        let end = at + length;
-        while at < end {
-            let step = (end - at).min(BLOCK_BYTES - at % BLOCK_BYTES);
-            let (bytes, rest) = memory.split_at_mut(step);
-            memory = rest;
-            let offset = offset + at as u64;
-            tasks.push(Mutex::new(Task {
-                part,
-                offset,
-                bytes,
-            }));
-            at += step;
-        }
-    }
-    tasks
+    let bytes = Bytes::from_owner(memory.make_read_only()?);
+    Ok((bytes.slice(..length), checksum.finalize()))
 }
 
 #[cfg(test)]
@@ -187,22 +166,15 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_those_of_the_file_however_they_are_read() {
+    fn the_part_is_that_of_the_file_however_it_is_read() {
         for blocks in [0, 1, 5] {
             let bytes: Vec<u8> = (0..blocks * BLOCK_BYTES as u64 / 8 + 1000)
                 .flat_map(u64::to_le_bytes)
                 .collect();
             let storage = Storage::File(Arc::new(file(&bytes)));
-            let all = bytes.len() - 13;
-            let lengths = [0, 1, all / 3, 0, 4095, all - all / 3 - 4096, 0];
-            let wanted: Vec<u32> = lengths
-                .iter()
-                .scan(13, |at, length| {
-                    *at += length;
-                    Some(crc32fast::hash(&bytes[*at - length..*at]))
-                })
-                .collect();
-            let read = || read_resident(&storage, 13, &lengths).unwrap();
+            let length = bytes.len() - 13;
+            let wanted = crc32fast::hash(&bytes[13..]);
+            let read = || read_resident(&storage, 13, length).unwrap();
             let in_background = thread::scope(|scope| {
                 let reader = scope.spawn(|| {
                     work_in_background();
@@ -211,13 +183,15 @@ mod tests {
                 reader.join().unwrap()
             });
             let in_memory = Storage::Memory(bytes.clone().into());
-            let in_memory = read_resident(&in_memory, 13, &lengths).unwrap();
-            for (found, checksums) in [read(), in_background, in_memory] {
+            let in_memory = read_resident(&in_memory, 13, length).unwrap();
+            for (found, checksum) in [read(), in_background, in_memory] {
                 assert!(found == bytes[13..], "{blocks} blocks");
-                assert_eq!(checksums, wanted, "{blocks} blocks");
+                assert_eq!(checksum, wanted, "{blocks} blocks");
             }
-            let cut = read_resident(&storage, 14, &lengths);
+            let cut = read_resident(&storage, 14, length);
             assert!(cut.is_err(), "one byte beyond the end");
+            let none = read_resident(&storage, 13, 0).unwrap();
+            assert_eq!(none, (Bytes::new(), 0));
         }
     }
 }

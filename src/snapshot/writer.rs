@@ -2,26 +2,26 @@
 
 use std::io::{self, Write};
 
-use super::body::EncodedPair;
-use super::format::{BodyRef, ENTRY_BYTES, MAGIC, Section, contents_checksum};
+use crc32fast::Hasher;
+use zerocopy::little_endian::U32;
+use zerocopy::{Immutable, IntoBytes};
+
+use super::body::PackedBody;
+use super::file::Identity;
+use super::format::{BodyRecord, BodyRef, MAGIC, Section};
 use super::stored_body::has_stored_header;
+use crate::calendar::UnixSeconds;
 
 /// A payload file being written: all bodies first, then all sections.
 #[derive(Debug)]
 pub struct SnapshotWriter<W> {
     out: W,
     at: u64,
-    sections_start: Option<u64>,
-    table: Vec<u8>,
-}
-
-/// The length and checksum of a finished payload file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// Its length.
-    pub bytes: u64,
-    /// The checksum of its table of contents, which identifies it.
-    pub checksum: u32,
+    bodies: Vec<BodyRecord>,
+    /// The length and id of each section.
+    sections: Vec<(u64, Section)>,
+    /// Of all that was written behind the bodies.
+    checksum: Hasher,
 }
 
 impl<W: Write> SnapshotWriter<W> {
@@ -31,97 +31,121 @@ impl<W: Write> SnapshotWriter<W> {
         Ok(SnapshotWriter {
             out,
             at: MAGIC.len() as u64,
-            sections_start: None,
-            table: Vec::new(),
+            bodies: Vec::new(),
+            sections: Vec::new(),
+            checksum: Hasher::new(),
         })
     }
 
     /// Writes a body: its gzip form, or the identity form if there is none.
-    pub fn body(&mut self, pair: &EncodedPair) -> io::Result<BodyRef> {
+    pub fn body(&mut self, packed: &PackedBody) -> io::Result<()> {
+        let stored = &packed.stored;
+        let (gzip_bytes, gzip_crc) = if packed.is_gzip {
+            (length(stored.len())?, crc32fast::hash(stored))
+        } else {
+            (0, 0)
+        };
+        let body = BodyRef {
+            offset: self.at,
+            plain_bytes: length(packed.plain_bytes)?,
+            gzip_bytes,
+            plain_crc: packed.plain_crc,
+            gzip_crc,
+        };
         assert!(
-            self.sections_start.is_none(),
+            !packed.is_gzip || has_stored_header(stored),
+            "readers accept the header"
+        );
+        assert!(
+            self.sections.is_empty(),
             "bodies are written before sections"
         );
-        let offset = self.at;
-        if pair.gzip.is_empty() {
-            self.write(&pair.plain)?;
-        } else if has_stored_header(&pair.gzip) {
-            self.write(&pair.gzip)?;
-        } else {
-            let problem = "the gzip form of a response has a header that readers reject";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
-        }
-        Ok(BodyRef {
-            offset,
-            plain_bytes: length_of(&pair.plain)?,
-            gzip_bytes: length_of(&pair.gzip)?,
-            plain_crc: crc32fast::hash(&pair.plain),
-            gzip_crc: crc32fast::hash(&pair.gzip),
-        })
-    }
-
-    /// Writes a section.
-    pub fn section(&mut self, section: Section, bytes: &[u8]) -> io::Result<()> {
-        self.sections_start.get_or_insert(self.at);
-        let offset = self.at;
-        self.write(bytes)?;
-        self.table.extend((section as u32).to_le_bytes());
-        self.table.extend(crc32fast::hash(bytes).to_le_bytes());
-        self.table.extend(offset.to_le_bytes());
-        self.table.extend((bytes.len() as u64).to_le_bytes());
+        self.bodies.push(body.to_record());
+        self.out.write_all(stored)?;
+        self.at += stored.len() as u64;
         Ok(())
     }
 
-    /// Writes a section of `u32`.
-    pub fn ints(&mut self, section: Section, ints: &[u32]) -> io::Result<()> {
-        let bytes: Vec<u8> = ints.iter().flat_map(|word| word.to_le_bytes()).collect();
-        self.section(section, &bytes)
+    /// Records that the next body is absent.
+    pub fn absent_body(&mut self) {
+        self.bodies.push(BodyRef::default().to_record());
     }
 
-    /// Writes a section of `u64`.
-    pub fn longs(&mut self, section: Section, longs: &[u64]) -> io::Result<()> {
-        let bytes: Vec<u8> = longs.iter().flat_map(|word| word.to_le_bytes()).collect();
-        self.section(section, &bytes)
+    /// Returns the number of bodies so far.
+    pub fn body_count(&self) -> usize {
+        self.bodies.len()
     }
 
-    /// Writes a section of body records.
-    pub fn bodies(&mut self, section: Section, bodies: &[BodyRef]) -> io::Result<()> {
-        let bytes: Vec<u8> = bodies.iter().flat_map(|body| body.to_record()).collect();
-        self.section(section, &bytes)
+    /// Writes a section that is an array.
+    pub fn array<T: IntoBytes + Immutable>(
+        &mut self,
+        section: Section,
+        items: impl IntoIterator<Item: Into<T>>,
+    ) -> io::Result<()> {
+        let items: Vec<T> = items.into_iter().map(Into::into).collect();
+        self.section(section, [items.as_bytes(), &[]])
     }
 
-    /// Finishes the file and returns the underlying writer.
-    pub fn finish(mut self) -> io::Result<(W, Written)> {
-        let start = self.sections_start.unwrap_or(self.at);
-        let table = std::mem::take(&mut self.table);
-        let contents = self.at;
-        self.write(&table)?;
-        let count =
-            u32::try_from(table.len() / ENTRY_BYTES).expect("there are a few dozen sections");
-        let trailer = [
-            &start.to_le_bytes()[..],
-            &contents.to_le_bytes(),
-            &count.to_le_bytes(),
-        ];
-        let trailer = trailer.concat();
-        let checksum = contents_checksum(&table, &trailer);
-        self.write(&trailer)?;
+    /// Writes a section of lists. Returns their bounds.
+    pub fn lists<T: IntoBytes + Immutable>(
+        &mut self,
+        section: Section,
+        lists: impl Iterator<Item: AsRef<[T]>>,
+    ) -> io::Result<Vec<U32>> {
+        let (mut ends, mut items) = (vec![0], Vec::new());
+        for list in lists {
+            items.extend_from_slice(list.as_ref().as_bytes());
+            ends.push(items.len());
+        }
+        let start = ends.len() * size_of::<U32>();
+        let bound = |end: usize| u32::try_from((start + end) / size_of::<T>()).map(U32::new);
+        let bounds: Result<Vec<U32>, _> = ends.into_iter().map(bound).collect();
+        let problem = "the lists of a section are longer than 4 GiB";
+        let bounds = bounds.map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, problem))?;
+        self.section(section, [bounds.as_bytes(), &items])?;
+        Ok(bounds)
+    }
+
+    fn section(&mut self, section: Section, parts: [&[u8]; 2]) -> io::Result<()> {
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        self.sections.push((bytes, section));
+        parts.iter().try_for_each(|part| self.write(part))
+    }
+
+    /// Writes the section of the bodies and finishes the file. Returns its identity.
+    pub fn finish(mut self, published: UnixSeconds) -> io::Result<Identity> {
+        let bodies = std::mem::take(&mut self.bodies);
+        self.array::<BodyRecord>(Section::Bodies, bodies)?;
+        let start = self.at - self.sections.iter().map(|(bytes, _)| bytes).sum::<u64>();
+        let count = u32::try_from(self.sections.len()).expect("there are a few dozen sections");
+        for (bytes, section) in std::mem::take(&mut self.sections) {
+            self.write(&bytes.to_le_bytes())?;
+            self.write(&(section as u32).to_le_bytes())?;
+        }
+        self.write(&start.to_le_bytes())?;
+        self.write(&published.0.to_le_bytes())?;
+        self.write(&count.to_le_bytes())?;
+        let checksum = self.checksum.clone().finalize();
         self.write(&checksum.to_le_bytes())?;
         self.write(&MAGIC)?;
         self.out.flush()?;
-        let bytes = self.at;
-        Ok((self.out, Written { bytes, checksum }))
+        Ok(Identity {
+            bytes: self.at,
+            checksum,
+            published,
+        })
     }
 
+    /// Writes a piece of what follows the bodies.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)?;
+        self.checksum.update(bytes);
         self.at += bytes.len() as u64;
         Ok(())
     }
 }
 
-fn length_of(body: &[u8]) -> io::Result<u32> {
+fn length(bytes: usize) -> io::Result<u32> {
     let problem = "a single response is longer than 4 GiB";
-    let too_long = |_| io::Error::new(io::ErrorKind::FileTooLarge, problem);
-    u32::try_from(body.len()).map_err(too_long)
+    u32::try_from(bytes).map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, problem))
 }

@@ -119,6 +119,7 @@ fn stray_unsafe(path: &str, source: &str) -> Vec<String> {
 fn stray_serializers(path: &str, source: &str) -> Vec<String> {
     const HOMES: [&str; 7] = [
         "collect/progress.rs",
+        "dataset/files.rs",
         "keys/key_file.rs",
         "publish/changes.rs",
         "server/http/api_error.rs",

@@ -16,7 +16,7 @@ use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, retry_after};
 use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::web::request_context::RequestContext;
 use crate::site::{self, DumpsPage, SiteSettings};
-use crate::snapshot::{Body, Compressor, Content, DumpDirectory, Encoded, EncodedPair, EntityTag};
+use crate::snapshot::{Body, Compressor, Content, DumpDirectory, Encoded, EntityTag};
 
 /// Maximum depth of a path with an HTML error page, whose links begin with that many `../`.
 const SEGMENTS_MAX: usize = 8;
@@ -138,7 +138,7 @@ impl RequestContext<'_> {
 impl Pages {
     /// Renders all files of a server.
     pub(crate) fn new(service: SiteSettings) -> Pages {
-        let body = |text: String| Body::new(EncodedPair::new(text.into_bytes()), UnixSeconds(0));
+        let body = |text: String| Body::new(text.into_bytes(), UnixSeconds(0));
         Pages {
             openapi: body(site::openapi(&service)),
             files: SITE_FILES.map(|path| body(site::file(path, &service))),

@@ -4,23 +4,15 @@
 use island_metrics::snapshot::Section;
 
 const MAGIC_BYTES: usize = 8;
-const ENTRY_BYTES: usize = 24;
+const ENTRY_BYTES: usize = 12;
 const TRAILER_BYTES: usize = 32;
+/// Bytes of the trailer in front of its checksum.
+const CHECKED_BYTES: usize = 20;
 const BODY_REF_BYTES: usize = 24;
 /// Offset of the content in a gzip file of one stored block: after two headers.
 const STORED_AT: usize = 15;
 /// Bytes of a change in an input: a kind, a section, a position (two bytes), and a value (four bytes).
 pub const CHANGE_BYTES: usize = 8;
-
-/// The sections whose records have the positions of bodies.
-const OF_BODIES: [Section; 6] = [
-    Section::IslandBodies,
-    Section::CcuBodies,
-    Section::CreatorBodies,
-    Section::RankingBodies,
-    Section::NewBodies,
-    Section::FixedBodies,
-];
 
 /// The parts of a payload file.
 #[derive(Clone)]
@@ -32,23 +24,27 @@ pub struct Payload {
     /// Changed bytes of the table of contents and of the trailer: position and value.
     in_table: Vec<(usize, u32)>,
     in_trailer: Vec<(usize, u32)>,
+    published: u64,
 }
 
 impl Payload {
     /// Parses a valid file.
     pub fn of(file: &[u8]) -> Payload {
-        let trailer = &file[file.len() - TRAILER_BYTES..];
-        let (start, contents) = (long(trailer, 0), long(trailer, 8));
-        let table = &file[contents..file.len() - TRAILER_BYTES];
+        let (front, trailer) = file.split_at(file.len() - TRAILER_BYTES);
+        let (mut start, count) = (long(trailer, 0), word(trailer, 16) as usize);
+        let (head, table) = (&file[..start], &front[front.len() - count * ENTRY_BYTES..]);
         let section = |entry: &[u8]| {
-            let (offset, length) = (long(entry, 8), long(entry, 16));
-            (word(entry, 0), file[offset..offset + length].to_vec())
+            let end = start + long(entry, 0);
+            let bytes = file[start..end].to_vec();
+            start = end;
+            (word(entry, 8), bytes)
         };
         Payload {
-            head: file[..start].to_vec(),
+            head: head.to_vec(),
             sections: table.chunks_exact(ENTRY_BYTES).map(section).collect(),
             in_table: Vec::new(),
             in_trailer: Vec::new(),
+            published: long(trailer, 8) as u64,
         }
     }
 
@@ -122,21 +118,20 @@ impl Payload {
         let start = self.head.len();
         let (mut file, mut table) = (self.head, Vec::new());
         for (id, bytes) in &self.sections {
-            table.extend(id.to_le_bytes());
-            table.extend(crc32fast::hash(bytes).to_le_bytes());
-            table.extend((file.len() as u64).to_le_bytes());
             table.extend((bytes.len() as u64).to_le_bytes());
+            table.extend(id.to_le_bytes());
             file.extend(bytes);
         }
         write_over(&mut table, &self.in_table);
         let mut trailer = (start as u64).to_le_bytes().to_vec();
-        trailer.extend((file.len() as u64).to_le_bytes());
+        trailer.extend(self.published.to_le_bytes());
         let count = u32::try_from(self.sections.len()).expect("a few dozen");
         trailer.extend(count.to_le_bytes());
         write_over(&mut trailer, &self.in_trailer);
+        assert_eq!(trailer.len(), CHECKED_BYTES);
         file.extend(&table);
-        let sum = crc32fast::hash(&[&table[..], &trailer].concat());
         file.extend(trailer);
+        let sum = crc32fast::hash(&file[start..]);
         file.extend(sum.to_le_bytes());
         file.extend_from_within(..MAGIC_BYTES);
         file
@@ -144,7 +139,7 @@ impl Payload {
 }
 
 fn is_of_bodies(id: u32) -> bool {
-    OF_BODIES.iter().any(|section| *section as u32 == id)
+    id == Section::Bodies as u32
 }
 
 /// Changes of whole values of a section (words of four and eight bytes, records of 24) reach more code
