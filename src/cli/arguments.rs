@@ -11,6 +11,7 @@ use lexopt::Arg::{Long, Short, Value};
 use super::closest::closest;
 use super::error::CliError;
 use super::flags::{COMMANDS, Command, DefaultValue, Flag, VARIABLE_PREFIX, ValueKind};
+use crate::model::digits;
 
 /// A command and the values of its flags.
 #[derive(Debug)]
@@ -315,12 +316,6 @@ impl Arguments {
             CliError::usage(message)
         }
     }
-}
-
-/// Parses ASCII digits. `parse` alone would accept a plus sign.
-pub(super) fn digits(text: &str) -> Option<u64> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_plain)
 }
 
 /// Rejects a variable with the program's prefix that sets no flag: it is mistyped.

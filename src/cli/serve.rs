@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::arguments::{Arguments, digits};
+use super::arguments::Arguments;
 use super::error::CliError;
 use super::{help, print, report, validate};
 use crate::keys::KeyPrefix;
 #[cfg(feature = "shared-quota")]
 use crate::keys::KeyRole;
+use crate::model::digits;
 use crate::observe::SystemdEnvironment;
 use crate::publish::open_sample;
 #[cfg(feature = "shared-quota")]
@@ -229,7 +230,7 @@ fn parse_bytes(text: &str) -> Option<usize> {
         .iter()
         .filter_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
     let (number, shift) = with_unit.next().unwrap_or((text, 0));
-    let number = usize::try_from(digits(number)?).ok()?;
+    let number: usize = digits(number)?;
     // A smaller number without a unit was probably meant in MiB.
     let is_plausible = shift > 0 || number >= BYTES_WITHOUT_UNIT_MIN;
     number.checked_mul(1 << shift).filter(|_| is_plausible)

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use ipnet::{IpNet, Ipv4Net};
 
+use crate::model::digits;
+
 /// A network of proxies whose `X-Forwarded-For` is trusted: `10.0.0.0/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProxyNetwork(IpNet);
@@ -21,8 +23,7 @@ impl FromStr for ProxyNetwork {
 fn network(text: &str) -> Option<IpNet> {
     // The standard library parses the address: other parsers accept 010.0.0.0, as 10 or as 8.
     let network = match text.split_once('/') {
-        Some((_, bits)) if !bits.bytes().all(|byte| byte.is_ascii_digit()) => return None,
-        Some((address, bits)) => IpNet::new(address.parse().ok()?, bits.parse().ok()?).ok()?,
+        Some((address, bits)) => IpNet::new(address.parse().ok()?, digits(bits)?).ok()?,
         None => IpNet::from(text.parse::<IpAddr>().ok()?),
     };
     // An IPv4 network written as IPv4-mapped IPv6 is the IPv4 network, as its addresses are.
