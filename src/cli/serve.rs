@@ -51,7 +51,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let workers: Option<u16> = arguments.optional_number("workers")?;
     let key_prefix: KeyPrefix = arguments.required("key-prefix", |text| text.parse().ok())?;
-    let trusted: Vec<ProxyNetwork> = arguments.all("trusted-proxy", |text| text.parse().ok())?;
+    let trusted = arguments.all("trusted-proxy", ProxyNetwork::parse)?;
     let memory_bytes = arguments.required("memory", parse_bytes)?;
     let listen_tls: Vec<SocketAddr> = arguments.all("listen-tls", |text| text.parse().ok())?;
     let mut listen: Vec<SocketAddr> = arguments.all("listen", |text| text.parse().ok())?;
