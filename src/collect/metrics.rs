@@ -16,8 +16,11 @@ pub(super) struct Figures<'a> {
     pub(super) rate: f64,
 }
 
+/// Writes the samples of a metric.
+type WriteSamples = fn(&Figures<'_>, &mut Exposition);
+
 /// All metrics except those of the process, in the order of the page.
-const METRICS: &[Metric<fn(&Figures<'_>, &mut Exposition)>] = metrics! {
+const METRICS: &[Metric<WriteSamples>] = metrics! {
     Counter "island_metrics_collect_responses_total"
         "Responses by result. usable; throttled: the upstream requires fewer requests; gone: 404; rejected: 400; broken: no response, or an unusable one."
         |it, page| {

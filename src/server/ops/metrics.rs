@@ -18,7 +18,7 @@
 //! Other counters are incremented in `server/accept.rs` (connections), `server/conn/timed_io.rs` (sent
 //! bytes, durations), `server/conn/context.rs` (panics), `quota/lease/table.rs` and `shared/service.rs` (the
 //! store). Gauges are read from `ServerState`; reloads, the certificate and the number of clients from
-//! `StateMetrics` (`server/ops/reload.rs`).
+//! `StateMetrics` (`server/ops/reload.rs`). Metrics of the process are in `observe/process.rs`.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -35,8 +35,11 @@ use crate::server::ops::reload::StateMetrics;
 use crate::server::ops::state::ServerState;
 use crate::sync::{ArcSwap, AtomicU64, Ordering};
 
+/// Writes the samples of a metric.
+type WriteSamples = fn(&ServerState, &mut Exposition);
+
 /// Every metric except those of the process, in the order of the page.
-const METRICS: &[Metric<fn(&ServerState, &mut Exposition)>] = metrics! {
+const METRICS: &[Metric<WriteSamples>] = metrics! {
     Counter "island_metrics_http_requests_total"
         "Responses by route template and status code."
         |server, page| for (route, template) in Endpoint::LABELS.iter().enumerate() {
@@ -281,10 +284,8 @@ mod tests {
             let rows = table.iter();
             rows.map(|row| (row.name, row.kind, row.help)).collect()
         }
-        let process = [process::METRICS, process::SERVER_METRICS];
-        [vec![rows(METRICS)], process.map(rows).into()]
-            .concat()
-            .concat()
+        let (process, server) = (process::METRICS, process::SERVER_METRICS);
+        [rows(METRICS), rows(process), rows(server)].concat()
     }
 
     /// Names in a file of the repository that begin like those of the table.
@@ -299,7 +300,7 @@ mod tests {
     #[test]
     fn rules_and_dashboard_quote_metrics_of_the_table_and_the_test_of_both_quotes_all() {
         let rows = rows();
-        let names: BTreeSet<String> = rows.iter().map(|(name, ..)| name.to_string()).collect();
+        let names: BTreeSet<String> = rows.iter().map(|(name, ..)| (*name).to_owned()).collect();
         assert_eq!(names.len(), rows.len(), "a name twice");
         for path in ["data/prometheus/rules.yml", "data/grafana/dashboard.json"] {
             // Metrics of the collector have a table of their own.
