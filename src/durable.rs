@@ -183,18 +183,15 @@ fn create_new_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Locks a directory until the returned file is dropped. Waits without a limit. Only the
-/// directory's owner can take the lock, so other users cannot block the owner.
-pub fn lock(directory: &Path) -> io::Result<File> {
+/// Locks a directory until the returned file is dropped. Fails with `TimedOut` if another process holds
+/// the lock for longer than `timeout`; waits without a limit if it is `None`. Only the directory's owner
+/// can take the lock, so other users cannot block the owner.
+pub fn lock(directory: &Path, timeout: Option<Duration>) -> io::Result<File> {
     let lock = open_lock(directory)?;
-    lock.lock()?;
-    Ok(lock)
-}
-
-/// Like [`lock`], but fails with `TimedOut` if another process holds the lock for longer than
-/// `timeout`.
-pub fn lock_within(directory: &Path, timeout: Duration) -> io::Result<File> {
-    try_lock_within(open_lock(directory)?, timeout)
+    match timeout {
+        Some(timeout) => try_lock_within(lock, timeout),
+        None => lock.lock().map(|()| lock),
+    }
 }
 
 fn try_lock_within(lock: File, timeout: Duration) -> io::Result<File> {
@@ -267,7 +264,7 @@ mod tests {
         for name in [".lock", "file.tmp", "file"] {
             std::os::unix::fs::symlink(&victim, directory.join(name)).unwrap();
         }
-        drop(lock(&directory).unwrap());
+        drop(lock(&directory, None).unwrap());
         replace_private(&directory.join("file"), b"ours").unwrap();
         assert_eq!(fs::read(&victim).unwrap(), b"untouched");
         assert_eq!(fs::read(directory.join("file")).unwrap(), b"ours");
@@ -286,8 +283,8 @@ mod tests {
     fn a_timed_lock_waits_no_longer_than_its_timeout() {
         let directory = std::env::temp_dir().join(format!("im-within-{}", std::process::id()));
         create_private_directory(&directory).unwrap();
-        let first = lock(&directory).unwrap();
-        let kind = |timeout| lock_within(&directory, timeout).map_err(|error| error.kind());
+        let first = lock(&directory, None).unwrap();
+        let kind = |timeout| lock(&directory, Some(timeout)).map_err(|error| error.kind());
         assert_eq!(
             kind(Duration::from_millis(30)).unwrap_err(),
             io::ErrorKind::TimedOut
@@ -309,7 +306,7 @@ mod tests {
             .arg(directory.join(LOCK_FILE))
             .status();
         assert!(made.unwrap().success());
-        assert!(lock(&directory).is_err());
+        assert!(lock(&directory, None).is_err());
         fs::remove_dir_all(directory).unwrap();
     }
 

@@ -1,4 +1,4 @@
-//! Domain types: island code, creator slug, tool, sort field, sort order, tier.
+//! Domain types: island code, creator slug, tool, sort field, sort order, tier; and numbers in digits.
 //!
 //! Values are validated when they are parsed and need no further checks.
 
@@ -187,6 +187,12 @@ pub enum Tier {
 }
 
 named!(Tier: Free = "free", Starter = "starter", Pro = "pro");
+
+/// Parses ASCII digits, with leading zeros or without. `parse` alone would accept a sign.
+pub fn digits<T: FromStr>(text: &str) -> Option<T> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
+}
 
 /// Case-folds text for search, applied to titles, slugs and queries alike: converts it to Unicode lower
 /// case and removes U+0307, so that `shopping` finds `SHOPPİNG` (CONTRACT section 5).

@@ -29,7 +29,7 @@ use island_metrics::observe::{STATUS_CODES, WorkerMetrics};
 use island_metrics::quota::{
     AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize, TierLimits,
 };
-use island_metrics::request::{Endpoint, TrustedProxies};
+use island_metrics::request::{Endpoint, ProxyNetwork, TrustedProxies};
 use island_metrics::server::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 use island_metrics::sync::{ArcSwap, ArcSwapCache};
 
@@ -80,10 +80,8 @@ fn gate(keys: &KeyFile<'_>) -> QuotaGate {
         .reserve(records.numbers_end(), today, &|_| {})
         .unwrap();
     let ring = KeyTable::new(KeyPrefix::default(), &records);
-    let proxies = vec![
-        "10.0.0.0/8".parse().unwrap(),
-        "192.168.0.0/16".parse().unwrap(),
-    ];
+    let proxies = ["10.0.0.0/8", "192.168.0.0/16"];
+    let proxies = proxies.map(|text| ProxyNetwork::parse(text).unwrap());
     QuotaGate {
         keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
         anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(5_000_000))),
@@ -95,7 +93,7 @@ fn gate(keys: &KeyFile<'_>) -> QuotaGate {
             starter: 100_000,
             pro: 100_000,
         },
-        proxies: Arc::new(TrustedProxies::from(proxies)),
+        proxies: Arc::new(TrustedProxies::from(Vec::from(proxies))),
     }
 }
 

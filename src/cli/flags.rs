@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use self::DefaultValue::{Absent, Described, Literal};
 use self::ValueKind::{Integer, Switch, Text};
+use crate::model::digits;
 use crate::publish::DEFAULT_CREDIT;
 use crate::quota::TableSize;
 
@@ -110,12 +111,6 @@ impl Flag {
             Integer(min, max) => format!("an integer from {min} to {max}"),
         }
     }
-}
-
-/// Parses ASCII digits. `parse` alone would accept a plus sign.
-pub(super) fn digits(text: &str) -> Option<u64> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_plain)
 }
 
 const fn command(name: &'static str, help: &'static str, flags: &'static [Flag]) -> Command {

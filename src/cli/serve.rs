@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::arguments::{Arguments, parsed};
 use super::error::CliError;
-use super::flags::digits;
 use super::{help, print, report, validate};
 use crate::keys::KeyPrefix;
 #[cfg(feature = "shared-quota")]
 use crate::keys::KeyRole;
+use crate::model::digits;
 use crate::observe::SystemdEnvironment;
 use crate::publish::open_sample;
 #[cfg(feature = "shared-quota")]
@@ -51,7 +51,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let workers: Option<usize> = arguments.optional("workers", parsed)?;
     let key_prefix: KeyPrefix = arguments.required("key-prefix", parsed)?;
-    let trusted: Vec<ProxyNetwork> = arguments.all("trusted-proxy", parsed)?;
+    let trusted = arguments.all("trusted-proxy", ProxyNetwork::parse)?;
     let memory_bytes = arguments.required("memory", parse_bytes)?;
     let listen_tls: Vec<SocketAddr> = arguments.all("listen-tls", parsed)?;
     let mut listen: Vec<SocketAddr> = arguments.all("listen", parsed)?;
@@ -236,7 +236,7 @@ fn parse_bytes(text: &str) -> Option<usize> {
         .iter()
         .filter_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
     let (number, shift) = with_unit.next().unwrap_or((text, 0));
-    let number = usize::try_from(digits(number)?).ok()?;
+    let number: usize = digits(number)?;
     // A smaller number without a unit was probably meant in MiB.
     let is_plausible = shift > 0 || number >= BYTES_WITHOUT_UNIT_MIN;
     number.checked_mul(1 << shift).filter(|_| is_plausible)

@@ -4,12 +4,10 @@
 //! `tests/ops/metrics.py`, `COLLECTOR` and `VALUES`; `tests/it/collect_service.rs`; if they use it,
 //! `data/grafana/dashboard.json` and `data/prometheus/rules.yml`.
 
-use std::fmt::Display;
-
 use super::collector::Collector;
 use super::plan::PlanSizes;
 use crate::calendar::DAY_SECONDS;
-use crate::observe::{Exposition, Kind, process};
+use crate::observe::{Exposition, Metric, metrics, process};
 
 /// Everything that the metrics are read from.
 pub(super) struct Figures<'a> {
@@ -18,121 +16,102 @@ pub(super) struct Figures<'a> {
     pub(super) rate: f64,
 }
 
-/// A family of samples: name, help, kind, and what writes them.
-type Metric = (
-    &'static str,
-    &'static str,
-    Kind,
-    fn(&Figures<'_>, &mut Exposition),
-);
+/// Writes the samples of a metric.
+type WriteSamples = fn(&Figures<'_>, &mut Exposition);
 
-/// All metrics, in the order of the page.
-#[rustfmt::skip] // one metric, one paragraph
-const METRICS: &[Metric] = &[
-    ("island_metrics_collect_responses_total",
-        "Responses by result. usable; throttled: the upstream requires fewer requests; gone: 404; rejected: 400; broken: no response, or an unusable one.",
-        Kind::Counter, |it, page| {
+/// All metrics except those of the process, in the order of the page.
+const METRICS: &[Metric<WriteSamples>] = metrics! {
+    Counter "island_metrics_collect_responses_total"
+        "Responses by result. usable; throttled: the upstream requires fewer requests; gone: 404; rejected: 400; broken: no response, or an unusable one."
+        |it, page| {
             let counts = &it.collector.counts;
             for (result, count) in [("usable", counts.usable), ("throttled", counts.throttled), ("gone", counts.gone),
                 ("rejected", counts.rejected), ("broken", counts.broken)] {
                 page.sample(&[("result", &result)], count);
             }
-        }),
-    ("island_metrics_collect_given_up_total",
-        "Requests postponed after three failures in a row.",
-        Kind::Counter, |it, page| page.value(it.collector.counts.given_up)),
-    ("island_metrics_collect_values_refused_total",
-        "Values that were left out because they are out of range.",
-        Kind::Counter, |it, page| page.value(it.collector.counts.refused)),
-    ("island_metrics_collect_values_revised_total",
-        "Rows of daily files that changed because the upstream revised them.",
-        Kind::Counter, |it, page| page.value(it.collector.counts.revised)),
-    ("island_metrics_collect_codes_skipped_total",
-        "Catalogue rows whose code is not an island code.",
-        Kind::Counter, |it, page| page.value(it.collector.counts.cleaned.codes)),
-    ("island_metrics_collect_fields_cleaned_total",
-        "Titles, creators and tags that were cut or cleaned.",
-        Kind::Counter, |it, page| {
+        };
+    Counter "island_metrics_collect_given_up_total"
+        "Requests postponed after three failures in a row."
+        |it, page| page.value(it.collector.counts.given_up);
+    Counter "island_metrics_collect_values_refused_total"
+        "Values that were left out because they are out of range."
+        |it, page| page.value(it.collector.counts.refused);
+    Counter "island_metrics_collect_values_revised_total"
+        "Rows of daily files that changed because the upstream revised them."
+        |it, page| page.value(it.collector.counts.revised);
+    Counter "island_metrics_collect_codes_skipped_total"
+        "Catalogue rows whose code is not an island code."
+        |it, page| page.value(it.collector.counts.cleaned.codes);
+    Counter "island_metrics_collect_fields_cleaned_total"
+        "Titles, creators and tags that were cut or cleaned."
+        |it, page| {
             let cleaned = it.collector.counts.cleaned;
             page.value(cleaned.titles + cleaned.creators + cleaned.tags);
-        }),
-    ("island_metrics_collect_islands",
-        "Islands in the plan.",
-        Kind::Gauge, |it, page| page.value(it.sizes.islands)),
-    ("island_metrics_collect_islands_due",
-        "Islands to request now. fresh: active, without metrics of yesterday; unasked: never requested; inactive: at the end of their back-off.",
-        Kind::Gauge, |it, page| {
+        };
+    Gauge "island_metrics_collect_islands"
+        "Islands in the plan."
+        |it, page| page.value(it.sizes.islands);
+    Gauge "island_metrics_collect_islands_due"
+        "Islands to request now. fresh: active, without metrics of yesterday; unasked: never requested; inactive: at the end of their back-off."
+        |it, page| {
             let PlanSizes { fresh, never_requested, inactive_due, .. } = it.sizes;
             for (what, count) in [("fresh", fresh), ("unasked", never_requested), ("inactive", inactive_due)] {
                 page.sample(&[("what", &what)], count);
             }
-        }),
-    ("island_metrics_collect_islands_at_risk",
-        "Islands with a day that leaves the upstream's window within 36 hours.",
-        Kind::Gauge, |it, page| page.value(it.sizes.at_risk)),
-    ("island_metrics_collect_islands_gone",
-        "Islands that the upstream no longer lists.",
-        Kind::Gauge, |it, page| page.value(it.sizes.gone)),
-    ("island_metrics_collect_next_loss_timestamp_seconds",
-        "Time at which the first day that was not requested leaves the upstream's window, in Unix seconds.",
-        Kind::Gauge, |it, page| page.optional(it.sizes.next_loss)),
-    ("island_metrics_collect_rate_limit",
-        "Current limit in requests per second; lower than --rate after the upstream has throttled requests.",
-        Kind::Gauge, |it, page| page.value(it.rate)),
-    ("island_metrics_collect_last_usable_timestamp_seconds",
-        "Time of the last usable response, or else of the start, in Unix seconds.",
-        Kind::Gauge, |it, page| page.value(it.collector.counts.last_usable.max(it.collector.started.0))),
-    ("island_metrics_collect_live_written_timestamp_seconds",
-        "Time at which the last live step was written, or else of the start, in Unix seconds. None with --live 0.",
-        Kind::Gauge, |it, page| {
+        };
+    Gauge "island_metrics_collect_islands_at_risk"
+        "Islands with a day that leaves the upstream's window within 36 hours."
+        |it, page| page.value(it.sizes.at_risk);
+    Gauge "island_metrics_collect_islands_gone"
+        "Islands that the upstream no longer lists."
+        |it, page| page.value(it.sizes.gone);
+    Gauge "island_metrics_collect_next_loss_timestamp_seconds"
+        "Time at which the first day that was not requested leaves the upstream's window, in Unix seconds."
+        |it, page| page.optional(it.sizes.next_loss);
+    Gauge "island_metrics_collect_rate_limit"
+        "Current limit in requests per second; lower than --rate after the upstream has throttled requests."
+        |it, page| page.value(it.rate);
+    Gauge "island_metrics_collect_last_usable_timestamp_seconds"
+        "Time of the last usable response, or else of the start, in Unix seconds."
+        |it, page| page.value(it.collector.counts.last_usable.max(it.collector.started.0));
+    Gauge "island_metrics_collect_live_written_timestamp_seconds"
+        "Time at which the last live step was written, or else of the start, in Unix seconds. None with --live 0."
+        |it, page| {
             let has_live = it.collector.settings.live > 0;
             page.optional(has_live.then(|| it.collector.counts.live_written.max(it.collector.started.0)));
-        }),
-    ("island_metrics_collect_full_crawl_timestamp_seconds",
-        "End of the last crawl of the whole catalogue, in Unix seconds; 0 before the first.",
-        Kind::Gauge, |it, page| page.value(it.collector.progress.full_crawl)),
-    ("island_metrics_collect_merge_timestamp_seconds",
-        "Last merge of collected days into the dataset, in Unix seconds; 0 before the first.",
-        Kind::Gauge, |it, page| page.value(it.collector.progress.merged)),
-    ("island_metrics_collect_complete_day_timestamp_seconds",
-        "Start of the newest day for which all active islands were requested, in Unix seconds; 0 before the first.",
-        Kind::Gauge, |it, page| page.value(i64::from(it.collector.progress.complete_day) * DAY_SECONDS)),
-    ("island_metrics_build_info",
-        "Version and commit of this build; the value is always 1.",
-        Kind::Gauge, |_, page| {
-            let version = ("version", &env!("CARGO_PKG_VERSION") as &dyn Display);
-            page.sample(&[version, ("commit", &env!("BUILD_COMMIT"))], 1);
-        }),
-    ("process_cpu_seconds_total",
-        "User and system CPU time, in seconds.",
-        Kind::Counter, |_, page| page.optional(process::cpu_seconds())),
-    ("process_start_time_seconds",
-        "Start time of the process, in Unix seconds.",
-        Kind::Gauge, |_, page| page.optional(process::start_seconds())),
-    ("process_resident_memory_bytes",
-        "Resident memory size, in bytes.",
-        Kind::Gauge, |_, page| page.optional(process::resident_bytes())),
-];
+        };
+    Gauge "island_metrics_collect_full_crawl_timestamp_seconds"
+        "End of the last crawl of the whole catalogue, in Unix seconds; 0 before the first."
+        |it, page| page.value(it.collector.progress.full_crawl);
+    Gauge "island_metrics_collect_merge_timestamp_seconds"
+        "Last merge of collected days into the dataset, in Unix seconds; 0 before the first."
+        |it, page| page.value(it.collector.progress.merged);
+    Gauge "island_metrics_collect_complete_day_timestamp_seconds"
+        "Start of the newest day for which all active islands were requested, in Unix seconds; 0 before the first."
+        |it, page| page.value(i64::from(it.collector.progress.complete_day) * DAY_SECONDS);
+};
 
 /// Returns the page of metrics.
 pub(super) fn page(figures: &Figures<'_>) -> String {
     let mut page = Exposition::default();
-    for (name, help, kind, write) in METRICS {
-        page.family(name, *kind, help);
-        write(figures, &mut page);
-    }
+    page.families(METRICS, |write, page| write(figures, page));
+    page.families(process::METRICS, |write, page| write(page));
     page.into_text()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::Kind;
 
     #[test]
     fn the_test_of_rules_and_dashboard_lists_every_metric() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let test = std::fs::read_to_string(root.join("tests/ops/metrics.py")).unwrap();
-        for (name, help, kind, _) in METRICS {
+        for Metric {
+            name, help, kind, ..
+        } in METRICS
+        {
             assert!(test.contains(&format!("\"{name}\"")), "{name}");
             assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}");
             assert!(help.ends_with('.'), "{name}: {help}");

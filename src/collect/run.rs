@@ -56,7 +56,7 @@ pub(crate) fn run(
     check(&settings)?;
     let (state, dataset) = (settings.state.clone(), settings.dataset.clone());
     durable::create_directory(&state).map_err(io_error("create", &state))?;
-    let lock = durable::lock_within(&state, Duration::ZERO);
+    let lock = durable::lock(&state, Some(Duration::ZERO));
     let _state_lock = lock.map_err(io_error("lock the state directory", &state))?;
     let lock = Dataset::lock(&dataset);
     let _dataset_lock = lock.map_err(io_error("lock the dataset", &dataset))?;

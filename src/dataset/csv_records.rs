@@ -122,44 +122,18 @@ impl<'a> CsvRecords<'a> {
 
     /// Accepts the fields of a record if they are not too long, and valid UTF-8 without NUL.
     fn check(&mut self, text: Vec<u8>) -> Result<(), RecordFault> {
-        let fields = || (0..self.width).map(|place| &text[self.range(place)]);
-        if text.len() > FIELD_BYTES_MAX || self.is_cut {
-            self.check_length(fields())?;
-        }
-        if self.quotes == Quotes::Unclosed {
-            let problem = "must end with a quote because it begins with one, got none before the end of the file";
-            return Err((Some(self.width - 1), problem.to_owned()));
-        }
-        if memchr::memchr(0, &text).is_some()
-            && let Some((place, field)) = fields().enumerate().find(|(_, field)| field.contains(&0))
-        {
-            let problem = format!("must not contain a NUL, got {}", lossy(field));
-            return Err((Some(place), problem));
-        }
-        // The text as a whole may be valid although a character of it is in two fields.
-        let mut invalid = fields()
-            .enumerate()
-            .filter(|(_, field)| str::from_utf8(field).is_err());
-        if !text.is_ascii()
-            && let Some((place, field)) = invalid.next()
-        {
-            return Err((Some(place), format!("must be UTF-8, got {}", lossy(field))));
-        }
-        drop(invalid);
-        self.text = String::from_utf8(text).expect("each field is UTF-8");
-        Ok(())
-    }
-
-    fn check_length<'f>(&self, fields: impl Iterator<Item = &'f [u8]>) -> Result<(), RecordFault> {
+        let find = |is_faulty: fn(&[u8]) -> bool| {
+            let mut fields = (0..self.width).map(|place| (place, &text[self.range(place)]));
+            fields.find(|(_, field)| is_faulty(field))
+        };
         let (more, rest) = if self.is_cut {
             ("more than ", "; the rest of the file was not read")
         } else {
             ("", "")
         };
-        let mut long = fields
-            .enumerate()
-            .filter(|(_, field)| field.len() > FIELD_BYTES_MAX);
-        if let Some((place, field)) = long.next() {
+        if text.len() > FIELD_BYTES_MAX
+            && let Some((place, field)) = find(|field| field.len() > FIELD_BYTES_MAX)
+        {
             let hint = if field.contains(&b'\n') {
                 "; a stray quote joins the lines that follow into one field"
             } else {
@@ -178,6 +152,23 @@ impl<'a> CsvRecords<'a> {
             );
             return Err((None, problem));
         }
+        if self.quotes == Quotes::Unclosed {
+            let problem = "must end with a quote because it begins with one, got none before the end of the file";
+            return Err((Some(self.width - 1), problem.to_owned()));
+        }
+        if memchr::memchr(0, &text).is_some()
+            && let Some((place, field)) = find(|field| field.contains(&0))
+        {
+            let problem = format!("must not contain a NUL, got {}", lossy(field));
+            return Err((Some(place), problem));
+        }
+        // The text as a whole may be valid although a character of it is in two fields.
+        if !text.is_ascii()
+            && let Some((place, field)) = find(|field| str::from_utf8(field).is_err())
+        {
+            return Err((Some(place), format!("must be UTF-8, got {}", lossy(field))));
+        }
+        self.text = String::from_utf8(text).expect("each field is UTF-8");
         Ok(())
     }
 

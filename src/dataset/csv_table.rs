@@ -8,7 +8,7 @@ use super::csv_records::{CsvRecords, Quotes};
 use super::fault::{Fault, FaultLog, quoted, quoted_up_to};
 use super::files::{FileChecksum, OpenFile};
 use super::rows::FileKind;
-use crate::model::{COUNT_MAX, CreatorSlug, IslandCode};
+use crate::model::{COUNT_MAX, CreatorSlug, IslandCode, digits};
 use crate::sync::{Mutex, lock};
 
 /// Characters of a header that a message quotes.
@@ -274,12 +274,6 @@ fn control_character(text: &str) -> Option<String> {
     ))
 }
 
-/// Parses ASCII digits, with leading zeros allowed. `parse` alone would accept a sign.
-fn digits(text: &str) -> Option<u64> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_plain)
-}
-
 /// Parses `digits` or `digits.digits` if the value fits a float.
 fn decimal(text: &str) -> Option<f64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -293,6 +287,5 @@ fn decimal(text: &str) -> Option<f64> {
 
 /// Parses the time of a 10-minute step.
 pub(super) fn step_time(text: &str) -> Option<i64> {
-    let time = i64::try_from(digits(text)?).ok()?;
-    (time % 600 == 0).then_some(time)
+    digits(text).filter(|time| time % 600 == 0)
 }

@@ -167,10 +167,7 @@ impl KeyStore {
 
     /// Locks the directory until the returned file is dropped.
     fn lock(&self, timeout: Option<Duration>) -> Result<File, KeyStoreError> {
-        let lock = match timeout {
-            Some(timeout) => durable::lock_within(&self.directory, timeout),
-            None => durable::lock(&self.directory),
-        };
+        let lock = durable::lock(&self.directory, timeout);
         lock.map_err(KeyStoreError::io(&self.directory))
     }
 

@@ -11,6 +11,28 @@ pub(crate) enum Kind {
     Histogram,
 }
 
+/// A family of samples.
+pub(crate) struct Metric<F> {
+    pub(crate) kind: Kind,
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    /// The function that writes the samples.
+    pub(crate) write: F,
+}
+
+/// A table of [`Metric`]s.
+macro_rules! metrics {
+    ($($kind:ident $name:literal $help:literal $write:expr;)*) => {
+        &[$($crate::observe::Metric {
+            kind: $crate::observe::Kind::$kind,
+            name: $name,
+            help: $help,
+            write: $write,
+        }),*]
+    };
+}
+pub(crate) use metrics;
+
 /// A page that is written one family of samples after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition {
@@ -21,8 +43,20 @@ pub(crate) struct Exposition {
 impl Exposition {
     pub(crate) const MEDIA_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
 
+    /// Writes the families of a table. `samples` calls the function of a family.
+    pub(crate) fn families<F>(
+        &mut self,
+        table: &[Metric<F>],
+        samples: impl Fn(&F, &mut Exposition),
+    ) {
+        for metric in table {
+            self.family(metric.name, metric.kind, metric.help);
+            samples(&metric.write, self);
+        }
+    }
+
     /// Starts a family. The next samples belong to it.
-    pub(crate) fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
+    fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
         self.family = name;
         let kind = match kind {
             Kind::Counter => "counter",

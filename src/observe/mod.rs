@@ -5,8 +5,8 @@
 //!
 //! Files in reading order: `log` is the server log with its rate limit and its deduplication,
 //! `access_log` one line per request; `worker_metrics` are the counters of a worker (the table of
-//! all metrics is in `server/ops/metrics.rs`), `process` the metrics of the process, `exposition` the
-//! page that they are written to; `systemd` is the notification protocol.
+//! a server's metrics is in `server/ops/metrics.rs`), `process` the metrics of the process, `exposition`
+//! the page that tables of metrics are written to; `systemd` is the notification protocol.
 
 mod access_log;
 mod exposition;
@@ -16,7 +16,7 @@ mod systemd;
 mod worker_metrics;
 
 pub(crate) use access_log::{AccessLog, AccessLogBuffer};
-pub(crate) use exposition::{Exposition, Kind};
+pub(crate) use exposition::{Exposition, Kind, Metric, metrics};
 pub(crate) use log::{DedupLog, Log, RateLimitedLog};
 pub(crate) use process::max_fds;
 pub(crate) use systemd::{Notifier, SystemdEnvironment};

@@ -1,39 +1,63 @@
-//! Metrics of this process, from `/proc`. `None`: the system does not report the value.
+//! Metrics of this process, from `/proc`, and of its build. There is no sample where the system does not
+//! report the value.
 
+use std::fmt::Display;
 use std::fs;
 use std::str::FromStr;
+
+use super::exposition::{Exposition, Metric, metrics};
 
 /// Clock ticks per second in `/proc/self/stat`: `USER_HZ` is 100 on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Returns the user and system CPU time.
-pub(crate) fn cpu_seconds() -> Option<f64> {
+/// A table of metrics of the process.
+type Metrics = &'static [Metric<fn(&mut Exposition)>];
+
+/// The metrics of every process of the program.
+pub(crate) const METRICS: Metrics = metrics! {
+    Gauge "island_metrics_build_info"
+        "Version and commit of this build; the value is always 1."
+        |page| {
+            let version = ("version", &env!("CARGO_PKG_VERSION") as &dyn Display);
+            page.sample(&[version, ("commit", &env!("BUILD_COMMIT"))], 1);
+        };
+    Counter "process_cpu_seconds_total"
+        "User and system CPU time, in seconds."
+        |page| page.optional(cpu_seconds());
+    Gauge "process_start_time_seconds"
+        "Start time of the process, in Unix seconds."
+        |page| page.optional(start_seconds());
+    Gauge "process_resident_memory_bytes"
+        "Resident memory size, in bytes."
+        |page| page.optional(line("/proc/self/status", "VmRSS:").map(|kib: u64| kib * 1024));
+};
+
+/// Further metrics of a process with many threads and connections.
+pub(crate) const SERVER_METRICS: Metrics = metrics! {
+    Gauge "process_threads"
+        "Number of OS threads."
+        |page| page.optional(line::<u64>("/proc/self/status", "Threads:"));
+    Gauge "process_open_fds"
+        "Number of open file descriptors."
+        |page| {
+            let open = fs::read_dir("/proc/self/fd").map(Iterator::count);
+            // Without the descriptor of the directory itself.
+            page.optional(open.ok().map(|open| open.saturating_sub(1)));
+        };
+    Gauge "process_max_fds"
+        "Maximum number of open file descriptors."
+        |page| page.optional(max_fds());
+};
+
+fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     Some((stat_ticks(&stat, 11)? + stat_ticks(&stat, 12)?) / TICKS_PER_SECOND)
 }
 
-/// Returns the start time in Unix seconds.
-pub(crate) fn start_seconds() -> Option<f64> {
+fn start_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let boot: f64 = line("/proc/stat", "btime")?;
     Some(boot + stat_ticks(&stat, 19)? / TICKS_PER_SECOND)
-}
-
-/// Returns the size of the resident memory.
-pub(crate) fn resident_bytes() -> Option<u64> {
-    line("/proc/self/status", "VmRSS:").map(|kib: u64| kib * 1024)
-}
-
-/// Returns the number of threads.
-pub(crate) fn threads() -> Option<u64> {
-    line("/proc/self/status", "Threads:")
-}
-
-/// Returns the number of open file descriptors.
-pub(crate) fn open_fds() -> Option<usize> {
-    let open = fs::read_dir("/proc/self/fd").ok()?.count();
-    // Without the descriptor of the directory itself.
-    Some(open.saturating_sub(1))
 }
 
 /// Returns the limit of open file descriptors; `None` also if there is no limit.
@@ -72,10 +96,19 @@ mod tests {
         if !std::path::Path::new("/proc/self/stat").exists() {
             return;
         }
-        assert!(resident_bytes() > Some(1 << 20));
-        assert!(threads() > Some(1) && open_fds() > Some(2));
-        assert!(open_fds().map(|open| open as u64) < max_fds());
-        assert!(cpu_seconds().is_some());
-        assert!(start_seconds().is_some_and(|start| start > 1.7e9));
+        let mut page = Exposition::default();
+        for table in [METRICS, SERVER_METRICS] {
+            page.families(table, |write, page| write(page));
+        }
+        let page = page.into_text();
+        let value = |name: &str| -> f64 {
+            let mut lines = page.lines().filter_map(|line| line.strip_prefix(name));
+            lines.find_map(|value| value.trim().parse().ok()).unwrap()
+        };
+        assert!(value("process_resident_memory_bytes") > f64::from(1 << 20));
+        assert!(value("process_threads") > 1.0 && value("process_open_fds") > 2.0);
+        assert!(value("process_open_fds") < value("process_max_fds"));
+        assert!(value("process_cpu_seconds_total") >= 0.0);
+        assert!(value("process_start_time_seconds") > 1.7e9);
     }
 }

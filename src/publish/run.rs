@@ -31,10 +31,10 @@ pub fn publish(
     // created.
     DatasetReader::open(files, UnixSeconds::now().day())?;
     durable::create_directory(directory).map_err(at(directory))?;
-    let _lock = match durable::lock_within(directory, Duration::ZERO) {
+    let _lock = match durable::lock(directory, Some(Duration::ZERO)) {
         Err(error) if error.kind() == ErrorKind::TimedOut => {
             notify(PublishEvent::WaitingForLock);
-            durable::lock(directory)
+            durable::lock(directory, None)
         }
         lock => lock,
     }

@@ -101,7 +101,7 @@ pub(crate) fn open(
 /// Creates a state directory if it does not exist, and takes its lock within `timeout`.
 pub(crate) fn lock(directory: &Path, timeout: Duration) -> io::Result<File> {
     durable::create_private_directory(directory)
-        .and_then(|()| durable::lock_within(directory, timeout))
+        .and_then(|()| durable::lock(directory, Some(timeout)))
         .map_err(with_path(directory))
 }
 

@@ -236,7 +236,7 @@ fn the_newest_day_is_kept_and_no_other() {
         assert_eq!(open().0.day, Some(UtcDay(TODAY.0 + newest)));
     }
     // While another process holds the lock, no day is stored; afterwards it is.
-    let lock = durable::lock(&state.0).unwrap();
+    let lock = durable::lock(&state.0, None).unwrap();
     let next = UtcDay(TODAY.0 + 2);
     let busy = day.record(next).unwrap_err().to_string();
     assert!(busy.contains("another process holds the lock"), "{busy}");

@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 
 use super::percent::has_whole_escapes;
+use crate::model::digits;
 
 /// Maximum length of the address in bytes.
 pub const BASE_URL_BYTES_MAX: usize = 256;
@@ -37,8 +38,7 @@ fn is_authority(text: &str) -> bool {
         // A name may end with the dot of the root.
         None => (host.strip_suffix('.').unwrap_or(host).split('.')).all(is_label),
     };
-    let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
-    is_host && is_port && port.parse::<u16>().is_ok_and(|port| port > 0)
+    is_host && digits::<u16>(port).is_some_and(|port| port > 0)
 }
 
 /// Returns whether a text is a path, perhaps empty, of characters that need no escape, and escapes.

@@ -216,9 +216,7 @@ fn integer<T: FromStr + PartialOrd + Display>(
     range: RangeInclusive<T>,
 ) -> Result<Option<T>, RouteError> {
     let Some(sent) = value else { return Ok(None) };
-    let is_digits = sent.bytes().all(|byte| byte.is_ascii_digit());
-    let number = sent.parse().ok();
-    let number = number.filter(|number| is_digits && range.contains(number));
+    let number = model::digits(&sent).filter(|number| range.contains(number));
     number.map(Some).ok_or_else(|| {
         let (min, max) = (range.start(), range.end());
         RouteError::invalid(name, format_args!("an integer from {min} to {max}"), &sent)

@@ -124,7 +124,7 @@ pub(super) fn read_or_create_secret(directory: &Path) -> Result<Secret, SignupSt
     let not_locked = |error| SignupStartError::Io(with_path(directory)(error));
     durable::create_private_directory(directory).map_err(not_locked)?;
     // Processes that start concurrently get the same secret.
-    let _lock = durable::lock_within(directory, LOCK_TIMEOUT).map_err(not_locked)?;
+    let _lock = durable::lock(directory, Some(LOCK_TIMEOUT)).map_err(not_locked)?;
     let read = regular_file::read(&path, SECRET_BYTES as u64 + 1).map_err(failed)?;
     let Some((secret, metadata)) = read else {
         let mut secret = [0; SECRET_BYTES];

@@ -5,6 +5,7 @@ use crate::calendar::UnixSeconds;
 use crate::keys::{KeyPrefix, KeyStore};
 use crate::model::Tier;
 use crate::quota::TableSize;
+use crate::request::ProxyNetwork;
 use crate::sync::ArcSwap;
 
 const DAY: UtcDay = UtcDay(20_777);
@@ -24,7 +25,7 @@ impl World {
         let latest = Arc::new(ArcSwap::new(table));
         let keyed = KeyedQuota::new(None);
         keyed.reserve(9, DAY, &|_| {}).unwrap();
-        let proxies: Vec<_> = vec!["10.0.0.0/8".parse().unwrap()];
+        let proxies = vec![ProxyNetwork::parse("10.0.0.0/8").unwrap()];
         let gate = QuotaGate {
             keys: ArcSwapCache::new(Arc::clone(&latest)),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),

@@ -18,7 +18,7 @@
 //! Other counters are incremented in `server/accept.rs` (connections), `server/conn/timed_io.rs` (sent
 //! bytes, durations), `server/conn/context.rs` (panics), `quota/lease/table.rs` and `shared/service.rs` (the
 //! store). Gauges are read from `ServerState`; reloads, the certificate and the number of clients from
-//! `StateMetrics` (`server/ops/reload.rs`).
+//! `StateMetrics` (`server/ops/reload.rs`). Metrics of the process are in `observe/process.rs`.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use crate::keys::{KeyRole, SharedKeysState};
 use crate::observe::{
-    AccessLog, CALLER_TIERS, CloseReason, Exposition, HandshakeResult, Histogram, Kind,
-    LocalCounter, STATUS_CODES, WorkerMetrics, process,
+    AccessLog, CALLER_TIERS, CloseReason, Exposition, HandshakeResult, Histogram, LocalCounter,
+    Metric, STATUS_CODES, WorkerMetrics, metrics, process,
 };
 use crate::quota::{LeaseMetrics, LeaseTable, StoreState};
 use crate::request::Endpoint;
@@ -35,24 +35,11 @@ use crate::server::ops::reload::StateMetrics;
 use crate::server::ops::state::ServerState;
 use crate::sync::{ArcSwap, AtomicU64, Ordering};
 
-/// A family of samples.
-struct Metric {
-    kind: Kind,
-    name: &'static str,
-    help: &'static str,
-    /// Writes the samples.
-    write: fn(&ServerState, &mut Exposition),
-}
+/// Writes the samples of a metric.
+type WriteSamples = fn(&ServerState, &mut Exposition);
 
-/// A table of [`Metric`]s.
-macro_rules! metrics {
-    ($($kind:ident $name:literal $help:literal $write:expr;)*) => {
-        &[$(Metric { kind: Kind::$kind, name: $name, help: $help, write: $write }),*]
-    };
-}
-
-/// Every metric, in the order of the page.
-const METRICS: &[Metric] = metrics! {
+/// Every metric except those of the process, in the order of the page.
+const METRICS: &[Metric<WriteSamples>] = metrics! {
     Counter "island_metrics_http_requests_total"
         "Responses by route template and status code."
         |server, page| for (route, template) in Endpoint::LABELS.iter().enumerate() {
@@ -231,30 +218,6 @@ const METRICS: &[Metric] = metrics! {
             let ages = server.workers.iter().map(|worker| worker.registry.silent_for());
             labelled(page, "worker", 0.., ages.map(|age| age.as_secs_f64()));
         };
-    Gauge "island_metrics_build_info"
-        "Version and commit of this build; the value is always 1."
-        |_, page| {
-            let version = ("version", &env!("CARGO_PKG_VERSION") as &dyn Display);
-            page.sample(&[version, ("commit", &env!("BUILD_COMMIT"))], 1);
-        };
-    Counter "process_cpu_seconds_total"
-        "User and system CPU time, in seconds."
-        |_, page| page.optional(process::cpu_seconds());
-    Gauge "process_start_time_seconds"
-        "Start time of the process, in Unix seconds."
-        |_, page| page.optional(process::start_seconds());
-    Gauge "process_resident_memory_bytes"
-        "Resident memory size, in bytes."
-        |_, page| page.optional(process::resident_bytes());
-    Gauge "process_threads"
-        "Number of OS threads."
-        |_, page| page.optional(process::threads());
-    Gauge "process_open_fds"
-        "Number of open file descriptors."
-        |_, page| page.optional(process::open_fds());
-    Gauge "process_max_fds"
-        "Maximum number of open file descriptors."
-        |_, page| page.optional(process::max_fds());
 };
 
 /// Writes a sample for each value of a label.
@@ -301,10 +264,9 @@ fn store_count(server: &ServerState, page: &mut Exposition, of: fn(&LeaseMetrics
 /// Returns the page of all metrics.
 pub(crate) fn page(server: &ServerState) -> String {
     let mut page = Exposition::default();
-    for metric in METRICS {
-        page.family(metric.name, metric.kind, metric.help);
-        (metric.write)(server, &mut page);
-    }
+    page.families(METRICS, |write, page| write(server, page));
+    page.families(process::METRICS, |write, page| write(page));
+    page.families(process::SERVER_METRICS, |write, page| write(page));
     page.into_text()
 }
 
@@ -314,6 +276,17 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::observe::Kind;
+
+    /// Name, kind and help of each metric of the page.
+    fn rows() -> Vec<(&'static str, Kind, &'static str)> {
+        fn rows<F>(table: &[Metric<F>]) -> Vec<(&'static str, Kind, &'static str)> {
+            let rows = table.iter();
+            rows.map(|row| (row.name, row.kind, row.help)).collect()
+        }
+        let (process, server) = (process::METRICS, process::SERVER_METRICS);
+        [rows(METRICS), rows(process), rows(server)].concat()
+    }
 
     /// Names in a file of the repository that begin like those of the table.
     fn quoted(path: &str) -> BTreeSet<String> {
@@ -326,11 +299,9 @@ mod tests {
 
     #[test]
     fn rules_and_dashboard_quote_metrics_of_the_table_and_the_test_of_both_quotes_all() {
-        let names: BTreeSet<String> = METRICS
-            .iter()
-            .map(|metric| metric.name.to_owned())
-            .collect();
-        assert_eq!(names.len(), METRICS.len(), "a name twice");
+        let rows = rows();
+        let names: BTreeSet<String> = rows.iter().map(|(name, ..)| (*name).to_owned()).collect();
+        assert_eq!(names.len(), rows.len(), "a name twice");
         for path in ["data/prometheus/rules.yml", "data/grafana/dashboard.json"] {
             // Metrics of the collector have a table of their own.
             let is_ours = |name: &String| !name.starts_with("island_metrics_collect_");
@@ -352,11 +323,8 @@ mod tests {
 
     #[test]
     fn counters_end_with_total_and_others_do_not() {
-        for Metric {
-            name, kind, help, ..
-        } in METRICS
-        {
-            assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}");
+        for (name, kind, help) in rows() {
+            assert_eq!(kind == Kind::Counter, name.ends_with("_total"), "{name}");
             assert!(help.ends_with('.'), "{name}: {help}");
         }
     }

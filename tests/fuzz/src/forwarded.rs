@@ -150,12 +150,12 @@ impl<'a> Case<'a> {
         let mut networks = Vec::new();
         let mut proxies = Vec::new();
         for text in &self.networks {
-            let (network, proxy) = (Network::read(text), text.parse::<ProxyNetwork>());
-            if network.is_some() != proxy.is_ok() {
+            let (network, proxy) = (Network::read(text), ProxyNetwork::parse(text));
+            if network.is_some() != proxy.is_some() {
                 return Some(format!("{text:?} is read as {proxy:?}"));
             }
             networks.extend(network);
-            proxies.extend(proxy.ok());
+            proxies.extend(proxy);
         }
         let proxies = TrustedProxies::from(proxies);
         let is_trusted = networks.iter().any(|network| network.holds(self.peer));

@@ -273,7 +273,7 @@ fn gate(clock: &Clock) -> QuotaGate {
     keyed
         .reserve(numbers, clock.now().day, &|_| {})
         .expect("in memory");
-    let proxies: ProxyNetwork = "10.0.0.0/8".parse().expect("a network");
+    let proxies = ProxyNetwork::parse("10.0.0.0/8").expect("a network");
     QuotaGate {
         keys: ArcSwapCache::new(Arc::new(ArcSwap::new(known::ring()))),
         anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100_000))),
