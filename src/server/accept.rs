@@ -18,7 +18,7 @@ use crate::server::conn::limiter::{ConnectionLimiter, Permit};
 use crate::server::conn::listener::Listener;
 #[cfg(feature = "tls")]
 use crate::server::http::api_error::ApiError;
-use crate::server::worker::Worker;
+use crate::server::web::request_context::Worker;
 
 #[cfg(feature = "tls")]
 const PLAIN_HTTP: &str = "this port expects TLS; use https:// instead of http://";

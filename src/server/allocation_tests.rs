@@ -3,6 +3,8 @@
 //! The real connection and a bare hyper that sends an empty response get the same requests, each
 //! over a socket, and the allocations of this thread, which does all of it, are compared.
 
+use std::cell::RefCell;
+
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::server::conn::http1;
@@ -43,7 +45,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     Arc::new(Worker {
         snapshot: ArcSwapCache::with_state(
             Arc::new(ArcSwap::new(snapshot)),
-            WorkerCache::new(1 << 20),
+            RefCell::new(WorkerCache::new(1 << 20)),
         ),
         gate: QuotaGate {
             keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),

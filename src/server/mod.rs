@@ -1,7 +1,7 @@
 //! The server: sockets, and the path from a request to its response. It names no member of a response
 //! body but `error`.
 //!
-//! Imports point down: `ops` → `accept`, `worker`, `deferred`, `pipeline` → `web` → `http` → `conn` →
+//! Imports point down: `ops` → `accept`, `worker`, `pipeline` → `web` → `http` → `conn` →
 //! `settings`.
 //!
 //! ```text
@@ -19,16 +19,16 @@
 //!      │                  WorkerCache or request::parse ─► QuotaGate::authenticate ─► admit
 //!      │                  ─► Snapshot, unless the cache had the response
 //!      ▼
-//!   worker.rs           Worker::finish: ApiResponse::complete ─► PendingResponse (lines, body)
-//!      │                                access_record::line ──────► PendingAccessLog
-//!      │                (deferred.rs first, if the body is not available yet)
+//!   worker.rs           Worker::finish: ApiResponse::complete ─► lines and body ─┐
+//!      │                                access_record::line ──────► log line ────┴► ConnectionContext
+//!      │                (Worker::defer first, if the body is not available yet)
 //!      │ a message with the status, and an empty body
 //!      ▼
 //!   hyper ────────────► conn/timed_io.rs
-//!                         status line + PendingResponse ─► SendBuffer ─► one write per batch
+//!                         status line + lines, body ─► SendBuffer ─► one write per batch
 //!      │ the socket has taken everything
 //!      ▼
-//!   conn/context.rs     PendingAccessLog::write
+//!   conn/context.rs     ConnectionContext::write_log
 //!      │
 //!      │ after the last request
 //!      ▼
@@ -44,14 +44,12 @@
 //! - `pipeline`: the service as one function of the context of a request;
 //! - `http`: request heads, callers, conditions, responses and their bodies;
 //! - `conn`: listening sockets, limits, timeouts, and the socket as hyper sees it;
-//! - `worker`, `deferred`, `accept`: the state of a worker and its requests; responses that wait;
-//!   its connections from accept to close;
-//! - `web`: HTML pages and the sign-up forms;
+//! - `worker`, `accept`: the requests of a connection; the connections of a worker from accept to close;
+//! - `web`: the state of a worker, HTML pages and the sign-up forms;
 //! - `settings`, `ops`: starting and stopping, reloading, logs, metrics, the admin listener.
 
 mod accept;
 mod conn;
-mod deferred;
 mod http;
 mod ops;
 mod pipeline;

@@ -5,11 +5,14 @@
 //! parameters. Only an admitted request spends quota; one that finds nothing published does not.
 //! Metering is decided here and nowhere else.
 
+use std::time::Instant;
+
 use hyper::Method;
 
 use crate::quota::{Decision, NoLease};
 use crate::request::{self, Endpoint, ParsedTarget, Route, RouteError, SentKey, SiteRoute};
 use crate::server::conn::limiter::Permit;
+use crate::server::http::access_record;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::identity::{Caller, QuotaStatus};
 use crate::server::http::request_head::RequestHead;
@@ -22,9 +25,13 @@ use crate::snapshot::{Content, Encoded, EntityTag, ReadContext};
 pub(crate) struct Handled {
     pub(crate) response: ApiResponse,
     pub(crate) quota: QuotaStatus,
+    pub(crate) id: u64,
+    pub(crate) is_head: bool,
     pub(crate) endpoint: Endpoint,
     /// The caller; `None` where no key was verified.
     pub(crate) caller: Option<Caller>,
+    /// The request's part of its log line, and when it was read; `None` where there is no access log.
+    pub(crate) record: Option<(String, Instant)>,
 }
 
 /// Responds to a request.
@@ -35,17 +42,22 @@ pub(crate) fn respond(context: &RequestContext<'_>) -> Handled {
     // The cache has no other targets, and no responses to other methods.
     let is_cacheable = *head.method == Method::GET && head.path.starts_with("/v1");
     let knows = |etag: &EntityTag| head.knows(etag);
-    let cached = is_cacheable.then(|| context.cache.get(form, context.generation, knows));
-    let Some((endpoint, cached)) = cached.flatten() else {
+    let mut cache = context.cache.borrow_mut();
+    let cached = is_cacheable.then(|| cache.get(form, context.generation, knows));
+    let Some((cached, is_known)) = cached.flatten() else {
+        drop(cache);
         return context.respond_parsed(accepts_gzip);
     };
+    let endpoint = cached.endpoint;
     // Most requests come here. Other code is apart, so that this takes little of the CPU's
     // instruction cache.
     if let Some(response) = context.form_response(endpoint) {
         return context.unmetered(endpoint, response);
     }
     // No cached target has a key in its query.
-    context.metered(None, endpoint, |caller| context.admit(caller, cached))
+    context.metered(None, endpoint, |caller| {
+        context.admit(caller, || cached.response(is_known))
+    })
 }
 
 impl RequestContext<'_> {
@@ -77,14 +89,8 @@ impl RequestContext<'_> {
     /// A response of which nothing is spent. It shows the quota of the address.
     #[cold]
     fn unmetered(&self, endpoint: Endpoint, response: ApiResponse) -> Handled {
-        let caller = Caller::Anonymous(self.client());
-        let remaining = self.remaining(caller);
-        Handled {
-            response,
-            quota: self.gate.status(caller, remaining, self.now),
-            endpoint,
-            caller: None,
-        }
+        let shown = Caller::Anonymous(self.client());
+        self.handled(endpoint, None, shown, (response, self.remaining(shown)))
     }
 
     /// A response that shows the quota of the caller, if the caller is known. `respond` returns it
@@ -95,17 +101,37 @@ impl RequestContext<'_> {
         endpoint: Endpoint,
         respond: impl FnOnce(Caller) -> (ApiResponse, u32),
     ) -> Handled {
-        let gate = self.gate;
-        let caller = match gate.authenticate(self.identity, self.head.headers, query) {
-            Ok(caller) => caller,
-            Err(error) => return self.unmetered(endpoint, ApiError::from(error).into()),
+        let gate = &self.worker.gate;
+        match gate.authenticate(self.identity, self.head.headers, query) {
+            Ok(caller) => self.handled(endpoint, Some(caller), caller, respond(caller)),
+            Err(error) => self.unmetered(endpoint, ApiError::from(error).into()),
+        }
+    }
+
+    /// A response with the quota of the caller that it shows.
+    #[inline]
+    fn handled(
+        &self,
+        endpoint: Endpoint,
+        caller: Option<Caller>,
+        shown: Caller,
+        (response, remaining): (ApiResponse, u32),
+    ) -> Handled {
+        let id = self.worker.ids.next();
+        let is_logged = self.worker.access.is_some();
+        let record = || {
+            let (time, client) = (self.now.moment(), self.address());
+            let pairs = access_record::of_request(time, id, client, caller, self.head, endpoint);
+            (pairs, Instant::now())
         };
-        let (response, remaining) = respond(caller);
         Handled {
             response,
-            quota: gate.status(caller, remaining, self.now),
+            quota: self.worker.gate.status(shown, remaining, self.now),
+            id,
+            is_head: *self.head.method == Method::HEAD,
             endpoint,
-            caller: Some(caller),
+            caller,
+            record: is_logged.then(record),
         }
     }
 
@@ -116,7 +142,7 @@ impl RequestContext<'_> {
         if let Some(error) = head.host_error() {
             return fail(ApiError::BadRequest(error.to_owned()));
         }
-        let takes_forms = self.signup.is_some() && endpoint == Endpoint::Keys;
+        let takes_forms = self.worker.signup.is_some() && endpoint == Endpoint::Keys;
         match *head.method {
             Method::GET | Method::HEAD => {}
             Method::OPTIONS => return Some(ApiResponse::preflight(takes_forms)),
@@ -142,7 +168,7 @@ impl RequestContext<'_> {
         if let Some(PendingBody::Download(_, permit)) = response.pending_body.as_deref_mut()
             && self.head.method != Method::HEAD
         {
-            let taken = self.downloads.take_for(self.address());
+            let taken = self.worker.downloads.take_for(self.address());
             *permit = Some(taken.ok_or(ApiError::Busy)?);
         }
         Ok(response)
@@ -176,7 +202,7 @@ impl RequestContext<'_> {
                     return self.unavailable(caller, ApiError::NotReady(payload));
                 }
                 if self.snapshot.is_long(route, read) {
-                    permit = self.downloads.take_for(self.address());
+                    permit = self.worker.downloads.take_for(self.address());
                     if permit.is_none() {
                         return self.unavailable(caller, ApiError::Busy);
                     }
@@ -197,12 +223,12 @@ impl RequestContext<'_> {
     }
 
     fn remaining(&self, caller: Caller) -> u32 {
-        self.gate.remaining(caller, self.now.day)
+        self.worker.gate.remaining(caller, self.now.day)
     }
 
     /// Counts a request and responds to it, if its quota is not spent. Returns also what remains.
     fn admit(&self, caller: Caller, respond: impl FnOnce() -> ApiResponse) -> (ApiResponse, u32) {
-        match self.gate.admit(caller, self.now, self.may_wait) {
+        match self.worker.gate.admit(caller, self.now, self.may_wait) {
             Ok(Decision::Admit { remaining }) => (respond(), remaining),
             Ok(Decision::Refuse) => (self.quota_exceeded(caller), 0),
             Err(NoLease::Wait(client)) => (ApiResponse::after(PendingBody::Lease(client)), 0),
@@ -221,10 +247,10 @@ impl RequestContext<'_> {
     #[cold]
     fn quota_exceeded(&self, caller: Caller) -> ApiResponse {
         let is_anonymous = matches!(caller, Caller::Anonymous(_));
-        let has_advice = is_anonymous && self.signup.is_some();
-        let service = &self.pages.service;
+        let has_advice = is_anonymous && self.worker.signup.is_some();
+        let service = &self.worker.pages.service;
         let error = ApiError::RateLimited {
-            limit: self.gate.limit(caller),
+            limit: self.worker.gate.limit(caller),
             reset_seconds: self.now.reset_seconds,
             free_key: has_advice.then(|| (format!("{}/keys", service.base_url), service.limits[1])),
         };
@@ -248,7 +274,8 @@ impl RequestContext<'_> {
         // No key stays in memory for longer than its connection.
         if *head.method == Method::GET && request::key(head.query) == SentKey::None {
             let form = (head.path, head.query, read.accepts_gzip);
-            self.cache.put(form, self.generation, endpoint, &found);
+            let mut cache = self.cache.borrow_mut();
+            cache.put(form, self.generation, endpoint, &found);
         }
         Ok(found)
     }

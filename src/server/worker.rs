@@ -1,4 +1,5 @@
-//! `Worker`: the state that the connections of one thread share, and the handling of their requests.
+//! The requests of a connection: how a [`Worker`] handles them, also those whose responses wait: for a disk,
+//! for a form of sign-up, or for the store of shared quotas.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,78 +15,33 @@ use hyper::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
 use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use tokio::time::timeout;
 
-use crate::calendar::{Clock, RequestTime};
-use crate::keys::SharedKeysState;
-use crate::observe::{AccessLogBuffer, CloseReason, RateLimitedLog, WorkerMetrics};
-use crate::quota::STORE_WAIT_MAX;
+use crate::calendar::RequestTime;
+use crate::observe::CloseReason;
+use crate::quota::{LeaseClient, STORE_WAIT_MAX};
 use crate::server::conn::context::{ConnectionContext, ResponseBody};
-#[cfg(feature = "tls")]
-use crate::server::conn::handshake::TlsAcceptor;
-use crate::server::conn::limiter::ConnectionLimiter;
-use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::conn::send_buffer::put_buffer;
 use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
 use crate::server::http::access_record;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::connection::{drive, is_last};
-use crate::server::http::identity::{Caller, ConnectionIdentity, QuotaGate};
+use crate::server::http::identity::{Caller, ConnectionIdentity};
 use crate::server::http::request_head::RequestHead;
-use crate::server::http::response::{ApiResponse, RequestIds};
-use crate::server::http::worker_cache::WorkerCache;
+use crate::server::http::response::{ApiResponse, PendingBody};
 use crate::server::pipeline::{Handled, respond};
-use crate::server::settings::ConnectionLimits;
-use crate::server::web::pages::Pages;
-use crate::server::web::request_context::RequestContext;
+use crate::server::web::request_context::{RequestContext, Worker};
 use crate::server::web::signup_handler::SignupHandler;
-use crate::snapshot::Snapshot;
-use crate::sync::{ArcSwap, ArcSwapCache};
-
-/// The state that all connections of a worker share.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    pub(crate) snapshot: ArcSwapCache<Snapshot, WorkerCache>,
-    pub(crate) gate: QuotaGate,
-    pub(crate) pages: Pages,
-    /// Sign-up, if it is open.
-    pub(crate) signup: Option<SignupHandler>,
-    /// The keys that several servers share.
-    pub(crate) shared_keys: Option<Arc<ArcSwap<SharedKeysState>>>,
-    pub(crate) clock: Arc<Clock>,
-    pub(crate) registry: Arc<ConnectionRegistry>,
-    pub(crate) complaints: Arc<RateLimitedLog>,
-    pub(crate) limits: ConnectionLimits,
-    pub(crate) metrics: Arc<WorkerMetrics>,
-    pub(crate) ids: RequestIds,
-    /// Limits the dumps and long bodies that are being sent.
-    pub(crate) downloads: Arc<ConnectionLimiter>,
-    /// `None` where there is no access log.
-    pub(crate) access: Option<Arc<AccessLogBuffer>>,
-    /// `None` where there is no certificate.
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<TlsAcceptor>,
-}
 
 /// Tells browsers to use https from now on, for a year.
 const STRICT_TRANSPORT: &[u8] = b"strict-transport-security: max-age=31536000\r\n";
 
 /// A response as hyper sees it: without most header lines, and without the body.
-pub(in crate::server) type HyperResponse = Response<Empty<Bytes>>;
+type HyperResponse = Response<Empty<Bytes>>;
 
 /// A response that waits, also for its connection's next time slice.
-pub(in crate::server) type DeferredResponse<'a> =
-    Pin<Box<dyn Future<Output = HyperResponse> + Send + 'a>>;
-
-/// Inputs of a response besides the result of the pipeline.
-pub(in crate::server) struct ResponseContext {
-    id: u64,
-    is_head: bool,
-    /// The request's part of its log line, and when it was read; `None` where there is no access log.
-    record: Option<(String, Instant)>,
-    /// Has the version and the headers for hyper.
-    message: HyperResponse,
-}
+type DeferredResponse<'a> = Pin<Box<dyn Future<Output = HyperResponse> + Send + 'a>>;
 
 impl Worker {
     /// Serves the requests that come on a socket. Returns it when all is written, with the time
@@ -125,7 +81,7 @@ impl Worker {
     }
 
     /// Handles a request of a connection, which may have waited for the store of shared quotas.
-    pub(in crate::server) fn handle<'a>(
+    fn handle<'a>(
         &'a self,
         mut request: Request<Incoming>,
         identity: &ConnectionIdentity,
@@ -137,42 +93,78 @@ impl Worker {
         let may_wait = waiting_since.is_none_or(|since| since.elapsed() < STORE_WAIT_MAX);
         let handled = self.respond(&head, identity, now, &context.time_slice, may_wait);
         if handled.response.pending_body.is_some() {
-            return Err(self.defer(request, handled, identity, (now, waiting_since), context));
+            return Err(self.defer(request, handled, identity.peer, waiting_since, context));
         }
-        let sent = self.response_context(&mut request, &handled, identity, now, context);
-        let response = self.finish(handled, sent, context);
+        let message = self.message(&mut request, context);
+        let response = self.finish(handled, message, context);
         if context.time_slice.is_over() {
             return Err(Box::pin(async move {
-                context.pending.wait(tokio::task::yield_now()).await;
+                context.wait(tokio::task::yield_now()).await;
                 response
             }));
         }
         Ok(response)
     }
 
-    pub(in crate::server) fn response_context(
-        &self,
-        request: &mut Request<Incoming>,
-        handled: &Handled,
-        identity: &ConnectionIdentity,
-        now: RequestTime,
-        context: &ConnectionContext,
-    ) -> ResponseContext {
-        let id = self.ids.next();
-        let record = context.access_log.is_enabled().then(|| {
-            let head = RequestHead::new(request);
-            let client = self.gate.address(identity, head.headers);
-            let (caller, endpoint) = (handled.caller, handled.endpoint);
-            let time = now.moment();
-            let pairs = access_record::of_request(time, id, client, caller, &head, endpoint);
-            (pairs, Instant::now())
-        });
-        ResponseContext {
-            id,
-            is_head: request.method() == Method::HEAD,
-            record,
-            message: self.message(request, context),
+    /// Completes a response whose body takes waiting.
+    #[cold]
+    fn defer<'a>(
+        &'a self,
+        mut request: Request<Incoming>,
+        mut handled: Handled,
+        peer: IpAddr,
+        waiting_since: Option<Instant>,
+        context: &'a ConnectionContext,
+    ) -> DeferredResponse<'a> {
+        let pending_body = handled.response.pending_body.take().map(|body| *body);
+        if let Some(PendingBody::Lease(client)) = pending_body {
+            return self.retry_with_lease(request, client, peer, waiting_since, context);
         }
+        let message = self.message(&mut request, context);
+        Box::pin(async move {
+            match (pending_body, &self.signup) {
+                (Some(PendingBody::Download(download, permit)), _) => {
+                    let opening = download.open(permit, &self.complaints);
+                    match context.wait(opening).await {
+                        Ok(body) => handled.response.body = body,
+                        Err(error) => handled.response = error.into(),
+                    }
+                }
+                (Some(PendingBody::SignUp(client, parsed)), Some(signup)) => {
+                    let form = SignupHandler::read(parsed, request.into_body()).await;
+                    // With the time of the request, a rate limiter's clock could go back.
+                    let now = self.clock.now().moment();
+                    let responding = signup.respond(&self.pages, client, form, now);
+                    handled.response = context.wait(responding).await;
+                }
+                _ => {}
+            }
+            self.finish(handled, message, context)
+        })
+    }
+
+    /// Handles a request again when the store of shared quotas has answered.
+    fn retry_with_lease<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        client: LeaseClient,
+        peer: IpAddr,
+        waiting_since: Option<Instant>,
+        context: &'a ConnectionContext,
+    ) -> DeferredResponse<'a> {
+        let waiting_since = waiting_since.unwrap_or_else(Instant::now);
+        Box::pin(async move {
+            if let Some(leases) = &self.gate.leases {
+                let most = STORE_WAIT_MAX.saturating_sub(waiting_since.elapsed());
+                // Whether the store has answered is found out by the request itself.
+                let _ = context.wait(timeout(most, leases.wait(client))).await;
+            }
+            let identity = self.gate.connect(peer);
+            match self.handle(request, &identity, Some(waiting_since), context) {
+                Ok(response) => response,
+                Err(deferred) => deferred.await,
+            }
+        })
     }
 
     fn respond(
@@ -185,19 +177,15 @@ impl Worker {
     ) -> Handled {
         self.snapshot.with(|generation, snapshot, cache| {
             respond(&RequestContext {
+                worker: self,
                 head,
                 now,
                 identity,
                 time_slice,
+                may_wait,
                 snapshot,
                 generation,
                 cache,
-                downloads: &self.downloads,
-                gate: &self.gate,
-                pages: &self.pages,
-                signup: self.signup.as_ref(),
-                shared_keys: self.shared_keys.as_deref(),
-                may_wait,
             })
         })
     }
@@ -219,7 +207,7 @@ impl Worker {
             || context.handle.age() >= self.limits.age;
         // Hyper ends perhaps without offering the head again then.
         if closes && (is_last || request.headers().contains_key(UPGRADE)) {
-            context.pending.set_last();
+            context.set_last();
         }
         // The request's map has capacity, and hyper reuses it for the next request.
         let mut headers = std::mem::take(request.headers_mut());
@@ -234,19 +222,21 @@ impl Worker {
     }
 
     /// Passes header lines, body and log line of a response on, and counts it.
-    pub(in crate::server) fn finish(
+    fn finish(
         &self,
         handled: Handled,
-        sent: ResponseContext,
+        mut message: HyperResponse,
         context: &ConnectionContext,
     ) -> HyperResponse {
-        let ResponseContext {
+        let Handled {
+            mut response,
+            quota,
             id,
             is_head,
+            endpoint,
+            caller,
             record,
-            mut message,
-        } = sent;
-        let mut response = handled.response;
+        } = handled;
         let mut body_bytes = response.body.bytes();
         if is_head {
             response.body = response.body.omitted();
@@ -255,20 +245,20 @@ impl Worker {
         let has_body = !matches!(response.body, ResponseBody::Omitted(_));
         debug_assert!(is_head || has_body, "the client waits for the body");
         let (status, gzip) = (response.status, response.gzip);
-        let (mut lines, body) = response.complete(handled.quota, id);
+        let (mut lines, body) = response.complete(quota, id);
         if context.is_tls {
             lines.extend_from_slice(STRICT_TRANSPORT);
         }
-        context.pending.put(lines, body);
+        context.put_response(lines, body);
         self.metrics
-            .count_response(handled.endpoint as usize, status.as_u16(), body_bytes, gzip);
+            .count_response(endpoint as usize, status.as_u16(), body_bytes, gzip);
         // Sign-up has limits too, and no caller.
-        if let (StatusCode::TOO_MANY_REQUESTS, Some(caller)) = (status, handled.caller) {
+        if let (StatusCode::TOO_MANY_REQUESTS, Some(caller)) = (status, caller) {
             self.metrics.quota_rejections[caller.tier()].add(1);
         }
         if let Some((request, begun)) = record {
             let line = access_record::line(&request, status, body_bytes, gzip);
-            context.access_log.push(line, begun);
+            context.log(line, begun);
         }
         *message.status_mut() = status;
         message
@@ -307,10 +297,10 @@ impl Worker {
         if let ResponseBody::Whole(body) = body {
             out.extend_from_slice(&body);
         }
-        if context.access_log.is_enabled() {
+        if self.access.is_some() {
             let request = access_record::of_unreadable(now.moment(), id, peer);
             let line = access_record::line(&request, status, body_bytes, false);
-            context.access_log.push(line, Instant::now());
+            context.log(line, Instant::now());
         }
         out
     }

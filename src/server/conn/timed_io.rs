@@ -111,7 +111,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
                 self.context.metrics.durations.observe(read_at.elapsed());
             }
         }
-        self.context.access_log.write();
+        self.context.write_log();
         self.context.handle.enter(ConnectionPhase::Idle);
     }
 
@@ -172,7 +172,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
         // Status lines are short: a search by vectors takes longer to begin.
         let end = head.iter().position(|byte| *byte == b'\n');
         let (status_line, rest) = head.split_at(end.map_or(head.len(), |at| at + 1));
-        let Some((lines, body)) = self.context.pending.take() else {
+        let Some((lines, body)) = self.context.take_response() else {
             return self.take_error(status(status_line));
         };
         let (connection, date) = rest.split_at(rest.len().saturating_sub(DATE_BYTES));
@@ -324,7 +324,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
         if self.buffer.is_full() || self.stream.is_some() || !self.last_head.is_empty() {
             match self.drain(cx) {
                 // Hyper may end before it offers the last head again.
-                Poll::Pending if self.context.pending.is_last() => {
+                Poll::Pending if self.context.is_last() => {
                     self.last_head.extend_from_slice(head);
                     return Poll::Ready(Ok(head.len()));
                 }
@@ -347,7 +347,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
         if self.buffer.is_full() || self.stream.is_some() {
             ready!(self.drain(cx))?;
         }
-        if self.context.pending.waits() {
+        if self.context.waits() {
             ready!(self.drain(cx))?;
             self.begin_waiting();
         }

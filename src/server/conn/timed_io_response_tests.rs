@@ -112,7 +112,7 @@ pub(in crate::server) fn respond(
     let (number, status, size, piece) = (figure(), figure(), figure(), figure());
     let last = is_last(request);
     if last {
-        context.pending.set_last();
+        context.set_last();
     }
     let is_head = request.method() == "HEAD";
     let left: Bytes = body(number, if status == 304 { 0 } else { size }).into();
@@ -136,7 +136,7 @@ pub(in crate::server) fn respond(
     let mut buffer = take_buffer();
     buffer.extend_from_slice(lines(number).as_bytes());
     buffer.extend_from_slice(length.as_bytes());
-    context.pending.put(buffer, body);
+    context.put_response(buffer, body);
     let mut response = Response::new(Empty::new());
     *response.status_mut() = StatusCode::from_u16(status.try_into().unwrap()).unwrap();
     let stops = context.handle.registry.is_stopping();

@@ -163,7 +163,7 @@ fn responses_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
                     Poll::Pending
                 }
             });
-            context.pending.wait(opened).await;
+            context.wait(opened).await;
         }
         let disk = Disk {
             read: Some(Arc::clone(read)),

@@ -9,8 +9,6 @@
 //! entries of this cache have their own reference counts, so nothing is written that another core
 //! reads.
 
-use std::cell::{RefCell, RefMut};
-
 use ahash::RandomState;
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -37,13 +35,8 @@ pub(crate) type TargetForm<'a> = (&'a str, Option<&'a str>, bool);
 /// One worker's cache of at most a given number of bytes.
 #[derive(Debug)]
 pub(crate) struct WorkerCache {
-    table: RefCell<CacheTable>,
     hasher: RandomState,
     bytes_max: usize,
-}
-
-#[derive(Debug, Default)]
-struct CacheTable {
     /// The snapshot that the responses are from.
     generation: u64,
     slots: Vec<Slot>,
@@ -63,60 +56,58 @@ struct Slot {
     requested: u64,
 }
 
+/// The responses to one target.
 #[derive(Debug)]
-struct CachedEntry {
+pub(crate) struct CachedEntry {
     path: Box<str>,
     query: Option<Box<str>>,
     accepts_gzip: bool,
-    endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     etag: EntityTag,
     /// The header lines of a 304, to a client that knows the entity tag.
     not_modified: Box<[u8]>,
-    /// The response to all others, if one of them has requested it.
-    whole: Option<WholeResponse>,
+    /// The header lines and the body of a 200 to all others, if one of them has requested it.
+    whole: Option<(Box<[u8]>, Bytes)>,
+    /// Whether that body is gzip.
+    gzip: bool,
     bytes: usize,
     /// Whether it was sent since another target was requested twice in a row.
     used: bool,
-}
-
-/// A 200.
-#[derive(Debug)]
-struct WholeResponse {
-    gzip: bool,
-    lines: Box<[u8]>,
-    body: Bytes,
 }
 
 impl WorkerCache {
     /// A cache of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> WorkerCache {
         WorkerCache {
-            table: RefCell::default(),
             hasher: RandomState::new(),
             bytes_max,
+            generation: 0,
+            slots: Vec::new(),
+            bytes: 0,
+            wanted: None,
+            hand: 0,
         }
     }
 
-    /// Returns the endpoint of a target, and a function that builds the response to a GET of it, from
-    /// the snapshot of a generation. Most refused requests have a cached target too: nothing is built
-    /// for them. `knows` returns whether the client has the body with an entity tag. The cache is
-    /// borrowed as long as the function lives.
+    /// Returns the entry of a target, which is from the snapshot of a generation and has the response to a
+    /// GET of it; and whether that is a 304. Most refused requests have a cached target too: nothing is
+    /// built for them. `knows` returns whether the client has the body with an entity tag.
     pub(crate) fn get(
-        &self,
+        &mut self,
         form: TargetForm<'_>,
         generation: u64,
         knows: impl FnOnce(&EntityTag) -> bool,
-    ) -> Option<(Endpoint, impl FnOnce() -> ApiResponse)> {
+    ) -> Option<(&CachedEntry, bool)> {
         let hash = self.hasher.hash_one(form);
         let at = usize::try_from(hash % SLOTS as u64).expect("below a usize");
-        let mut table = self.table(generation);
-        let slot = &mut table.slots[at];
+        self.turn_to(generation);
+        let slot = &mut self.slots[at];
         let was_used = match &mut slot.entry {
             Some(entry) if entry.form() == form => {
                 let is_known = knows(&entry.etag);
                 if is_known || entry.whole.is_some() {
                     entry.used = true;
-                    return Some((entry.endpoint, move || table.slots[at].response(is_known)));
+                    return self.slots[at].entry.as_ref().map(|entry| (entry, is_known));
                 }
                 false
             }
@@ -124,22 +115,22 @@ impl WorkerCache {
             None => false,
         };
         let again = std::mem::replace(&mut slot.requested, hash) == hash;
-        table.wanted = (again && !was_used).then_some(at);
+        self.wanted = (again && !was_used).then_some(at);
         None
     }
 
     /// Caches the response to the target that was not found last, if it is requested often and
     /// short.
     pub(crate) fn put(
-        &self,
+        &mut self,
         form: TargetForm<'_>,
         generation: u64,
         endpoint: Endpoint,
         found: &Encoded,
     ) {
         let (path, query, accepts_gzip) = form;
-        let mut table = self.table(generation);
-        let Some(at) = table.wanted.take() else {
+        self.turn_to(generation);
+        let Some(at) = self.wanted.take() else {
             return;
         };
         let body = match &found.content {
@@ -159,20 +150,16 @@ impl WorkerCache {
             copy
         };
         let not_modified = lines(true);
-        let whole = body.map(|body| WholeResponse {
-            gzip: found.gzip,
-            lines: lines(false),
-            body: Bytes::from_owner(body.clone()),
-        });
-        let line_bytes = not_modified.len() + whole.as_ref().map_or(0, |whole| whole.lines.len());
+        let whole = body.map(|body| (lines(false), Bytes::from_owner(body.clone())));
+        let line_bytes = not_modified.len() + whole.as_ref().map_or(0, |(lines, _)| lines.len());
         let bytes = body_bytes + line_bytes + target_bytes + ENTRY_BYTES;
         if bytes > self.bytes_max {
             return;
         }
-        table.remove(at);
-        table.evict(self.bytes_max - bytes);
-        table.bytes += bytes;
-        table.slots[at].entry = Some(CachedEntry {
+        self.remove(at);
+        self.evict(self.bytes_max - bytes);
+        self.bytes += bytes;
+        self.slots[at].entry = Some(CachedEntry {
             path: path.into(),
             query: query.map(Box::from),
             accepts_gzip,
@@ -180,46 +167,23 @@ impl WorkerCache {
             etag: found.etag,
             not_modified,
             whole,
+            gzip: found.gzip,
             bytes,
             used: false,
         });
     }
 
-    /// The table, without the responses of another snapshot.
-    fn table(&self, generation: u64) -> RefMut<'_, CacheTable> {
-        let mut table = self.table.borrow_mut();
-        if table.generation != generation || table.slots.is_empty() {
-            *table = CacheTable {
-                generation,
-                ..CacheTable::default()
-            };
-            table.slots.resize_with(SLOTS, Slot::default);
+    /// Removes the responses of another snapshot.
+    #[inline]
+    fn turn_to(&mut self, generation: u64) {
+        if self.generation != generation || self.slots.is_empty() {
+            self.generation = generation;
+            self.slots.clear();
+            self.slots.resize_with(SLOTS, Slot::default);
+            (self.bytes, self.wanted, self.hand) = (0, None, 0);
         }
-        table
     }
-}
 
-impl CachedEntry {
-    fn form(&self) -> TargetForm<'_> {
-        (&self.path, self.query.as_deref(), self.accepts_gzip)
-    }
-}
-
-impl Slot {
-    /// The response to a client that has the body, or to one for which the entry has it.
-    fn response(&self, is_known: bool) -> ApiResponse {
-        let entry = self.entry.as_ref().expect("the entry was found");
-        let Some(whole) = entry.whole.as_ref().filter(|_| !is_known) else {
-            return ApiResponse::with_lines(StatusCode::NOT_MODIFIED, &entry.not_modified);
-        };
-        let mut response = ApiResponse::with_lines(StatusCode::OK, &whole.lines);
-        response.gzip = whole.gzip;
-        response.body = ResponseBody::Whole(whole.body.clone());
-        response
-    }
-}
-
-impl CacheTable {
     fn remove(&mut self, at: usize) {
         if let Some(entry) = self.slots[at].entry.take() {
             self.bytes -= entry.bytes;
@@ -236,6 +200,23 @@ impl CacheTable {
                 self.remove(self.hand);
             }
         }
+    }
+}
+
+impl CachedEntry {
+    fn form(&self) -> TargetForm<'_> {
+        (&self.path, self.query.as_deref(), self.accepts_gzip)
+    }
+
+    /// The response to a client that has the body, or to one for which the entry has it.
+    pub(crate) fn response(&self, is_known: bool) -> ApiResponse {
+        let Some((lines, body)) = self.whole.as_ref().filter(|_| !is_known) else {
+            return ApiResponse::with_lines(StatusCode::NOT_MODIFIED, &self.not_modified);
+        };
+        let mut response = ApiResponse::with_lines(StatusCode::OK, lines);
+        response.gzip = self.gzip;
+        response.body = ResponseBody::Whole(body.clone());
+        response
     }
 }
 

@@ -16,19 +16,19 @@ fn found(text: String) -> Encoded {
 /// Requests a path; `text` is the response elsewhere. Returns whether the cache had it, and
 /// the text.
 fn request(
-    cache: &WorkerCache,
+    cache: &mut WorkerCache,
     (path, gzip): (&str, bool),
     generation: u64,
     text: &str,
 ) -> (bool, Bytes) {
     let form = (path, Some("limit=2"), gzip);
-    let Some((endpoint, response)) = cache.get(form, generation, |_| false) else {
+    let Some((entry, is_known)) = cache.get(form, generation, |_| false) else {
         let found = found(text.to_owned());
         cache.put(form, generation, Endpoint::Creator, &found);
         return (false, text.to_owned().into());
     };
-    assert_eq!(endpoint, Endpoint::Creator);
-    (true, body(response()))
+    assert_eq!((entry.endpoint, is_known), (Endpoint::Creator, false));
+    (true, body(entry.response(false)))
 }
 
 /// The body of a 200.
@@ -45,19 +45,18 @@ fn body(response: ApiResponse) -> Bytes {
 fn a_cached_response_is_of_the_target_the_form_and_the_snapshot_requested() {
     arbtest::arbtest(|u| {
         let bytes_max = u.int_in_range(0..=SLOTS * (ENTRY_BYTES + 60))?;
-        let cache = WorkerCache::new(bytes_max);
+        let mut cache = WorkerCache::new(bytes_max);
         let mut generation = 0;
         for _ in 0..u.int_in_range(0..=2000)? {
             generation += u64::from(u.ratio(1, 200)?);
             let path = format!("/v1/creators/{}", u.int_in_range(0..=600)?);
             let gzip = u.arbitrary()?;
             let text = format!("{path} {gzip} {generation}");
-            let (_, body) = request(&cache, (&path, gzip), generation, &text);
+            let (_, body) = request(&mut cache, (&path, gzip), generation, &text);
             assert_eq!(body, text);
-            let table = cache.table(generation);
-            let entries = table.slots.iter().filter_map(|slot| slot.entry.as_ref());
-            assert_eq!(table.bytes, entries.map(|entry| entry.bytes).sum::<usize>());
-            assert!(table.bytes <= bytes_max);
+            let entries = cache.slots.iter().filter_map(|slot| slot.entry.as_ref());
+            assert_eq!(cache.bytes, entries.map(|entry| entry.bytes).sum::<usize>());
+            assert!(cache.bytes <= bytes_max);
         }
         Ok(())
     });
@@ -65,7 +64,7 @@ fn a_cached_response_is_of_the_target_the_form_and_the_snapshot_requested() {
 
 #[test]
 fn targets_that_differ_in_their_query_are_different() {
-    let cache = WorkerCache::new(10_000);
+    let mut cache = WorkerCache::new(10_000);
     let forms = [
         ("/v1", None, false),
         ("/v1", Some(""), false),
@@ -81,10 +80,10 @@ fn targets_that_differ_in_their_query_are_different() {
     let mut hits = 0;
     for form in forms {
         // Two of them may have one slot.
-        let Some((_, response)) = cache.get(form, 1, |_| false) else {
+        let Some((entry, is_known)) = cache.get(form, 1, |_| false) else {
             continue;
         };
-        assert_eq!(body(response()), format!("{form:?}"));
+        assert_eq!(body(entry.response(is_known)), format!("{form:?}"));
         hits += 1;
     }
     assert!(hits > 0);
@@ -92,9 +91,9 @@ fn targets_that_differ_in_their_query_are_different() {
 
 #[test]
 fn a_target_that_is_requested_again_and_again_is_looked_up_twice() {
-    let cache = WorkerCache::new(10_000);
+    let mut cache = WorkerCache::new(10_000);
     let hits: Vec<bool> = (0..100)
-        .map(|_| request(&cache, ("/v1", false), 7, "x").0)
+        .map(|_| request(&mut cache, ("/v1", false), 7, "x").0)
         .collect();
     assert_eq!(hits[..2], [false, false]);
     assert!(hits[2..].iter().all(|hit| *hit));
@@ -102,35 +101,38 @@ fn a_target_that_is_requested_again_and_again_is_looked_up_twice() {
 
 #[test]
 fn a_response_without_content_is_for_clients_that_know_it_until_another_asks() {
-    let cache = WorkerCache::new(10_000);
+    let mut cache = WorkerCache::new(10_000);
     let form = ("/v1", None, false);
     let whole = found("x".to_owned());
     let bare = Encoded {
         content: Content::Omitted(None),
         ..whole.clone()
     };
-    let get = |knows: bool| {
-        let response = cache.get(form, 1, |etag| knows && *etag == whole.etag);
-        response.map(|(_, response)| response().status.as_u16())
+    let get = |cache: &mut WorkerCache, knows: bool| {
+        let found = cache.get(form, 1, |etag| knows && *etag == whole.etag);
+        found.map(|(entry, is_known)| entry.response(is_known).status.as_u16())
     };
     for _ in 0..2 {
-        assert_eq!(get(true), None);
+        assert_eq!(get(&mut cache, true), None);
         cache.put(form, 1, Endpoint::Index, &bare);
     }
-    assert_eq!(get(true), Some(304));
-    assert_eq!(get(false), None);
+    assert_eq!(get(&mut cache, true), Some(304));
+    assert_eq!(get(&mut cache, false), None);
     cache.put(form, 1, Endpoint::Index, &whole);
-    assert_eq!((get(false), get(true)), (Some(200), Some(304)));
+    assert_eq!(
+        (get(&mut cache, false), get(&mut cache, true)),
+        (Some(200), Some(304))
+    );
 }
 
 #[test]
 fn long_targets_and_long_bodies_are_not_cached() {
-    let cache = WorkerCache::new(usize::MAX);
+    let mut cache = WorkerCache::new(usize::MAX);
     let long_path = "x".repeat(TARGET_BYTES_MAX + 1);
     let long_body = "x".repeat(BODY_BYTES_MAX + 1);
     for (path, body) in [(long_path.as_str(), "x"), ("/v1", long_body.as_str())] {
         for _ in 0..3 {
-            assert!(!request(&cache, (path, false), 1, body).0);
+            assert!(!request(&mut cache, (path, false), 1, body).0);
         }
     }
 }
@@ -138,14 +140,14 @@ fn long_targets_and_long_bodies_are_not_cached() {
 #[test]
 fn a_sweep_does_not_evict_what_is_in_use() {
     for bytes_max in [usize::MAX, 20 * (ENTRY_BYTES + 10)] {
-        let cache = WorkerCache::new(bytes_max);
+        let mut cache = WorkerCache::new(bytes_max);
         let mut misses = 0;
         for round in 0..20_000 {
-            let hit = request(&cache, ("/v1", false), 1, "x").0;
+            let hit = request(&mut cache, ("/v1", false), 1, "x").0;
             misses += usize::from(!hit);
             let path = format!("/v1/creators/{round}");
             for _ in 0..2 {
-                request(&cache, (&path, false), 1, "y");
+                request(&mut cache, (&path, false), 1, "y");
             }
         }
         // Only a path with the same slot takes it, one in 256, for two requests.
@@ -155,10 +157,10 @@ fn a_sweep_does_not_evict_what_is_in_use() {
 
 #[test]
 fn a_response_that_is_not_used_takes_no_buffer() {
-    let cache = WorkerCache::new(10_000);
+    let mut cache = WorkerCache::new(10_000);
     put_buffer(take_buffer());
     for _ in 0..3 {
-        request(&cache, ("/v1", false), 1, "x");
+        request(&mut cache, ("/v1", false), 1, "x");
         assert_eq!(pooled_buffers(), 1);
     }
     let form = ("/v1", Some("limit=2"), false);

@@ -3,6 +3,7 @@
 //! Each connection is served by the code of a real server, but neither the kernel nor another
 //! thread affects the timing. The same input bytes therefore reproduce a finding (`tests/fuzz`).
 
+use std::cell::RefCell;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
-use crate::server::worker::Worker;
+use crate::server::web::request_context::Worker;
 use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
 use crate::sync::{ArcSwap, ArcSwapCache};
@@ -42,7 +43,7 @@ impl InMemoryServer {
         let worker = Arc::new(Worker {
             snapshot: ArcSwapCache::with_state(
                 Arc::new(ArcSwap::new(snapshot)),
-                WorkerCache::new(1 << 20),
+                RefCell::new(WorkerCache::new(1 << 20)),
             ),
             gate,
             pages: Pages::new(SiteSettings::new(base_url)),

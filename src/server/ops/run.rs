@@ -16,7 +16,7 @@ use crate::server::ops::admin;
 use crate::server::ops::state::ServerState;
 use crate::server::ops::supervisor::{Events, Supervisor};
 use crate::server::settings::{Settings, StartError};
-use crate::server::worker::Worker;
+use crate::server::web::request_context::Worker;
 
 /// Threads of a worker that read dumps and inflate long bodies; they end when idle. More would not
 /// make a disk faster, and each holds a piece in memory.

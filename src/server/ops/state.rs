@@ -1,5 +1,6 @@
 //! [`ServerState`]: what the threads of a running server share.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ use crate::server::ops::quota_state::{self, QuotaState};
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::Pages;
+use crate::server::web::request_context::Worker;
 use crate::server::web::signup_handler::SignupHandler;
-use crate::server::worker::Worker;
 #[cfg(feature = "shared-quota")]
 use crate::shared::{SharedKeys, SharedQuota};
 use crate::site::SiteSettings;
@@ -79,7 +80,7 @@ impl ServerState {
         #[cfg(not(feature = "shared-quota"))]
         let (leases, shared_keys) = (None, None::<Option<_>>);
         let new_worker = |_| {
-            let cache = WorkerCache::new(settings.worker_cache_bytes());
+            let cache = RefCell::new(WorkerCache::new(settings.worker_cache_bytes()));
             Arc::new(Worker {
                 snapshot: ArcSwapCache::with_state(Arc::clone(&snapshot), cache),
                 gate: quota.gate(settings, leases),

@@ -68,7 +68,7 @@ impl RequestContext<'_> {
             Some("svg" | "ico") => "content-type: image/svg+xml\r\n",
             _ => HTML,
         };
-        self.stored(&self.pages.files[index], content_type)
+        self.stored(&self.worker.pages.files[index], content_type)
     }
 
     /// Returns a rendered page. It is compressed only if its body is sent.
@@ -120,6 +120,7 @@ impl RequestContext<'_> {
     /// Counts a rendered page, and returns 429 if its client exceeds the rate.
     pub(super) fn rate_limited(&self, root: &str) -> Option<ApiResponse> {
         let wait = self
+            .worker
             .pages
             .limiter
             .check(self.address(), self.now.moment())

@@ -20,7 +20,7 @@ impl RequestContext<'_> {
         &self,
         route: &SiteRoute,
     ) -> Result<ApiResponse, ApiError> {
-        let (head, pages, snapshot) = (self.head, self.pages, self.snapshot);
+        let (head, pages, snapshot) = (self.head, &self.worker.pages, self.snapshot);
         match route {
             SiteRoute::OpenApi => {
                 let body = pages.openapi.choose(head.accepts_gzip());
@@ -50,9 +50,9 @@ impl RequestContext<'_> {
     }
 
     fn keys(&self) -> Result<ApiResponse, ApiError> {
-        let service = &self.pages.service;
-        let is_page = self.signup.is_some() || names_html(self.head.headers);
-        let shared_keys = self.shared_keys.map(ArcSwap::load_full);
+        let service = &self.worker.pages.service;
+        let is_page = self.worker.signup.is_some() || names_html(self.head.headers);
+        let shared_keys = self.worker.shared_keys.as_deref().map(ArcSwap::load_full);
         if let Some(state) = shared_keys
             && let Some(leader) = state.role.other_leader()
             && self.head.method != Method::POST
@@ -65,7 +65,7 @@ impl RequestContext<'_> {
             let message = "keys are issued by another server of this service";
             return Err(ApiError::NotFound(message.to_owned()));
         }
-        if self.signup.is_some() {
+        if self.worker.signup.is_some() {
             let parsed = SignupHandler::parse(&service.base_url, self.head);
             let body = PendingBody::SignUp(self.address(), parsed);
             return Ok(ApiResponse::after(body));
