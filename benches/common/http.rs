@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
@@ -175,7 +175,14 @@ pub(crate) fn connect_by(socket: Socket, from: Ipv4Addr, to: SocketAddr) -> io::
 
 /// Sends a request on a connection of its own, and returns the response as received.
 pub(crate) fn exchange(from: Ipv4Addr, to: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = connect(from, to)?;
+    exchange_on(&mut connect(from, to)?, request)
+}
+
+/// The same on an open connection.
+pub(crate) fn exchange_on(
+    stream: &mut (impl io::Read + io::Write),
+    request: &[u8],
+) -> io::Result<Vec<u8>> {
     stream.write_all(request)?;
     let (mut received, mut chunk) = (Vec::new(), [0; 16 * 1024]);
     while Head::of_whole(&received).is_none() {
