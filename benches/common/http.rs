@@ -152,18 +152,22 @@ pub(crate) fn read_available(
 
 /// Connects from a local address.
 pub(crate) fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    connect_by(Socket::new(Domain::IPV4, Type::STREAM, None)?, from, to)
+    connect_with(from, to, |_| Ok(()))
 }
 
 /// The same for a slow reader.
 pub(crate) fn connect_slow(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    socket.set_recv_buffer_size(SLOW_BYTES)?;
-    connect_by(socket, from, to)
+    connect_with(from, to, |socket| socket.set_recv_buffer_size(SLOW_BYTES))
 }
 
-/// The same by a prepared socket.
-pub(crate) fn connect_by(socket: Socket, from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
+/// The same with options that `prepare` sets.
+pub(crate) fn connect_with(
+    from: Ipv4Addr,
+    to: SocketAddr,
+    prepare: impl FnOnce(&Socket) -> io::Result<()>,
+) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    prepare(&socket)?;
     socket.bind(&SocketAddr::from((from, 0)).into())?;
     socket.connect_timeout(&to.into(), STALL)?;
     socket.set_tcp_nodelay(true)?;
