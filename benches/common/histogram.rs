@@ -54,6 +54,11 @@ impl Histogram {
         self.counts[bucket(nanos)..].iter().sum()
     }
 
+    /// The median, 99 % and 99.9 % by [`Histogram::quantile_micros`].
+    pub(crate) fn percentiles_micros(&self) -> [f64; 3] {
+        [0.5, 0.99, 0.999].map(|share| self.quantile_micros(share))
+    }
+
     /// The smallest value in microseconds that a share of all values does not exceed; 0 without
     /// values.
     pub(crate) fn quantile_micros(&self, share: f64) -> f64 {

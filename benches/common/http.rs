@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
@@ -152,18 +152,22 @@ pub(crate) fn read_available(
 
 /// Connects from a local address.
 pub(crate) fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    connect_by(Socket::new(Domain::IPV4, Type::STREAM, None)?, from, to)
+    connect_with(from, to, |_| Ok(()))
 }
 
 /// The same for a slow reader.
 pub(crate) fn connect_slow(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    socket.set_recv_buffer_size(SLOW_BYTES)?;
-    connect_by(socket, from, to)
+    connect_with(from, to, |socket| socket.set_recv_buffer_size(SLOW_BYTES))
 }
 
-/// The same by a prepared socket.
-pub(crate) fn connect_by(socket: Socket, from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
+/// The same with options that `prepare` sets.
+pub(crate) fn connect_with(
+    from: Ipv4Addr,
+    to: SocketAddr,
+    prepare: impl FnOnce(&Socket) -> io::Result<()>,
+) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    prepare(&socket)?;
     socket.bind(&SocketAddr::from((from, 0)).into())?;
     socket.connect_timeout(&to.into(), STALL)?;
     socket.set_tcp_nodelay(true)?;
@@ -175,7 +179,14 @@ pub(crate) fn connect_by(socket: Socket, from: Ipv4Addr, to: SocketAddr) -> io::
 
 /// Sends a request on a connection of its own, and returns the response as received.
 pub(crate) fn exchange(from: Ipv4Addr, to: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = connect(from, to)?;
+    exchange_on(&mut connect(from, to)?, request)
+}
+
+/// The same on an open connection.
+pub(crate) fn exchange_on(
+    stream: &mut (impl io::Read + io::Write),
+    request: &[u8],
+) -> io::Result<Vec<u8>> {
     stream.write_all(request)?;
     let (mut received, mut chunk) = (Vec::new(), [0; 16 * 1024]);
     while Head::of_whole(&received).is_none() {

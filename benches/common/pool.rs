@@ -1,6 +1,6 @@
 //! Keep-alive connections that send prepared bytes and count whole responses.
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::net::{self, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -36,8 +36,12 @@ impl Sources {
     }
 }
 
+/// A connection's non-blocking stream. A short read has emptied its socket.
+pub(crate) trait Stream: io::Read + io::Write {}
+impl Stream for TcpStream {}
+
 struct Connection {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     /// Missing bytes of the current response's body.
     body_left: usize,
     /// The current response's head, while it is incomplete.
@@ -77,11 +81,20 @@ impl Pool {
         froms: impl IntoIterator<Item = Ipv4Addr>,
         to: SocketAddr,
     ) -> Outcome<Pool> {
+        Pool::connect_by(froms, to, |stream| Ok(Box::new(stream)))
+    }
+
+    /// The same with streams that `wrap` builds on the sockets.
+    pub(crate) fn connect_by(
+        froms: impl IntoIterator<Item = Ipv4Addr>,
+        to: SocketAddr,
+        wrap: impl Fn(TcpStream) -> Outcome<Box<dyn Stream>>,
+    ) -> Outcome<Pool> {
         let poll = Poll::new()?;
         let mut connections = Vec::new();
         for (at, from) in froms.into_iter().enumerate() {
             connections.push(Connection {
-                stream: register(&poll, connect(from, to)?, at)?,
+                stream: wrap(register(&poll, connect(from, to)?, at)?)?,
                 body_left: 0,
                 head: Vec::new(),
             });
@@ -92,6 +105,17 @@ impl Pool {
             connections,
             chunk: vec![0; 256 * 1024],
         })
+    }
+
+    /// Replaces the stream of a connection without pending responses.
+    pub(crate) fn replace(
+        &mut self,
+        at: usize,
+        stream: net::TcpStream,
+        wrap: impl Fn(TcpStream) -> Outcome<Box<dyn Stream>>,
+    ) -> Outcome<()> {
+        self.connections[at].stream = wrap(register(&self.poll, stream, at)?)?;
+        Ok(())
     }
 
     pub(crate) fn len(&self) -> usize {

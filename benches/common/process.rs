@@ -10,7 +10,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit, setrlimit};
 
 use super::{LOAD_CORE, Outcome, wait_for};
 
@@ -166,17 +166,13 @@ impl Server {
         Ok(())
     }
 
-    /// Sends a signal by its name for `kill`.
-    pub(crate) fn signal(&self, name: &str) -> Outcome<()> {
-        let mut kill = Command::new("kill");
-        kill.arg(format!("-{name}"))
-            .arg(self.child.id().to_string());
-        run(kill).map(drop)
+    pub(crate) fn signal(&self, signal: Signal) -> Outcome<()> {
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
     /// Sends SIGTERM and returns whether the process exits with success in time.
     pub(crate) fn terminate(&mut self, within: Duration) -> Outcome<bool> {
-        self.signal("TERM")?;
+        self.signal(Signal::TERM)?;
         let exited = || Ok(self.child.try_wait()?);
         let status = wait_for(within, Duration::from_millis(10), exited)?;
         Ok(status.is_some_and(|status| status.success()))

@@ -89,7 +89,7 @@ pub(crate) fn measure(
                     case: at,
                     kind: contestant.kind,
                     busy,
-                    latencies: [0.5, 0.99, 0.999].map(|share| latencies.quantile_micros(share)),
+                    latencies: latencies.percentiles_micros(),
                 });
             }
         }

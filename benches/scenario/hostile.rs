@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Poll};
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::SockRef;
 
 use super::{PER_ADDRESS, source};
 use crate::common::Outcome;
-use crate::common::http::{Head, SLOW_BYTES, connect_by, get, read_available};
+use crate::common::http::{Head, SLOW_BYTES, connect_with, get, read_available};
 use crate::common::pool::{register, wait};
 use crate::common::stats::sorted;
 
@@ -256,14 +256,15 @@ fn send_buffer_bytes(kind: Kind) -> Outcome<usize> {
 }
 
 fn connect(from: Ipv4Addr, to: SocketAddr, kind: Kind) -> io::Result<net::TcpStream> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    if !kind.reads() {
-        socket.set_recv_buffer_size(SLOW_BYTES)?;
-    }
-    if kind == Kind::SlowReader {
-        socket.set_tcp_mss(SEGMENT_BYTES)?;
-    }
-    connect_by(socket, from, to)
+    connect_with(from, to, |socket| {
+        if !kind.reads() {
+            socket.set_recv_buffer_size(SLOW_BYTES)?;
+        }
+        if kind == Kind::SlowReader {
+            socket.set_tcp_mss(SEGMENT_BYTES)?;
+        }
+        Ok(())
+    })
 }
 
 struct Client {

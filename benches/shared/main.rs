@@ -17,6 +17,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::common::histogram::{self, Histogram};
 use crate::common::http::{fetch, get};
 use crate::common::loops::{Requests, closed, open};
@@ -67,11 +69,14 @@ impl Store {
         Ok(())
     }
 
-    fn signal(&self, name: &str) -> Outcome<()> {
-        self.process
-            .as_ref()
-            .ok_or("the store is down")?
-            .signal(name)
+    fn signal(&self, signal: Signal) -> Outcome<()> {
+        let process = self.process.as_ref();
+        process.ok_or("the store is down")?.signal(signal)
+    }
+
+    /// Use by so many servers, which share the limits without it.
+    fn shared(&self, servers: u32) -> Sharing<'_> {
+        Sharing(self, servers, "share")
     }
 
     /// Calls of the script since the store was started.
@@ -139,10 +144,7 @@ fn cpu(scratch: &Path, store: &Store, sources: &mut Sources) -> Outcome<f64> {
     let rounds = if is_quick() { 3 } else { 25 };
     let duration = Duration::from_millis(if is_quick() { 50 } else { 400 });
     let mut sides = Vec::new();
-    for (name, sharing) in [
-        ("alone", None),
-        ("shared", Some(Sharing(store, 2, "share"))),
-    ] {
+    for (name, sharing) in [("alone", None), ("shared", Some(store.shared(2)))] {
         let state = scratch.join(name);
         let key = issue_key(&state, "ann@x.test")?;
         let request = get(TARGET, &format!("authorization: Bearer {key}\r\n"));
@@ -171,10 +173,7 @@ fn added_p99(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f6
     let (rounds, count) = if is_quick() { (2, 1) } else { (15, 4) };
     let mut sources = Sources::new();
     let mut sides = Vec::new();
-    for (name, sharing) in [
-        ("p99-alone", None),
-        ("p99-shared", Some(Sharing(store, 2, "share"))),
-    ] {
+    for (name, sharing) in [("p99-alone", None), ("p99-shared", Some(store.shared(2)))] {
         let server = serve(&scratch.join(name), sharing)?;
         let pool = sources.pool(server.address, CONNECTIONS)?;
         sides.push((server, pool));
@@ -205,7 +204,7 @@ fn calls(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f64> {
     let mut servers = Vec::new();
     for at in 0..4 {
         let state = scratch.join(format!("calls-{at}"));
-        servers.push(serve(&state, Some(Sharing(store, 4, "share")))?);
+        servers.push(serve(&state, Some(store.shared(4)))?);
     }
     let (before, request) = (store.calls()?, clients.fresh());
     let mut admitted = 0;
@@ -218,16 +217,12 @@ fn calls(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f64> {
     Ok(calls * 1000.0 / f64::from(LIMIT))
 }
 
-/// Signals by which the store is lost.
-const FREEZE: &str = "STOP";
-const KILL: &str = "KILL";
-
 /// Latencies of a load during which the store is lost by a signal, if one is given.
 fn outage(
     server: &Server,
     store: &mut Store,
     clients: &mut Clients,
-    lost_by: Option<&str>,
+    lost_by: Option<Signal>,
 ) -> Outcome<Histogram> {
     let groups = if is_quick() { 100 } else { 300 };
     let all = f64::from(groups * REQUESTS_OF_CLIENT);
@@ -245,7 +240,7 @@ fn outage(
         latencies
     })?;
     match lost_by {
-        Some(FREEZE) => store.signal("CONT")?,
+        Some(Signal::STOP) => store.signal(Signal::CONT)?,
         Some(_) => {
             store.process = None;
             store.run()?;
@@ -258,10 +253,10 @@ fn outage(
 /// Slow requests with the store, and while it is frozen or killed. Returns the largest number of
 /// slow requests of an outage beyond those of the round without one.
 fn outages(scratch: &Path, store: &mut Store, clients: &mut Clients) -> Outcome<f64> {
-    let server = serve(&scratch.join("outages"), Some(Sharing(store, 2, "share")))?;
+    let server = serve(&scratch.join("outages"), Some(store.shared(2)))?;
     let rounds = if is_quick() { 1 } else { 5 };
     let mut added = Vec::new();
-    for (name, signal) in [("frozen", FREEZE), ("killed", KILL)] {
+    for (name, signal) in [("frozen", Signal::STOP), ("killed", Signal::KILL)] {
         let (mut usual, mut during) = (Histogram::default(), Histogram::default());
         for _ in 0..rounds {
             let before = outage(&server, store, clients, None)?;
@@ -309,9 +304,9 @@ fn recovery(scratch: &Path, store: &mut Store, clients: &mut Clients) -> Outcome
     };
     for _ in 0..rounds {
         recovered(&server, clients, Instant::now())?;
-        store.signal(FREEZE)?;
+        store.signal(Signal::STOP)?;
         lost(clients, &server)?;
-        store.signal("CONT")?;
+        store.signal(Signal::CONT)?;
         frozen.push(recovered(&server, clients, Instant::now())?);
         store.process = None;
         lost(clients, &server)?;

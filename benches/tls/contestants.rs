@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::client::{Client, Target};
 use crate::common::http::Response;
+use crate::common::loops::{Requests, closed};
 use crate::common::process::{Server, reference, run};
 use crate::common::requests::Compared;
 use crate::common::stats::{median, median_bounds, median_ratio};
@@ -84,7 +85,7 @@ impl<'a> Case<'a> {
         pair: &Pair,
         request: &Compared,
     ) -> Outcome<Case<'a>> {
-        let captured = client.fetch(*target, request)?;
+        let (captured, _) = client.fetch(*target, &request.request)?;
         let path = captured.save(directory)?;
         let mut case = Case {
             client,
@@ -126,7 +127,8 @@ impl<'a> Case<'a> {
             address: server.address,
             is_tls: true,
         };
-        if let Some(difference) = captured.difference(&self.client.fetch(target, &request)?) {
+        let (sent, _) = self.client.fetch(target, &request.request)?;
+        if let Some(difference) = captured.difference(&sent) {
             return Err(format!("{name}: {difference}").into());
         }
         self.add(name, &Arc::new(server), target, request);
@@ -146,9 +148,11 @@ impl<'a> Case<'a> {
 
     /// The version, suite and group that all servers choose. Fails if they differ.
     pub(crate) fn session(&self) -> Outcome<String> {
-        let targets = self.contestants.iter().map(|contestant| contestant.target);
-        let targets = targets.filter(|target| target.is_tls);
-        let chosen = targets.map(|target| self.client.negotiated(target));
+        let over_tls = self.contestants.iter().filter(|one| one.target.is_tls);
+        let chosen = over_tls.map(|one| {
+            let (_, stream) = self.client.fetch(one.target, &one.request.request)?;
+            stream.negotiated()
+        });
         let chosen = chosen.collect::<Outcome<Vec<String>>>()?;
         if chosen.iter().any(|choice| *choice != chosen[0]) {
             return Err(format!("the sessions differ: {chosen:?}").into());
@@ -163,11 +167,15 @@ impl<'a> Case<'a> {
         for round in 0..=rounds {
             if round % ROUNDS_OPEN == 0 {
                 let targets = self.contestants.iter().map(|contestant| contestant.target);
-                let anew = targets.map(|target| client.open(target, CONNECTIONS));
-                opened = anew.collect::<Outcome<Vec<_>>>()?;
+                let pools = targets.map(|target| client.open(target, CONNECTIONS));
+                opened = pools.collect::<Outcome<Vec<_>>>()?;
             }
-            for (contestant, connections) in self.contestants.iter_mut().zip(&mut opened) {
-                contestant.measure(|_, request| client.load(connections, request, time))?;
+            for (contestant, pool) in self.contestants.iter_mut().zip(&mut opened) {
+                contestant.measure(|_, request| {
+                    let mut requests =
+                        Requests::same(&request.request, request.depth, request.status);
+                    Ok(closed(pool, &mut requests, time)?.0)
+                })?;
                 if round == 0 {
                     contestant.micros.clear();
                 }
@@ -181,7 +189,9 @@ impl<'a> Case<'a> {
         let client = self.client;
         for _ in 0..rounds {
             for contestant in &mut self.contestants {
-                contestant.measure(|target, request| client.load_anew(target, request, 8, time))?;
+                contestant.measure(|target, request| {
+                    client.load_new_connections(target, request, time)
+                })?;
             }
         }
         Ok(())

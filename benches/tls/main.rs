@@ -112,12 +112,8 @@ fn measure_idle(
     connections: usize,
 ) -> Outcome<()> {
     let before = server.usage()?.resident_kib;
-    let mut opened = Vec::new();
-    for _ in 0..connections {
-        let mut one = client.open(*target, 1)?;
-        client.load(&mut one, request, Duration::ZERO)?;
-        opened.append(&mut one);
-    }
+    let opened = (0..connections).map(|_| client.fetch(*target, &request.request));
+    let opened = opened.collect::<Outcome<Vec<_>>>()?;
     thread::sleep(Duration::from_millis(200));
     let with = server.usage()?.resident_kib;
     drop(opened);

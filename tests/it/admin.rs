@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::processes::{stderr_of, wait_within};
 use crate::support::{Client, Server, TempDir, command, issue, publish, run, write_file};
 
 /// A free address, and its text. The port is outside the system's ephemeral range, whose ports are
@@ -134,16 +135,8 @@ fn a_server_is_ready_when_something_is_published_and_alive_before() {
     publish(&dataset, &published, "2026-11-20T12:05:00Z");
     server.await_line("serving the publish");
     // Metrics are updated a moment later.
-    let comes = |is_so: &dyn Fn() -> bool| {
-        let begun = Instant::now();
-        while !is_so() {
-            assert!(
-                begun.elapsed() < Duration::from_secs(10),
-                "it does not come"
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
+    let comes =
+        |is_so: &dyn Fn() -> bool| wait_within(Duration::from_secs(10), "the metrics", is_so);
     let counts_one = |what: &str| (metrics(admin)[what] - 1.0).abs() < 0.1;
     comes(&|| ask("/readyz").status == 200);
     assert!(counts_one(
@@ -187,8 +180,7 @@ fn an_admin_address_that_is_taken_stops_the_start() {
     let address = taken.local_addr().unwrap().to_string();
     let words = ["serve", "--listen", "127.0.0.1:0", "--admin", &address];
     let output = run(&words);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(69), "{said}");
+    let said = stderr_of(&output, 69);
     assert!(said.contains(&address), "{said}");
 }
 

@@ -237,7 +237,7 @@ fn number(reply: &Reply, name: &str) -> u32 {
 }
 
 /// Checks a response by itself and converts it to the oracle's type.
-fn told(ask: &Ask, reply: &Reply) -> Want {
+fn checked(ask: &Ask, reply: &Reply) -> Want {
     let reset = reply.expect("x-ratelimit-reset");
     assert!((1..=86_400).contains(&number(reply, "x-ratelimit-reset")));
     let retry = reply.header("retry-after");
@@ -295,7 +295,7 @@ fn compare(seed: u64, requests: u32, published: &Path, statuses: &mut BTreeMap<u
         if ask.method == "HEAD" {
             want.code = None;
         }
-        let got = told(&ask, &reply);
+        let got = checked(&ask, &reply);
         assert!(
             got == want,
             "seed {seed}, request {turn}: {got:?}, want {want:?}: {ask:?}"

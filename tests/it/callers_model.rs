@@ -206,33 +206,33 @@ impl Model {
     /// The response to a request, which is counted if the contract says so. The order of checks is
     /// the contract's: method, key, quota, route and parameters, readiness.
     pub(crate) fn answer(&mut self, ask: &Ask) -> Want {
-        let nobody = (ask.address(), self.anonymous_limit);
+        let anonymous = (ask.address(), self.anonymous_limit);
         let outcome = ask.target.1;
         if ask.values("Host").len() != 1 {
-            return self.unspent(&nobody, 400, Some("bad_request"));
+            return self.unspent(&anonymous, 400, Some("bad_request"));
         }
         match ask.method {
             "GET" | "HEAD" => {}
-            "OPTIONS" => return self.unspent(&nobody, 204, None),
-            _ => return self.unspent(&nobody, 405, Some("method_not_allowed")),
+            "OPTIONS" => return self.unspent(&anonymous, 204, None),
+            _ => return self.unspent(&anonymous, 405, Some("method_not_allowed")),
         }
         let is_known = !ask.values("If-None-Match").is_empty();
         let found = if is_known { 304 } else { 200 };
         match outcome {
-            Outcome::FoundOutside => return self.unspent(&nobody, found, None),
-            Outcome::MissingOutside => return self.unspent(&nobody, 404, Some("not_found")),
+            Outcome::FoundOutside => return self.unspent(&anonymous, found, None),
+            Outcome::MissingOutside => return self.unspent(&anonymous, 404, Some("not_found")),
             _ => {}
         }
         let caller = match ask.key() {
-            Ok(None) => nobody,
+            Ok(None) => anonymous,
             Ok(Some(key)) => match self.keys.get(&key) {
                 Some(known) if known.is_revoked => {
-                    return self.unspent(&nobody, 403, Some("key_revoked"));
+                    return self.unspent(&anonymous, 403, Some("key_revoked"));
                 }
                 Some(known) => (key, known.limit),
-                None => return self.unspent(&nobody, 401, Some("invalid_key")),
+                None => return self.unspent(&anonymous, 401, Some("invalid_key")),
             },
-            Err(()) => return self.unspent(&nobody, 401, Some("invalid_key")),
+            Err(()) => return self.unspent(&anonymous, 401, Some("invalid_key")),
         };
         if outcome == Outcome::Health {
             return self.unspent(&caller, 200, None);

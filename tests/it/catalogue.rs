@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use crate::published::history_file;
 use crate::support::{TempDir, publish, run, write_file};
 use crate::world::GENERATED_AT;
 
@@ -87,14 +88,9 @@ impl Catalogue {
             .arg(original.0.join("published"))
             .arg(&published);
         assert!(copy.status().unwrap().success());
-        let history = fs::read_dir(&published)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .find(|path| path.to_str().unwrap().contains("/history-"))
-            .unwrap();
         Catalogue {
+            history: history_file(&published),
             published,
-            history,
             original,
             _dir: dir,
         }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::processes::is_installed;
 use crate::support::{TempDir, run, write_file};
 
 /// Writes the output of a command to a file.
@@ -12,18 +13,6 @@ fn printed(directory: &TempDir, words: &[&str]) -> PathBuf {
     let path = directory.join(&words.join("-"));
     write_file(&path, std::str::from_utf8(&output.stdout).unwrap());
     path
-}
-
-/// Returns whether a program is installed, and reports the skipped test if it is not.
-#[expect(clippy::print_stderr, reason = "reports a skipped test")]
-fn has(program: &str, package: &str) -> bool {
-    let mut command = Command::new(program);
-    command.arg("--version").stdin(Stdio::null());
-    let found = command.output().is_ok();
-    if !found {
-        eprintln!("skipped: needs {program}, `apt-get install {package}`");
-    }
-    found
 }
 
 /// Returns the output of a command that must succeed and write nothing to stderr.
@@ -54,7 +43,7 @@ fn offered(script: &Path, at: &Path, words: &[&str]) -> Vec<String> {
 
 #[test]
 fn bash_completes_commands_flags_and_values() {
-    if !has("bash", "bash") {
+    if !is_installed("bash", "bash") {
         return;
     }
     let directory = TempDir::new();
@@ -113,7 +102,7 @@ fn bash_completes_commands_flags_and_values() {
 
 #[test]
 fn zsh_reads_its_completions() {
-    if has("zsh", "zsh") {
+    if is_installed("zsh", "zsh") {
         let directory = TempDir::new();
         let script = printed(&directory, &["completions", "zsh"]);
         stdout(Command::new("zsh").arg("-fn").arg(&script));
@@ -128,7 +117,7 @@ fn zsh_reads_its_completions() {
 
 #[test]
 fn fish_completes_commands_flags_and_values() {
-    if !has("fish", "fish") {
+    if !is_installed("fish", "fish") {
         return;
     }
     let directory = TempDir::new();
@@ -177,7 +166,7 @@ fn the_manual_page_is_well_formed_and_names_every_flag() {
     ] {
         assert!(source.contains(&format!("\n.SH {section}\n")), "{section}");
     }
-    if has("groff", "groff-base") {
+    if is_installed("groff", "groff-base") {
         let mut groff = Command::new("groff");
         groff.args(["-man", "-ww", "-Tutf8", "-P-cbou"]).arg(&page);
         let shown = stdout(&mut groff).replace('\u{2010}', "-");
@@ -189,7 +178,7 @@ fn the_manual_page_is_well_formed_and_names_every_flag() {
             }
         }
     }
-    if has("mandoc", "mandoc") {
+    if is_installed("mandoc", "mandoc") {
         stdout(
             Command::new("mandoc")
                 .args(["-Tlint", "-Wwarning"])

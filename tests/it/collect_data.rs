@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::collect_service::Collector;
 use crate::collecting::{assert_sound, once, paths};
 use crate::fake_upstream::{FakeUpstream, now};
+use crate::processes::stderr_of;
 use crate::support::TempDir;
 
 const DAY: i64 = 86_400;
@@ -85,8 +86,7 @@ impl Scene {
         let paths = paths(&self.directory);
         let _first_run = fs::remove_dir_all(&paths.1);
         let output = once(&paths, &self.upstream);
-        let log = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{log}");
+        let log = stderr_of(&output, 0);
         assert_sound(&paths);
         log
     }

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::collecting::{Paths, arguments, assert_days, assert_sound, once, paths};
 use crate::fake_upstream::{FakeUpstream, Fault, Script};
+use crate::processes::{code_and_stderr, report_skipped, stderr_of};
 use crate::support::{TempDir, command, is_slowest, run, write_file};
 
-/// Fails the fifth request in one way, and what the log says about it.
+/// Fails the fifth request in one way, and the part of the log line about it.
 const FAULTS: [(Script, &str); 13] = [
     (
         |number| (number == 5).then_some(Fault::EmptyOk),
@@ -77,8 +78,7 @@ fn each_fault_is_named_with_its_correlation_id_and_the_request_repeated() {
                 let paths = paths(&directory);
                 let upstream = FakeUpstream::start(8, script);
                 let output = once(&paths, &upstream);
-                let log = String::from_utf8(output.stderr).unwrap();
-                assert!(output.status.success(), "{log}");
+                let log = stderr_of(&output, 0);
                 let lines: Vec<&str> = log.lines().filter(|line| line.contains(reason)).collect();
                 assert_eq!(lines.len(), 1, "{reason}: {log}");
                 // Without a response there is no id.
@@ -110,8 +110,7 @@ fn a_body_without_end_is_not_read_to_it() {
     };
     let upstream = FakeUpstream::with(8, |_| None, Box::new(bodies));
     let output = once(&paths, &upstream);
-    let log = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{log}");
+    let log = stderr_of(&output, 0);
     let problem =
         "/islands?size=1000: the body is longer than 8388608 bytes (x-epic-correlation-id FN-";
     assert!(log.contains(problem), "{log}");
@@ -130,8 +129,7 @@ fn an_upstream_without_a_catalogue_is_requested_at_the_rate_of_failures() {
     let begun = Instant::now();
     if is_slowest() {
         let output = collector.output().unwrap();
-        let log = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(69), "{log}");
+        let log = stderr_of(&output, 69);
         assert!(begun.elapsed() >= Duration::from_mins(5));
         assert!(
             log.contains("no usable response to 10 requests in a row"),
@@ -165,11 +163,7 @@ fn the_plan_is_printed_without_a_request() {
     let url = upstream.url();
     let plan = || {
         let output = run(&arguments(&paths, &url, &["--plan"]));
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        stderr_of(&output, 0);
         String::from_utf8(output.stdout).unwrap()
     };
     let before = plan();
@@ -199,7 +193,6 @@ fn the_plan_is_printed_without_a_request() {
 }
 
 /// Runs a command on a terminal, if the tool for that is there. Returns what it printed.
-#[expect(clippy::print_stderr, reason = "reports a skipped test")]
 fn on_a_terminal(arguments: &[&str]) -> Option<String> {
     let mut words = vec![env!("CARGO_BIN_EXE_island-metrics")];
     words.extend(arguments);
@@ -211,7 +204,7 @@ fn on_a_terminal(arguments: &[&str]) -> Option<String> {
     if let Ok(output) = script.output() {
         return Some(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    eprintln!("skipped: needs script, `apt-get install bsdutils`");
+    report_skipped("script, `apt-get install bsdutils`");
     None
 }
 
@@ -239,10 +232,7 @@ fn code_and_line(paths: &Paths, more: &[&str]) -> (Option<i32>, String) {
         "a@b.cc",
     ];
     let output = run(&[&base[..], &["--once"], more].concat());
-    (
-        output.status.code(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+    code_and_stderr(output)
 }
 
 #[test]

@@ -6,23 +6,24 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::collecting::{arguments, assert_sound, is_daily, once, paths};
+use crate::collecting::{arguments, assert_sound, daily_requests, once, paths};
 use crate::fake_upstream::{FakeUpstream, code};
+use crate::processes::{Running, wait_within};
 use crate::support::{TempDir, command, is_slow, is_slowest, write_file};
 
 const ISLANDS: u64 = 300_000;
 
 /// A running collector, killed when dropped.
-struct Running(Child);
+struct Collector(Running);
 
-impl Running {
+impl Collector {
     /// A number of `/proc/PID/status` in KiB.
     fn kib(&self, name: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.0.id())).unwrap();
         let line = status
             .lines()
             .find_map(|line| line.strip_prefix(name))
@@ -32,19 +33,12 @@ impl Running {
 
     /// User and system time.
     fn cpu(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.0.id())).unwrap();
         let (_, fields) = stat.rsplit_once(") ").unwrap();
         let fields: Vec<&str> = fields.split(' ').collect();
         let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
         // The kernel counts in hundredths of a second.
         Duration::from_millis(ticks * 10)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ended_already = self.0.kill();
-        let _reaped_already = self.0.wait();
     }
 }
 
@@ -82,26 +76,15 @@ fn memory_and_cpu_at_the_real_size() {
         let mut words = arguments(&paths, &url, &[]);
         let at = words.iter().position(|word| *word == "200").unwrap();
         words[at] = rate;
-        Running(command.args(words).stderr(Stdio::null()).spawn().unwrap())
+        let child = command.args(words).stderr(Stdio::null()).spawn();
+        Collector(Running(child.unwrap()))
     };
     // The whole catalogue, and the days of some thousand islands with a merge.
     let first = start("1000");
-    let begun = Instant::now();
-    let asked = || {
-        upstream
-            .seen()
-            .iter()
-            .filter(|seen| is_daily(&seen.target))
-            .count()
-    };
-    while asked() < 10_000 {
-        assert!(
-            begun.elapsed() < Duration::from_mins(5),
-            "{} asked",
-            asked()
-        );
+    wait_within(Duration::from_mins(5), "10,000 requests for days", || {
         thread::sleep(Duration::from_millis(500));
-    }
+        daily_requests(&upstream) >= 10_000
+    });
     let first_kib = first.kib("VmHWM:");
     eprintln!(
         "memory, a cold start of {ISLANDS} islands: {} MiB at most",

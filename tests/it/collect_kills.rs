@@ -8,15 +8,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::collecting::{
-    Paths, arguments, assert_days, assert_sound, files, is_daily, once, paths,
-};
+use crate::collecting::{Paths, arguments, assert_days, assert_sound, daily_requests, once, paths};
 use crate::disks::Disk;
 use crate::fake_upstream::{FakeUpstream, code};
+use crate::processes::{SetOnDrop, stderr_of, wait_for};
+use crate::published::files;
 use crate::support::{TempDir, command, is_slow, run};
-use crate::torn::SetOnDrop;
 use crate::traced::{Call, Tracer};
 use crate::world::Rng;
 
@@ -120,17 +119,9 @@ fn a_kill_costs_the_requests_of_the_last_seconds_only() {
     let mut command = command();
     command.args(arguments(&paths, &upstream.url(), &["--live", "0"]));
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    let asked = || {
-        upstream
-            .seen()
-            .into_iter()
-            .filter(|seen| is_daily(&seen.target))
-    };
-    while asked().count() < 200 {
-        assert!(begun.elapsed() < Duration::from_mins(1));
-        thread::sleep(Duration::from_millis(50));
-    }
+    wait_for("the days of all islands", || {
+        daily_requests(&upstream) >= 200
+    });
     thread::sleep(Duration::from_secs(8));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -169,8 +160,7 @@ fn a_full_disk_ends_a_run_and_loses_nothing() {
         if output.status.success() {
             break;
         }
-        let log = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(74), "{log}");
+        let log = stderr_of(&output, 74);
         assert!(log.contains("No space left on device"), "{log}");
         refused += 1;
         free += if is_slow() { 16 << 10 } else { 128 << 10 };
@@ -197,8 +187,7 @@ fn directories_that_cannot_be_written_end_a_run_with_their_name() {
         disk.protect(true);
         let refused = || {
             let output = once(&paths, &upstream);
-            let log = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(74), "{log}");
+            let log = stderr_of(&output, 74);
             assert!(log.contains("Read-only file system"), "{log}");
             assert!(log.contains(&on_disk), "{log}");
         };
@@ -227,15 +216,10 @@ fn two_collectors_never_share_a_dataset() {
         .args(arguments(&paths, &url, &[]))
         .stderr(Stdio::null());
     let mut first = first.spawn().unwrap();
-    let begun = Instant::now();
-    while upstream.seen().is_empty() {
-        assert!(begun.elapsed() < Duration::from_secs(30));
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_for("a request", || !upstream.seen().is_empty());
     let other = (paths.0.clone(), format!("{}-2", paths.1));
     let second = once(&other, &upstream);
-    let log = String::from_utf8(second.stderr).unwrap();
-    assert_eq!(second.status.code(), Some(74), "{log}");
+    let log = stderr_of(&second, 74);
     assert!(
         log.contains("another process holds the lock") && log.contains(&paths.0),
         "{log}"
@@ -268,8 +252,7 @@ fn readers_never_see_half_of_a_set() {
             while !done.load(Ordering::Relaxed) {
                 let to = target.to_str().unwrap();
                 let output = run(&["publish", "--dataset", &paths.0, "--to", to]);
-                let log = String::from_utf8_lossy(&output.stderr);
-                assert!(output.status.success(), "{log}");
+                stderr_of(&output, 0);
                 publishes += 1;
             }
             publishes
@@ -278,11 +261,7 @@ fn readers_never_see_half_of_a_set() {
             upstream.set_islands(20 + 10 * round);
             fs::remove_dir_all(&paths.1).unwrap();
             let output = once(&paths, &upstream);
-            assert!(
-                output.status.success(),
-                "{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+            stderr_of(&output, 0);
         }
         done.store(true, Ordering::Relaxed);
         let (checks, publishes) = (checks.join().unwrap(), publishes.join().unwrap());

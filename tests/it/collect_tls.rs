@@ -11,8 +11,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::collecting::{arguments, assert_days, assert_sound, paths};
 use crate::fake_upstream::FakeUpstream;
+use crate::processes::{is_installed, stderr_of};
 use crate::support::{TempDir, command, run};
-use crate::tls_pairs::{ECDSA, EXPIRED, NAMES, Pair, VALID, has_openssl, pair, pair_of, text};
+use crate::tls_pairs::{ECDSA, EXPIRED, NAMES, Pair, VALID, pair, pair_of, text};
 
 fn upstream(pair: &Pair) -> FakeUpstream {
     let certificate = CertificateDer::from_pem_file(&pair.certificate).unwrap();
@@ -26,7 +27,7 @@ fn upstream(pair: &Pair) -> FakeUpstream {
 
 #[test]
 fn an_upstream_with_a_certificate_of_the_authority_is_collected_from() {
-    if !has_openssl() {
+    if !is_installed("openssl", "openssl") {
         return;
     }
     let directory = TempDir::new();
@@ -37,8 +38,7 @@ fn an_upstream_with_a_certificate_of_the_authority_is_collected_from() {
     let by_address = upstream.url().replace("localhost", "127.0.0.1");
     for url in [&upstream.url(), &by_address] {
         let output = run(&arguments(&paths, url, &authority));
-        let log = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{log}");
+        stderr_of(&output, 0);
     }
     assert_sound(&paths);
     assert_days(&paths, 10);
@@ -47,7 +47,7 @@ fn an_upstream_with_a_certificate_of_the_authority_is_collected_from() {
 
 #[test]
 fn other_certificates_are_refused_with_the_reason() {
-    if !has_openssl() {
+    if !is_installed("openssl", "openssl") {
         return;
     }
     let directory = TempDir::new();

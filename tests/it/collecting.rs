@@ -5,9 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::fake_upstream::{FakeUpstream, Fault, code, now, peak};
+use crate::processes::{stderr_of, wait_for};
+use crate::published::files;
 use crate::support::{Server, TempDir, command, publish, run};
 
 const DAY: i64 = 86_400;
@@ -46,25 +48,7 @@ pub(crate) fn once(paths: &Paths, upstream: &FakeUpstream) -> Output {
 #[track_caller]
 pub(crate) fn assert_sound(paths: &Paths) {
     let checked = run(&["check", "--dataset", &paths.0]);
-    assert!(
-        checked.status.success(),
-        "{}",
-        String::from_utf8_lossy(&checked.stderr)
-    );
-}
-
-pub(crate) fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    entries
-        .map(|path| {
-            (
-                path.file_name().unwrap().to_str().unwrap().to_owned(),
-                fs::read(&path).unwrap(),
-            )
-        })
-        .collect()
+    stderr_of(&checked, 0);
 }
 
 fn day_name(day: i64) -> String {
@@ -107,17 +91,19 @@ pub(crate) fn is_daily(target: &str) -> bool {
     target.contains("/metrics/day")
 }
 
+/// Number of requests for days so far.
+pub(crate) fn daily_requests(upstream: &FakeUpstream) -> usize {
+    let seen = upstream.seen();
+    seen.iter().filter(|seen| is_daily(&seen.target)).count()
+}
+
 #[test]
 fn one_run_collects_everything_within_the_rate_and_the_next_asks_for_nothing() {
     let directory = TempDir::new();
     let paths = paths(&directory);
     let upstream = FakeUpstream::start(50, |_| None);
     let output = once(&paths, &upstream);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    stderr_of(&output, 0);
     assert_sound(&paths);
     assert_days(&paths, 50);
     let seen = upstream.seen();
@@ -170,8 +156,7 @@ fn faults_that_come_and_go_delay_a_run_and_falsify_nothing() {
             .then(|| faults[number / 6 % faults.len()])
     });
     let output = once(&paths, &upstream);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}");
+    let stderr = stderr_of(&output, 0);
     assert!(
         stderr.contains("FN-"),
         "faults name the correlation id: {stderr}"
@@ -228,17 +213,9 @@ fn a_collector_runs_until_it_is_stopped_and_two_never_share_a_state_directory() 
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let begun = Instant::now();
-    while upstream
-        .seen()
-        .iter()
-        .filter(|request| is_daily(&request.target))
-        .count()
-        < 10
-    {
-        assert!(begun.elapsed() < Duration::from_secs(30), "it collects");
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_for("the days of all islands", || {
+        daily_requests(&upstream) >= 10
+    });
     let second = once(&paths, &upstream);
     assert_eq!(second.status.code(), Some(74));
     assert!(String::from_utf8_lossy(&second.stderr).contains("lock"));

@@ -25,16 +25,16 @@ fn printed(stdout: &[u8]) -> Option<String> {
 
 /// Repeats a request until the connection breaks; returns the `Remaining` of each admitted one.
 fn ask_until_killed(server: &Server, headers: &str) -> Vec<u32> {
-    let mut told = Vec::new();
+    let mut observed = Vec::new();
     let Ok(stream) = TcpStream::connect(server.addr()) else {
-        return told;
+        return observed;
     };
     let request = format!("HEAD /v1 HTTP/1.1\r\nHost: x.test\r\n{headers}\r\n");
     let mut stream = BufReader::new(stream);
     loop {
         let mut remaining = None;
         if stream.get_mut().write_all(request.as_bytes()).is_err() {
-            return told;
+            return observed;
         }
         let mut line = String::new();
         loop {
@@ -42,7 +42,7 @@ fn ask_until_killed(server: &Server, headers: &str) -> Vec<u32> {
             // A line cut short by the kill is ignored.
             match stream.read_line(&mut line) {
                 Ok(_) if line.ends_with('\n') => {}
-                _ => return told,
+                _ => return observed,
             }
             if line.starts_with("HTTP/1.1 ") {
                 assert_eq!(&line[9..12], "200");
@@ -54,7 +54,7 @@ fn ask_until_killed(server: &Server, headers: &str) -> Vec<u32> {
                 break;
             }
         }
-        told.push(remaining.unwrap());
+        observed.push(remaining.unwrap());
     }
 }
 
@@ -85,7 +85,7 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
         Server::start(&words.concat())
     };
     // By header lines: every `Remaining`, and the requests that may have been in progress at a kill.
-    let mut told: BTreeMap<String, (BTreeSet<u32>, u32)> = BTreeMap::new();
+    let mut observed: BTreeMap<String, (BTreeSet<u32>, u32)> = BTreeMap::new();
     let mut random = Rng(9);
     for kill in 0..kills() {
         let number = kill / KILLS_AN_ADDRESS;
@@ -107,19 +107,22 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
             asking.map(|thread| thread.join().unwrap()).collect()
         });
         for (headers, answers) in headers.into_iter().zip(answers) {
-            let (told, under_way) = told.entry(headers).or_default();
+            let (observed, under_way) = observed.entry(headers).or_default();
             *under_way += 1;
             for remaining in answers {
-                assert!(told.insert(remaining), "{remaining} was returned before");
+                assert!(
+                    observed.insert(remaining),
+                    "{remaining} was returned before"
+                );
             }
         }
     }
     let server = start();
-    for (headers, (told, under_way)) in &told {
+    for (headers, (observed, under_way)) in &observed {
         let (name, value) = headers.trim_end().split_once(": ").unwrap();
         let limit = LIMITS[usize::from(*headers == bearer)];
         let charged = limit - remaining(&server, &[(name, value)]);
-        let answered = u32::try_from(told.len()).unwrap();
+        let answered = u32::try_from(observed.len()).unwrap();
         assert!(answered > *under_way, "the load was no load: {answered}");
         // At most the request in progress on each connection was counted without a response.
         assert!(

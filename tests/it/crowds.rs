@@ -86,7 +86,7 @@ fn figures(head: &str) -> Figures {
 /// The responses to a client: how often each `Remaining` was on an admitted one, and how many were
 /// refused.
 #[derive(Clone)]
-struct Told {
+struct Tally {
     admitted: Vec<u32>,
     refused: u32,
 }
@@ -99,9 +99,9 @@ fn storm(
     limit: u32,
     connections: u32,
     line: &(impl Fn(u32, u32) -> String + Sync),
-) -> Vec<Told> {
-    let mut told = vec![
-        Told {
+) -> Vec<Tally> {
+    let mut tallies = vec![
+        Tally {
             admitted: vec![0; limit as usize],
             refused: 0
         };
@@ -119,18 +119,18 @@ fn storm(
         threads.into_iter().map(|t| t.join().unwrap()).collect()
     });
     for (caller, figures) in answers.into_iter().flatten() {
-        let told = &mut told[caller as usize];
+        let tally = &mut tallies[caller as usize];
         assert_eq!(figures.limit, limit, "caller {caller}");
         match figures.status {
-            200 => told.admitted[figures.remaining as usize] += 1,
+            200 => tally.admitted[figures.remaining as usize] += 1,
             429 => {
                 assert_eq!(figures.remaining, 0, "left to caller {caller} on a 429");
-                told.refused += 1;
+                tally.refused += 1;
             }
             other => panic!("{other} to caller {caller}"),
         }
     }
-    told
+    tallies
 }
 
 /// The clients and turns of one connection, shuffled.
@@ -181,14 +181,14 @@ fn ask_all(
 /// Asserts that every client was admitted `limit` times, with each `Remaining` once, and refused
 /// otherwise.
 #[track_caller]
-fn each_got_its_limit(told: &[Told], limit: u32) {
-    for (caller, told) in told.iter().enumerate() {
+fn each_got_its_limit(tallies: &[Tally], limit: u32) {
+    for (caller, tally) in tallies.iter().enumerate() {
         assert!(
-            told.admitted.iter().all(|times| *times == 1),
+            tally.admitted.iter().all(|times| *times == 1),
             "caller {caller}: {:?}",
-            told.admitted
+            tally.admitted
         );
-        assert_eq!(told.refused, limit, "caller {caller}");
+        assert_eq!(tally.refused, limit, "caller {caller}");
     }
 }
 
@@ -220,8 +220,8 @@ fn a_crowd_of_addresses_gets_exactly_its_limits() {
         LONG[1],
     ]);
     server.wait_for_a_day_with(if is_slow() { 300 } else { 30 });
-    let told = storm(&server, clients, limit, 64, &forwarded);
-    each_got_its_limit(&told, limit);
+    let tallies = storm(&server, clients, limit, 64, &forwarded);
+    each_got_its_limit(&tallies, limit);
 }
 
 #[test]
@@ -236,8 +236,8 @@ fn one_key_on_sixteen_connections_gets_exactly_its_limit() {
     let server = Server::start(&args);
     server.wait_for_a_day_with(60);
     let line = |_, _| format!("Authorization: Bearer {key}");
-    let told = storm(&server, 1, limit, 16, &line);
-    each_got_its_limit(&told, limit);
+    let tallies = storm(&server, 1, limit, 16, &line);
+    each_got_its_limit(&tallies, limit);
 }
 
 #[test]
@@ -246,8 +246,8 @@ fn one_address_on_sixteen_connections_gets_exactly_its_limit() {
     let limit = 65_535;
     let server = Server::start(&["--limit-anonymous", "65535", "--workers", "4"]);
     server.wait_for_a_day_with(60);
-    let told = storm(&server, 1, limit, 16, &|_, _| "Accept: */*".to_owned());
-    each_got_its_limit(&told, limit);
+    let tallies = storm(&server, 1, limit, 16, &|_, _| "Accept: */*".to_owned());
+    each_got_its_limit(&tallies, limit);
 }
 
 /// Sends one request of each of these new clients; returns how many are admitted.

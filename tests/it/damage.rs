@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use memchr::memmem;
 
 use crate::naive::World;
+use crate::processes::{shows_within, wait_within};
+use crate::published::history_file;
 use crate::support::{Client, Reply, Server, TempDir, publish};
 
 const LATER: &str = "2026-11-21T00:20:00Z";
@@ -29,15 +31,6 @@ struct Published {
     directory: PathBuf,
     history: PathBuf,
     answers: BTreeMap<(String, bool), Vec<u8>>,
-}
-
-fn get(client: &mut Client, target: &str, gzip: bool) -> Reply {
-    let headers: &[_] = if gzip {
-        &[("Accept-Encoding", "gzip")]
-    } else {
-        &[]
-    };
-    client.request("GET", target, headers)
 }
 
 /// A name percent-encoded.
@@ -70,26 +63,15 @@ impl Published {
         let mut answers = BTreeMap::new();
         for target in targets {
             for gzip in [false, true] {
-                let reply = get(&mut client, &target, gzip);
+                let reply = client.get_coded(&target, gzip);
                 assert_eq!(reply.status, 200, "{target}: {}", reply.text());
                 answers.insert((target.clone(), gzip), reply.body);
             }
         }
-        let history = fs::read_dir(&directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .find(|path| {
-                path.file_name()
-                    .unwrap()
-                    .to_str()
-                    .unwrap()
-                    .starts_with("history-")
-            })
-            .unwrap();
         Published {
             dir,
+            history: history_file(&directory),
             directory,
-            history,
             answers,
         }
     }
@@ -112,7 +94,7 @@ impl Published {
     #[track_caller]
     fn only_these_fail(&self, client: &mut Client, failing: &BTreeSet<&str>) {
         for ((target, gzip), body) in &self.answers {
-            let reply = get(client, target, *gzip);
+            let reply = client.get_coded(target, *gzip);
             if failing.contains(target.as_str()) {
                 is_refused(&reply, target);
             } else {
@@ -125,11 +107,8 @@ impl Published {
     /// Waits until everything is served again, at most a second.
     #[track_caller]
     fn heals_within_a_second(&self, client: &mut Client, target: &str) {
-        let begun = Instant::now();
-        while client.get(target).status != 200 {
-            assert!(begun.elapsed() < Duration::from_secs(1), "{target} stays");
-            thread::sleep(Duration::from_millis(10));
-        }
+        let is_served = || client.get(target).status == 200;
+        wait_within(Duration::from_secs(1), target, is_served);
         self.only_these_fail(client, &BTreeSet::new());
     }
 }
@@ -153,7 +132,7 @@ fn flip(path: &Path, at: u64) {
 }
 
 /// The log lines about damage, and the number of responses that they count.
-fn told(server: &Server) -> (Vec<String>, usize) {
+fn logged_damage(server: &Server) -> (Vec<String>, usize) {
     let lines: Vec<String> = server.lines();
     let lines: Vec<String> = lines
         .into_iter()
@@ -170,17 +149,13 @@ fn told(server: &Server) -> (Vec<String>, usize) {
 
 /// Waits until that many responses are logged; returns the lines.
 #[track_caller]
-fn tells_of(server: &Server, answers: usize) -> Vec<String> {
-    let begun = Instant::now();
-    loop {
-        let (lines, counted) = told(server);
-        if counted >= answers {
-            assert_eq!(counted, answers, "{lines:#?}");
-            return lines;
-        }
-        assert!(begun.elapsed() < 20 * POLL, "{answers} of {lines:#?}");
-        thread::sleep(Duration::from_millis(5));
-    }
+fn await_damage(server: &Server, answers: usize) -> Vec<String> {
+    wait_within(20 * POLL, "log lines", || {
+        logged_damage(server).1 >= answers
+    });
+    let (lines, counted) = logged_damage(server);
+    assert_eq!(counted, answers, "{lines:#?}");
+    lines
 }
 
 #[test]
@@ -196,7 +171,7 @@ fn a_damaged_body_fails_alone_and_is_logged_once_per_poll() {
     flip(&published.history, damaged);
     let begun = Instant::now();
     for round in 0..500 {
-        let reply = get(&mut client, target, round % 3 == 0);
+        let reply = client.get_coded(target, round % 3 == 0);
         is_refused(&reply, target);
         assert_eq!(
             left(&reply),
@@ -205,7 +180,7 @@ fn a_damaged_body_fails_alone_and_is_logged_once_per_poll() {
         );
     }
     let polls = begun.elapsed().as_micros() / POLL.as_micros() + 2;
-    let lines = tells_of(&server, 500);
+    let lines = await_damage(&server, 500);
     assert!(lines.len() as u128 <= polls, "{polls} polls: {lines:#?}");
     for line in &lines {
         let file = published.history.file_name().unwrap().to_str().unwrap();
@@ -213,12 +188,12 @@ fn a_damaged_body_fails_alone_and_is_logged_once_per_poll() {
         assert!(line.contains(file) && line.contains(&place), "{line}");
     }
     published.only_these_fail(&mut client, &[*target].into());
-    tells_of(&server, 502);
+    await_damage(&server, 502);
     // It was never cached: as soon as the file is repaired, the body is served.
     flip(&published.history, damaged);
     published.only_these_fail(&mut client, &BTreeSet::new());
     thread::sleep(2 * POLL);
-    tells_of(&server, 502);
+    await_damage(&server, 502);
 }
 
 #[test]
@@ -235,7 +210,7 @@ fn a_file_cut_short_fails_only_for_what_was_not_read_yet() {
     // Every third is read before.
     for (_, _, target) in places.iter().step_by(3) {
         for gzip in [false, true] {
-            assert_eq!(get(&mut client, target, gzip).status, 200);
+            assert_eq!(client.get_coded(target, gzip).status, 200);
         }
     }
     let (offset, length, _) = places[places.len() / 2];
@@ -252,15 +227,11 @@ fn a_file_cut_short_fails_only_for_what_was_not_read_yet() {
         .collect();
     assert!(failing.len() > 5 && failing.len() < bodies.len() / 2);
     published.only_these_fail(&mut client, &failing);
-    let lines = tells_of(&server, 2 * failing.len());
+    let lines = await_damage(&server, 2 * failing.len());
     assert!(lines[0].contains(" cannot be read: "), "{lines:#?}");
     // Published again under a later time, it is served again.
     publish(&published.dir.join("dataset"), &published.directory, LATER);
-    let begun = Instant::now();
-    while client.get("/v1").json()["meta"]["generatedAt"] != LATER {
-        assert!(begun.elapsed() < Duration::from_secs(1), "not shown");
-        thread::sleep(Duration::from_millis(10));
-    }
+    shows_within(Duration::from_secs(1), &mut client, LATER);
     for target in bodies.keys() {
         assert_eq!(client.get(target).status, 200, "{target}");
     }

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::processes::report_skipped;
 use crate::support::TempDir;
 
 /// A mounted file system, unmounted when dropped.
@@ -105,8 +106,7 @@ fn runs(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-#[expect(clippy::print_stderr, reason = "who runs the tests should know")]
 fn skip(needs: &str) -> Option<Disk> {
-    eprintln!("skipped: needs {needs}");
+    report_skipped(needs);
     None
 }

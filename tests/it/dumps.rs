@@ -14,6 +14,7 @@ use crate::dump_files::{
     Files, HTTP_TIME, Slow, index, install, name_dumps, pattern, published, sha256, some_files,
     write,
 };
+use crate::processes::{code_and_stderr, wait_for, wait_within};
 use crate::support::{Client, Reply, Server, TempDir, is_slow, run, write_bytes};
 use crate::world::Rng;
 
@@ -494,14 +495,10 @@ fn without_dumps_they_are_not_ready() {
 /// Waits until a target has this status, at most a second.
 #[track_caller]
 fn has_status_within_a_second(client: &mut Client, target: &str, status: u16) {
-    let begun = Instant::now();
-    while client.get(target).status != status {
-        assert!(
-            begun.elapsed() < Duration::from_secs(1),
-            "{target} is not {status}"
-        );
-        thread::sleep(Duration::from_millis(10));
-    }
+    let what = format!("{target} with status {status}");
+    wait_within(Duration::from_secs(1), &what, || {
+        client.get(target).status == status
+    });
 }
 
 #[test]
@@ -510,10 +507,7 @@ fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
     let (published, files) = (published(&dir), some_files());
     let check = || {
         let output = run(&["check", "--published", published.to_str().unwrap()]);
-        (
-            output.status.code(),
-            String::from_utf8(output.stderr).unwrap(),
-        )
+        code_and_stderr(output)
     };
     let entry = write(&published, "dumps-1", &files, &index(&files));
     let (inside, aside) = (published.join("dumps-1"), dir.join("aside"));
@@ -531,10 +525,10 @@ fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
     };
     thread::sleep(Duration::from_millis(700));
     assert_eq!(complaints(), 1, "{:?}", server.lines());
-    let (code, said) = check();
+    let (code, stderr) = check();
     assert!(
-        code == Some(65) && said.contains("dumps-1/index.json"),
-        "{said}"
+        code == Some(65) && stderr.contains("dumps-1/index.json"),
+        "{stderr}"
     );
     // Like a copy of the directory that is now complete.
     fs::rename(&aside, &inside).unwrap();
@@ -598,11 +592,11 @@ fn a_file_that_is_not_the_listed_one_is_an_error_and_no_bytes() {
         assert_eq!(client.get("/dumps").status, 200);
     }
     let lines = server.lines();
-    let said: Vec<_> = lines
+    let logged: Vec<_> = lines
         .iter()
         .filter(|line| line.contains("islands.csv"))
         .collect();
-    assert!((1..=2).contains(&said.len()), "{said:?}");
+    assert!((1..=2).contains(&logged.len()), "{logged:?}");
     fs::remove_file(&path).unwrap();
     write_bytes(&path, sound);
     assert!(client.get("/dumps/islands.csv").body == *sound);
@@ -638,13 +632,9 @@ fn a_download_keeps_the_bytes_it_began_with_over_a_publish() {
     let new = big(4, 2 * MIB);
     install(&published, "dumps-2", &new);
     let mut client = server.connect();
-    let begun = Instant::now();
-    while client.get("/dumps/big.csv").body != new["big.csv"] {
-        assert!(
-            begun.elapsed() < Duration::from_secs(5),
-            "the new dumps do not show"
-        );
-    }
+    wait_within(Duration::from_secs(5), "the new dumps", || {
+        client.get("/dumps/big.csv").body == new["big.csv"]
+    });
     fs::remove_dir_all(published.join("dumps-1")).unwrap();
     got.extend(download.take(old["big.csv"].len() - got.len()));
     assert!(got == old["big.csv"], "other bytes");
@@ -726,17 +716,10 @@ fn a_stop_lets_downloads_end() {
 /// Waits until the server has no file of the dumps open.
 #[track_caller]
 fn closes_all_files(server: &Server) {
-    let begun = Instant::now();
-    let open = || {
-        let files = server.open_files().into_iter();
-        files
-            .filter(|path| path.ends_with("dumps-1/big.csv"))
-            .count()
-    };
-    while open() > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{} open", open());
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_for("no open file", || {
+        let mut files = server.open_files().into_iter();
+        !files.any(|path| path.ends_with("dumps-1/big.csv"))
+    });
 }
 
 #[test]

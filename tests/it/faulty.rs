@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::midnight;
+use crate::processes::stderr_of;
 use crate::support::{TempDir, command, run, write_file};
 
 const HEADER: &str = "code,title,creator,createdIn,tags\n";
@@ -37,9 +38,8 @@ fn write_day(dataset: &Path, name: &str, count: u32) {
 fn faults(check: &mut Command, dataset: &Path) -> Vec<String> {
     let output = check.arg("check").arg("--dataset").arg(dataset);
     let output = output.output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(65), "{said}");
-    said.lines().map(str::to_owned).collect()
+    let stderr = stderr_of(&output, 65);
+    stderr.lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -50,10 +50,13 @@ fn rows_that_a_stray_quote_swallows_are_not_lost_in_silence() {
     // The next quote is fifteen rows later, at the end of a title.
     rows[715] = "1000-0000-0715,The Pit\",epic,uefn,pvp\n".to_owned();
     write_islands(&dir.join("dataset"), &rows);
-    let said = faults(&mut command(), &dir.join("dataset"));
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said[1].starts_with("islands.csv:702:2: title "), "{said:?}");
-    assert!(said[1].contains("stray quote"), "{said:?}");
+    let stderr = faults(&mut command(), &dir.join("dataset"));
+    assert_eq!(stderr.len(), 2, "{stderr:?}");
+    assert!(
+        stderr[1].starts_with("islands.csv:702:2: title "),
+        "{stderr:?}"
+    );
+    assert!(stderr[1].contains("stray quote"), "{stderr:?}");
 }
 
 #[test]
@@ -69,10 +72,13 @@ fn a_title_of_300_megabytes_takes_neither_memory_nor_time() {
     let limit = "ulimit -v 1000000; exec \"$0\" \"$@\"";
     bounded.args(["-c", limit]).arg(command().get_program());
     let begun = Instant::now();
-    let said = faults(&mut bounded, &dataset);
+    let stderr = faults(&mut bounded, &dataset);
     assert!(begun.elapsed() < Duration::from_secs(5));
     let want = "islands.csv:2:2: title must be at most 1024 bytes";
-    assert!(said.len() == 2 && said[1].starts_with(want), "{said:?}");
+    assert!(
+        stderr.len() == 2 && stderr[1].starts_with(want),
+        "{stderr:?}"
+    );
 }
 
 #[test]
@@ -88,26 +94,30 @@ fn faults_of_islands_come_first_and_what_follows_from_them_is_one_line_a_file() 
         write_day(&dataset, &format!("ccu/2026-10-{day:02}.csv"), 250);
     }
     write_file(&dataset.join("creators.csv"), "slug\na/b\n");
-    let said = faults(&mut command(), &dataset);
-    assert_eq!(said[0], "island-metrics: the dataset has 221 faults");
-    assert!(said[1].starts_with("islands.csv:2:1: code"), "{said:?}");
-    let listed = |file: &str| said.iter().filter(|line| line.starts_with(file)).count();
+    let stderr = faults(&mut command(), &dataset);
+    assert_eq!(stderr[0], "island-metrics: the dataset has 221 faults");
+    assert!(stderr[1].starts_with("islands.csv:2:1: code"), "{stderr:?}");
+    let listed = |file: &str| stderr.iter().filter(|line| line.starts_with(file)).count();
     assert_eq!(
         (listed("creators.csv:2:1"), listed("islands.csv:")),
         (1, 99)
     );
-    assert_eq!(said.last().unwrap(), "… and 121 more");
+    assert_eq!(stderr.last().unwrap(), "… and 121 more");
     // With few faults of islands, a line for each day has the number of rows affected.
     for row in &mut rows[3..200] {
         row.replace_range(4..5, "-");
     }
     write_islands(&dataset, &rows);
-    let said = faults(&mut command(), &dataset);
-    let days = said.iter().filter(|line| {
+    let stderr = faults(&mut command(), &dataset);
+    let days = stderr.iter().filter(|line| {
         line.starts_with("ccu/2026-10-")
             && line.contains("rows with other codes: 3, the first on line 2;")
     });
-    assert_eq!((said.len(), days.count()), (1 + 3 + 1 + 20, 20), "{said:?}");
+    assert_eq!(
+        (stderr.len(), days.count()),
+        (1 + 3 + 1 + 20, 20),
+        "{stderr:?}"
+    );
 }
 
 #[test]
@@ -120,11 +130,11 @@ fn a_few_faults_of_each_file_are_listed_before_many_of_one() {
         &dataset.join("live/600.csv"),
         "code,players\n1000-0000-0000,x\n",
     );
-    let said = faults(&mut command(), &dataset);
-    let live = said
+    let stderr = faults(&mut command(), &dataset);
+    let live = stderr
         .iter()
         .filter(|line| line.starts_with("live/600.csv:2:2"));
-    assert_eq!((said.len(), live.count()), (102, 1), "{said:?}");
+    assert_eq!((stderr.len(), live.count()), (102, 1), "{stderr:?}");
 }
 
 #[test]
@@ -137,19 +147,18 @@ fn a_refused_publish_reports_it_last_and_reports_nothing_as_rendered() {
     words.extend(["--to", to.to_str().unwrap()]);
     let refused = |words: &[&str]| {
         let output = run(words);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(65), "{said}");
-        assert!(!said.contains("rendered"), "{said}");
-        assert!(said.ends_with("\nnothing was published\n"), "{said}");
+        let stderr = stderr_of(&output, 65);
+        assert!(!stderr.contains("rendered"), "{stderr}");
+        assert!(stderr.ends_with("\nnothing was published\n"), "{stderr}");
     };
     refused(&words);
     assert!(!to.join("manifest.json").exists());
     write_day(&dataset, "ccu/2026-10-01.csv", 10);
     let output = run(&words);
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("rendered") && !said.ends_with("nothing was published\n"),
-        "{said}"
+        stderr.contains("rendered") && !stderr.ends_with("nothing was published\n"),
+        "{stderr}"
     );
     // An older timestamp is refused too.
     refused(&[&words[..], &["--generated-at", "2020-01-01T00:00:00Z"]].concat());
@@ -160,10 +169,10 @@ fn a_header_with_semicolons_is_one_fault_that_shows_it() {
     let dir = TempDir::new();
     let text = HEADER.replace(',', ";");
     write_file(&dir.join("dataset/islands.csv"), &text);
-    let said = faults(&mut command(), &dir.join("dataset"));
+    let stderr = faults(&mut command(), &dir.join("dataset"));
     let want = "islands.csv:1: columns not found: code, title, creator, createdIn, tags; the header is \
                 \"code;title;creator;createdIn;tags\"; fields must be separated by commas, not semicolons";
-    assert_eq!(said[1..], [want]);
+    assert_eq!(stderr[1..], [want]);
 }
 
 #[test]
@@ -200,16 +209,19 @@ fn a_day_or_step_later_than_tomorrow_is_a_fault_by_the_machines_clock() {
     let sound = check(midnight).unwrap();
     assert_eq!(sound.status.code(), Some(0), "{sound:?}");
 
-    let said = faults(&mut at("2026-11-19 23:59:58"), &dataset);
+    let stderr = faults(&mut at("2026-11-19 23:59:58"), &dataset);
     let today = "today is 2026-11-19 (UTC)";
-    for (line, file) in said[1..].iter().zip([
+    for (line, file) in stderr[1..].iter().zip([
         "ccu/2026-11-21.csv:",
         "live/1795305000.csv:",
         "platform.csv:2:1:",
     ]) {
-        assert!(line.starts_with(file) && line.ends_with(today), "{said:?}");
+        assert!(
+            line.starts_with(file) && line.ends_with(today),
+            "{stderr:?}"
+        );
     }
-    assert_eq!(said.len(), 4, "{said:?}");
+    assert_eq!(stderr.len(), 4, "{stderr:?}");
     // A stray file of a far day would be the latest day, whatever `--generated-at` is.
     let to = dir.join("published");
     write_file(&dataset.join("daily/9999-12-31.csv"), "code\n");
@@ -221,11 +233,10 @@ fn a_day_or_step_later_than_tomorrow_is_a_fault_by_the_machines_clock() {
         "--dataset",
     ]);
     let output = publish.arg(&dataset).arg("--to").arg(&to).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(65), "{said}");
+    let stderr = stderr_of(&output, 65);
     assert!(
-        said.contains("daily/9999-12-31.csv: the day must be"),
-        "{said}"
+        stderr.contains("daily/9999-12-31.csv: the day must be"),
+        "{stderr}"
     );
 }
 

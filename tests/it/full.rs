@@ -67,12 +67,12 @@ impl Scene {
             .publish(&edition, self.published.path())
             .output()
             .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         let ended_well = output.status.success();
         if !ended_well {
-            assert_eq!(output.status.code(), Some(74), "{said}");
+            assert_eq!(output.status.code(), Some(74), "{stderr}");
             let path = self.published.path().to_str().unwrap();
-            assert!(said.contains(path) && said.contains(reason), "{said}");
+            assert!(stderr.contains(path) && stderr.contains(reason), "{stderr}");
         }
         self.published.is_sound();
         self.published

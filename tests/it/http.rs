@@ -100,6 +100,12 @@ impl Client {
         self.request("GET", target, &[])
     }
 
+    /// The same, with gzip accepted or not.
+    pub(crate) fn get_coded(&mut self, target: &str, gzip: bool) -> Reply {
+        let coding = if gzip { "gzip" } else { "identity" };
+        self.request("GET", target, &[("Accept-Encoding", coding)])
+    }
+
     pub(crate) fn request(
         &mut self,
         method: &str,

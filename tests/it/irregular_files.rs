@@ -7,11 +7,12 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::dump_files::{Files, index, install, name_dumps, published, write};
+use crate::processes::{ends_within, shows_within};
 use crate::support::{Client, Server, TempDir, command, issue, publish, write_bytes};
 
 const FIRST: &str = "2026-11-21T00:10:00Z";
@@ -90,19 +91,9 @@ fn check(published: &Path) -> Option<i32> {
 #[track_caller]
 fn ends(mut command: Command) -> Option<i32> {
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().unwrap();
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code();
-        }
-        if begun.elapsed() > Duration::from_secs(20) {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("{command:?} does not end");
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
+    let status = ends_within(Duration::from_secs(20), &mut command.spawn().unwrap());
+    assert!(status.is_some(), "{command:?} does not end");
+    status.unwrap().code()
 }
 
 /// Puts something at a path.
@@ -111,16 +102,6 @@ type Make = fn(&Path);
 /// Makes a named pipe, which no process writes to.
 fn make_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
-}
-
-/// Waits until the server answers from the publish of that time.
-#[track_caller]
-fn shows_within_two_seconds(client: &mut Client, generated_at: &str) {
-    let begun = Instant::now();
-    while client.get("/v1").json()["meta"]["generatedAt"] != generated_at {
-        assert!(begun.elapsed() < Duration::from_secs(2), "not shown");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -144,7 +125,7 @@ fn a_directory_of_the_dumps_that_is_a_link_publishes_no_secret() {
 fn a_directory_of_the_dumps_that_becomes_a_link_publishes_no_secret() {
     let scene = Scene::new();
     let [keys, _] = scene.secrets();
-    // Files as long as the secret, so that lengths tell nothing.
+    // Files as long as the secret, so that lengths show nothing.
     let files = listing(&["daily/keys.jsonl"], &vec![b'x'; keys.len()]);
     install(&scene.published, "dumps-2", &files);
     thread::sleep(POLLS);
@@ -255,7 +236,7 @@ fn a_published_directory_may_be_a_link_and_lead_elsewhere_later() {
         fs::rename(new, &link).unwrap();
     };
     lead_to(&second);
-    shows_within_two_seconds(&mut client, LATER);
+    shows_within(Duration::from_secs(2), &mut client, LATER);
     assert_eq!(client.get("/dumps/a.csv").body, b"later");
     // The same publish in another place, and the one before is gone.
     let third = dir.join("third");
@@ -311,7 +292,7 @@ fn nothing_in_the_place_of_a_manifest_ends_refreshes() {
         write_bytes(&manifest, &sound);
         let generated_at = format!("2026-11-21T01:0{round}:00Z");
         publish(&dataset, &published, &generated_at);
-        shows_within_two_seconds(&mut client, &generated_at);
+        shows_within(Duration::from_secs(2), &mut client, &generated_at);
     }
     let grown = server.resident_kib().saturating_sub(before);
     assert!(grown < 64 << 10, "{grown} KiB");
@@ -339,7 +320,7 @@ fn no_pipe_in_the_place_of_a_payload_ends_refreshes() {
             "2026-11-21T01:01:00Z"
         };
         publish(&dataset, &published, generated_at);
-        shows_within_two_seconds(&mut client, generated_at);
+        shows_within(Duration::from_secs(2), &mut client, generated_at);
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use crate::http::Reply;
 use crate::memory_group::MemoryGroup;
-use crate::support::{Client, Server, TempDir, command, is_slow, publish, write_file};
+use crate::published::history_file;
+use crate::support::{Server, TempDir, command, is_slow, publish, write_file};
 use crate::world::{GENERATED_AT, Rng};
 
 const MIB: u64 = 1 << 20;
@@ -56,13 +56,6 @@ fn write_dataset(directory: &Path) {
     }
 }
 
-fn history_file(published: &Path) -> PathBuf {
-    let files = fs::read_dir(published).unwrap();
-    let mut paths = files.map(|entry| entry.unwrap().path());
-    let is_history = |path: &PathBuf| path.to_str().unwrap().contains("/history-");
-    paths.find(is_history).unwrap()
-}
-
 /// Bytes of bodies in a payload file, and of its sections in memory, by its trailer.
 fn sizes(history: &Path) -> (u64, u64) {
     let file = fs::read(history).unwrap();
@@ -85,11 +78,6 @@ fn targets(rng: &mut Rng) -> Vec<(String, bool)> {
         targets.swap(at, other);
     }
     targets
-}
-
-fn get(client: &mut Client, target: &str, gzip: bool) -> Reply {
-    let coding = if gzip { "gzip" } else { "identity" };
-    client.request("GET", target, &[("Accept-Encoding", coding)])
 }
 
 /// Starts a server in the group on a copy of the published directory. A process of the group makes
@@ -117,8 +105,8 @@ struct Seen {
 fn walk(server: &Server, unlimited: &Server, rng: &mut Rng, seen: &mut Seen) {
     let (mut client, mut oracle) = (server.connect(), unlimited.connect());
     for (at, (target, gzip)) in targets(rng).iter().enumerate() {
-        let reply = get(&mut client, target, *gzip);
-        let wanted = get(&mut oracle, target, *gzip);
+        let reply = client.get_coded(target, *gzip);
+        let wanted = oracle.get_coded(target, *gzip);
         assert_eq!((reply.status, wanted.status), (200, 200), "{target}");
         assert!(reply.body == wanted.body, "{target} is another");
         assert_eq!(reply.expect("etag"), wanted.expect("etag"), "{target}");

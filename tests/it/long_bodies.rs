@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::catalogue::{Catalogue, ISLANDS, ISLANDS_OF_ONE};
 use crate::http::Client;
+use crate::processes::{SetOnDrop, wait_within};
 use crate::support::Server;
 
 /// The first day, on which all islands are new: 16 MB.
@@ -41,13 +42,6 @@ pub(crate) fn slow_reader(server: &Server, request: &str) -> TcpStream {
 
 /// The longest time of a health request during `work`.
 fn slowest_health(server: &Server, work: impl FnOnce()) -> Duration {
-    /// Ends the measurement, also when the work panics.
-    struct End<'a>(&'a AtomicBool);
-    impl Drop for End<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let watching = scope.spawn(|| {
@@ -61,7 +55,7 @@ fn slowest_health(server: &Server, work: impl FnOnce()) -> Duration {
             }
             slowest
         });
-        let end = End(&is_over);
+        let end = SetOnDrop(&is_over);
         work();
         drop(end);
         watching.join().unwrap()
@@ -86,7 +80,7 @@ fn a_long_body_is_the_same_in_both_forms_and_head_and_304_know_it() {
     let mut client = server.connect();
     for target in [FIRST_DAY, CREATOR] {
         let plain = client.get(target);
-        let gzip = client.request("GET", target, &[("Accept-Encoding", "gzip")]);
+        let gzip = client.get_coded(target, true);
         assert_eq!((plain.status, gzip.status), (200, 200));
         assert_eq!(gzip.expect("content-encoding"), "gzip");
         assert!(gunzip(&gzip.body) == plain.body, "{target}");
@@ -181,7 +175,7 @@ fn a_long_body_that_is_damaged_is_500_or_ends_short_and_is_logged() {
     let catalogue = Catalogue::new();
     let server = Server::of(&catalogue.published, &["--memory", "16MiB"]);
     let mut client = server.connect();
-    let gzip = client.request("GET", FIRST_DAY, &[("Accept-Encoding", "gzip")]);
+    let gzip = client.get_coded(FIRST_DAY, true);
     let (at, bytes) = catalogue.stored(&gzip.body);
     catalogue.flip(at + bytes / 2);
     for coding in ["identity", "gzip"] {
@@ -215,7 +209,7 @@ fn damage_of_a_body_that_a_publish_has_replaced_is_logged_too() {
     let catalogue = Catalogue::new();
     let server = Server::of(&catalogue.published, &["--memory", "16MiB"]);
     let mut client = server.connect();
-    let gzip = client.request("GET", FIRST_DAY, &[("Accept-Encoding", "gzip")]);
+    let gzip = client.get_coded(FIRST_DAY, true);
     let (at, bytes) = catalogue.stored(&gzip.body);
     // A publish keeps the file of the one before, which the reader continues with.
     let request = format!("GET {FIRST_DAY} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -275,16 +269,10 @@ fn one_address_does_not_take_all_download_slots() {
         }
         drop(readers);
         // All permits are returned; threads may read for closed connections for a moment.
-        let begun = Instant::now();
-        while server
-            .connect()
-            .request("HEAD", target, &[("Range", "bytes=0-9")])
-            .status
-            == 503
-        {
-            assert!(begun.elapsed() < Duration::from_secs(10), "{target}");
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait_within(Duration::from_secs(10), target, || {
+            let part = ("Range", "bytes=0-9");
+            server.connect().request("HEAD", target, &[part]).status != 503
+        });
     }
 }
 

@@ -1,8 +1,8 @@
 //! Tests of the running binary, over sockets.
 //!
 //! Harness:
-//! - `support`: starts and stops the binary; `http`: a strict client; `canary`: no secret of a key
-//!   may be stored or logged
+//! - `support`: starts and stops the binary; `http`: a strict client; `processes`: how other processes
+//!   end, and waits for what they do; `canary`: no secret of a key may be stored or logged
 //! - `world`: random datasets; `editions`: a dataset that changes, each state marked; `dump_files`:
 //!   dumps written by tests
 //! - `published`: invariants of a published directory; `traced`: commands run under strace; `disks`:
@@ -108,6 +108,7 @@ mod pages;
 mod parsed_targets;
 mod patience;
 mod places;
+mod processes;
 mod published;
 mod publishing;
 mod races;

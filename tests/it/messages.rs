@@ -26,9 +26,9 @@ fn a_429_names_the_key_page_where_sign_up_is_open() {
         state.to_str().unwrap(),
     ]);
     assert_eq!(open.connect().get("/v1").status, 200);
-    let told = message(&open, "GET", "/v1");
+    let found = message(&open, "GET", "/v1");
     let want = "the daily quota of 1 requests is spent; a free key from https://api.example/x/keys allows 777 a day";
-    assert_eq!(told, want);
+    assert_eq!(found, want);
     let closed = Server::start(&["--limit-anonymous", "1"]);
     assert_eq!(closed.connect().get("/v1").status, 200);
     let reply = closed.connect().get("/v1");
@@ -42,13 +42,13 @@ fn a_429_names_the_key_page_where_sign_up_is_open() {
 #[test]
 fn errors_name_the_method_the_creator_and_the_payload() {
     let server = Server::start(&[]);
-    let told = message(&server, "DELETE", "/v1");
+    let found = message(&server, "DELETE", "/v1");
     assert_eq!(
-        told,
+        found,
         "method \"DELETE\" is not allowed; use GET, HEAD or OPTIONS"
     );
-    let told = message(&server, "GET", "/v1/creators/no%20body");
-    assert_eq!(told, "creator \"no body\" is not tracked");
+    let found = message(&server, "GET", "/v1/creators/no%20body");
+    assert_eq!(found, "creator \"no body\" is not tracked");
     let directory = TempDir::new();
     let empty = Server::of(&directory.join("none"), &[]);
     for (target, payload) in [
@@ -63,7 +63,7 @@ fn errors_name_the_method_the_creator_and_the_payload() {
         let want = format!("{payload} has not been published; see /v1/health");
         assert_eq!(message(&empty, "GET", target), want, "{target}");
     }
-    // The log says how to publish.
+    // The log shows how to publish.
     empty.await_line("island-metrics publish --dataset DIR --to '");
 }
 

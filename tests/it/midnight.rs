@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::processes::report_skipped;
 use crate::support::{Client, Server, TempDir, command, write_file};
 
 /// Directory of the library on Debian.
@@ -16,13 +17,12 @@ const LIBRARIES: [&str; 3] = [
 ];
 
 /// The library, if it is installed; otherwise prints a line.
-#[expect(clippy::print_stderr, reason = "who runs the tests should know")]
 pub(crate) fn library() -> Option<&'static str> {
     let found = LIBRARIES
         .into_iter()
         .find(|path| PathBuf::from(path).exists());
     if found.is_none() {
-        eprintln!("skipped: needs libfaketime, `apt-get install libfaketime`");
+        report_skipped("libfaketime, `apt-get install libfaketime`");
     }
     found
 }

@@ -57,7 +57,7 @@ fn pages_use_no_quota_and_are_revalidated_by_etag() {
         assert_eq!(plain.expect("x-content-type-options"), "nosniff");
         assert_eq!(plain.expect("referrer-policy"), "strict-origin");
         assert_eq!(plain.expect("access-control-allow-origin"), "*");
-        let gzip = client.request("GET", page, &[("Accept-Encoding", "gzip")]);
+        let gzip = client.get_coded(page, true);
         // A text of one line would not be smaller.
         if page != "/robots.txt" {
             assert_eq!(gzip.expect("content-encoding"), "gzip", "{page}");
@@ -232,9 +232,9 @@ fn a_browser_gets_an_html_page_for_missing_resources() {
         assert_eq!(left(&page), 5);
         // A client without a preference gets the error of the API.
         for accept in [&[][..], &[("Accept", "*/*")]] {
-            let told = client.request("GET", target, accept);
-            assert_eq!(told.status, status, "{target}");
-            assert_eq!(told.expect("content-type"), "application/json");
+            let reply = client.request("GET", target, accept);
+            assert_eq!(reply.status, status, "{target}");
+            assert_eq!(reply.expect("content-type"), "application/json");
         }
     }
     for target in [
@@ -243,8 +243,8 @@ fn a_browser_gets_an_html_page_for_missing_resources() {
         "/v1x",
         &(deepest + "/a"),
     ] {
-        let told = client.request("GET", target, &browser);
-        let is_json = told.expect("content-type") == "application/json";
+        let reply = client.request("GET", target, &browser);
+        let is_json = reply.expect("content-type") == "application/json";
         assert_eq!(is_json, target != "/v1x", "{target}");
     }
 }

@@ -93,8 +93,8 @@ impl Published {
     pub(crate) fn is_sound(&self) {
         let words = ["check", "--published", self.0.to_str().unwrap()];
         let output = run(&words);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {stderr}");
         let manifest = self.manifest().unwrap();
         for part in ["history", "live"] {
             let payload = &manifest[part];
@@ -110,7 +110,10 @@ impl Published {
             .filter(|part| **part != "dumps")
             .filter_map(|part| manifest[part]["generatedAt"].as_str())
             .max();
-        assert!(said.contains(newest.unwrap()), "{newest:?} not in {said}");
+        assert!(
+            stderr.contains(newest.unwrap()),
+            "{newest:?} not in {stderr}"
+        );
         let dumps = &manifest["dumps"];
         if dumps.is_null() {
             return;
@@ -261,6 +264,36 @@ fn files_below(directory: &Path, prefix: &str, found: &mut BTreeSet<String>) {
             found.insert(name);
         }
     }
+}
+
+/// All files below a directory, by name.
+pub(crate) fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().to_str().unwrap().to_owned();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            let below = files(&entry.path()).into_iter();
+            found.extend(below.map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
+        } else if kind.is_symlink() {
+            let target = fs::read_link(entry.path()).unwrap();
+            found.insert(name, target.into_os_string().into_encoded_bytes());
+        } else {
+            found.insert(name, fs::read(entry.path()).unwrap());
+        }
+    }
+    found
+}
+
+/// The payload file of the history in a directory that was published to once.
+pub(crate) fn history_file(published: &Path) -> PathBuf {
+    let entries = fs::read_dir(published).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut found = paths.filter(|path| path.to_str().unwrap().contains("/history-"));
+    let history = found.next().unwrap();
+    assert_eq!(found.next(), None, "one history in a fresh directory");
+    history
 }
 
 #[test]

@@ -6,9 +6,11 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::naive::World;
+use crate::processes::shows_within;
+use crate::published::{files, history_file};
 use crate::support::{Client, Server, TempDir, publish, run, write_bytes, write_file};
 use crate::world::{GENERATED_AT, Rng};
 
@@ -20,26 +22,6 @@ fn dataset(dir: &TempDir) -> PathBuf {
     let path = dir.join("dataset");
     World::with_more_than(5, 2, 12).write(&path);
     path
-}
-
-/// All files below a directory, by name.
-fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let entry = entry.unwrap();
-        let name = entry.file_name().to_str().unwrap().to_owned();
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            let below = files(&entry.path()).into_iter();
-            found.extend(below.map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
-        } else if kind.is_symlink() {
-            let target = fs::read_link(entry.path()).unwrap();
-            found.insert(name, target.into_os_string().into_encoded_bytes());
-        } else {
-            found.insert(name, fs::read(entry.path()).unwrap());
-        }
-    }
-    found
 }
 
 /// The same without the state that identifies the files of a dataset.
@@ -58,18 +40,9 @@ fn add_a_day(dataset: &Path) {
 #[track_caller]
 fn ends_with(code: i32, words: &[&str]) -> String {
     let output = run(words);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
-    said
-}
-
-fn history_file(published: &Path) -> PathBuf {
-    let mut names = files(published)
-        .into_keys()
-        .filter(|name| name.starts_with("history-"));
-    let name = names.next().unwrap();
-    assert_eq!(names.next(), None, "one history in a fresh directory");
-    published.join(name)
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
+    stderr
 }
 
 /// `generatedAt` of the response to a target.
@@ -78,16 +51,6 @@ fn shown(client: &mut Client, target: &str) -> String {
     assert_eq!(reply.status, 200, "{target}: {}", reply.text());
     let time = &reply.json()["meta"]["generatedAt"];
     time.as_str().unwrap().to_owned()
-}
-
-/// Waits until a server serves this publish, at most a second.
-#[track_caller]
-fn shows_within_a_second(client: &mut Client, time: &str) {
-    let start = Instant::now();
-    while client.get("/v1").status != 200 || shown(client, "/v1") != time {
-        assert!(start.elapsed() < Duration::from_secs(1), "{time} not shown");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -117,7 +80,7 @@ fn one_fault_is_named_with_its_place_and_nothing_is_published() {
     let (from, to) = (faulty.to_str().unwrap(), published.to_str().unwrap());
     let place = format!("{}:3:4", faulty.join("islands.csv").display());
     let place = place.strip_prefix(from).unwrap().trim_start_matches('/');
-    let said = ends_with(
+    let stderr = ends_with(
         65,
         &[
             "publish",
@@ -129,10 +92,10 @@ fn one_fault_is_named_with_its_place_and_nothing_is_published() {
             LATER,
         ],
     );
-    assert!(said.contains(place), "want {place} in {said}");
+    assert!(stderr.contains(place), "want {place} in {stderr}");
     assert!(files(&published) == before, "the directory has changed");
-    let said = ends_with(65, &["check", "--dataset", from]);
-    assert!(said.contains(place), "want {place} in {said}");
+    let stderr = ends_with(65, &["check", "--dataset", from]);
+    assert!(stderr.contains(place), "want {place} in {stderr}");
 }
 
 #[test]
@@ -140,12 +103,12 @@ fn check_accepts_a_sound_dataset_and_publish() {
     let dir = TempDir::new();
     let (dataset, published) = (dataset(&dir), dir.join("published"));
     publish(&dataset, &published, GENERATED_AT);
-    let said = ends_with(0, &["check", "--dataset", dataset.to_str().unwrap()]);
-    assert!(said.contains("sound"), "{said}");
-    let said = ends_with(0, &["check", "--published", published.to_str().unwrap()]);
+    let stderr = ends_with(0, &["check", "--dataset", dataset.to_str().unwrap()]);
+    assert!(stderr.contains("sound"), "{stderr}");
+    let stderr = ends_with(0, &["check", "--published", published.to_str().unwrap()]);
     assert!(
-        said.contains("sound") && said.contains(GENERATED_AT),
-        "{said}"
+        stderr.contains("sound") && stderr.contains(GENERATED_AT),
+        "{stderr}"
     );
 }
 
@@ -177,7 +140,7 @@ fn a_publish_shows_within_a_second_and_no_answer_fails_meanwhile() {
         publish(&dataset, &published, LATER);
         // Set before a panic continues, so that the scope ends.
         let seen = thread::scope(|inner| {
-            let watch = || shows_within_a_second(&mut server.connect(), LATER);
+            let watch = || shows_within(Duration::from_secs(1), &mut server.connect(), LATER);
             inner.spawn(watch).join()
         });
         thread::sleep(Duration::from_millis(100));
@@ -217,7 +180,7 @@ fn an_empty_directory_answers_not_ready_until_the_next_publish() {
     assert_eq!(health.status, 200);
     assert_eq!(health.json()["status"], "not_ready");
     publish(&dataset, &published, GENERATED_AT);
-    shows_within_a_second(&mut client, GENERATED_AT);
+    shows_within(Duration::from_secs(1), &mut client, GENERATED_AT);
     assert_eq!(client.get("/v1/islands").status, 200);
 }
 
@@ -250,7 +213,7 @@ fn a_damaged_publish_is_not_loaded_and_the_old_data_stays() {
     assert_eq!(shown(&mut client, "/v1/islands?limit=5"), GENERATED_AT);
     // The next valid one repairs it.
     publish(&dataset, &published, "2026-11-21T00:30:00Z");
-    shows_within_a_second(&mut client, "2026-11-21T00:30:00Z");
+    shows_within(Duration::from_secs(1), &mut client, "2026-11-21T00:30:00Z");
 }
 
 fn has_payload_name(name: &str) -> bool {
@@ -311,8 +274,8 @@ fn an_older_timestamp_is_refused_unless_forced() {
     assert!(files(&published) == before, "the directory has changed");
     words.push("--force");
     ends_with(0, &words);
-    let said = ends_with(0, &["check", "--published", published.to_str().unwrap()]);
-    assert!(said.contains(EARLIER), "{said}");
+    let stderr = ends_with(0, &["check", "--published", published.to_str().unwrap()]);
+    assert!(stderr.contains(EARLIER), "{stderr}");
 }
 
 #[test]
@@ -334,8 +297,8 @@ fn exit_codes_show_the_kind_of_failure() {
         (74, vec!["check", "--dataset", missing]),
         (74, vec!["check", "--published", missing]),
     ] {
-        let said = ends_with(code, &words);
-        assert!(!said.trim().is_empty(), "{words:?} says why");
+        let stderr = ends_with(code, &words);
+        assert!(!stderr.trim().is_empty(), "{words:?} says why");
     }
 }
 

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::editions::{Change, Edition, Editions};
+use crate::processes::{SetOnDrop, stderr_of};
 use crate::published::{Published, is_remembered};
 use crate::support::{TempDir, is_slow, run};
-use crate::torn::{Known, SetOnDrop, answers_as_if_published_afresh, succeeds, while_served};
+use crate::torn::{Known, answers_as_if_published_afresh, succeeds, while_served};
 use crate::world::Rng;
 
 /// Number of races, and of publishers.
@@ -82,13 +83,13 @@ impl Publishers {
             });
             let refused = started.into_iter().filter_map(|(edition, child)| {
                 let output = child.wait_with_output().unwrap();
-                let said = String::from_utf8(output.stderr).unwrap();
+                let stderr = String::from_utf8(output.stderr).unwrap();
                 let is_older = edition.number < newest.number
-                    && said.contains("--generated-at must be at least");
+                    && stderr.contains("--generated-at must be at least");
                 match output.status.code() {
                     Some(0) => None,
                     Some(65) if is_older => Some(edition),
-                    code => panic!("{edition:?}: {code:?}: {said}"),
+                    code => panic!("{edition:?}: {code:?}: {stderr}"),
                 }
             });
             refused.count()
@@ -125,9 +126,9 @@ fn is_sound_between(published: &Published) {
     };
     let words = ["check", "--published", published.path().to_str().unwrap()];
     let output = run(&words);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let moved_on = published.manifest().unwrap() != before;
-    assert!(output.status.success() || moved_on, "{said}");
+    assert!(output.status.success() || moved_on, "{stderr}");
 }
 
 #[track_caller]
@@ -179,8 +180,7 @@ fn ten_of_one_dataset_and_one_timestamp_all_end_well() {
             .collect();
         for child in started {
             let output = child.wait_with_output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{said}");
+            stderr_of(&output, 0);
         }
         publishers.published.is_sound();
         let shown = publishers

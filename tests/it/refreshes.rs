@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::processes::code_and_stderr;
 use crate::support::{TempDir, is_slow, run, write_file};
 use crate::world::Rng;
 
@@ -21,17 +22,14 @@ fn publish(dataset: &Path, published: &Path, time: &str, more: &[&str]) -> (Opti
     words.extend(["--to", published.to_str().unwrap(), "--generated-at", time]);
     words.extend(more);
     let output = run(&words);
-    (
-        output.status.code(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+    code_and_stderr(output)
 }
 
 #[track_caller]
 fn published(dataset: &Path, published: &Path, time: &str, more: &[&str]) -> String {
-    let (code, said) = publish(dataset, published, time, more);
-    assert_eq!(code, Some(0), "{said}");
-    said
+    let (code, stderr) = publish(dataset, published, time, more);
+    assert_eq!(code, Some(0), "{stderr}");
+    stderr
 }
 
 /// The payloads and dumps of a directory; of the index only what is independent of earlier
@@ -185,7 +183,7 @@ fn a_refresh_publishes_what_a_publish_from_nothing_does() {
         let fresh = dir.join(&format!("fresh-{seed}"));
         for round in 0..15 {
             // The same time for all, so that kept parts have the time of rendered ones.
-            let said = published(&dataset.path, &refreshed, TIME, &[]);
+            let stderr = published(&dataset.path, &refreshed, TIME, &[]);
             let _ = fs::remove_dir_all(&fresh);
             published(&dataset.path, &fresh, TIME, &[]);
             let (kept, new) = (contents(&refreshed), contents(&fresh));
@@ -193,9 +191,9 @@ fn a_refresh_publishes_what_a_publish_from_nothing_does() {
             assert_eq!(
                 names(&kept),
                 names(&new),
-                "seed {seed} round {round}: {said}"
+                "seed {seed} round {round}: {stderr}"
             );
-            assert!(kept == new, "seed {seed} round {round}: {said}");
+            assert!(kept == new, "seed {seed} round {round}: {stderr}");
             let again = dir.join("again");
             published(&refreshed.join("dumps"), &again, TIME, &["--force"]);
             assert!(
@@ -230,8 +228,8 @@ fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
     let before = inode(&history);
     let dump = inode(&to.join("dumps/daily/2026-11-19.json.gz"));
     dataset.edit("live/1795263000.csv");
-    let said = published(&dataset.path, &to, LATER, &[]);
-    let line = said.lines().next().unwrap();
+    let stderr = published(&dataset.path, &to, LATER, &[]);
+    let line = stderr.lines().next().unwrap();
     assert_eq!(
         line,
         format!(
@@ -250,12 +248,12 @@ fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
         ("--full", "--full was given"),
         ("--force", "--force was given"),
     ] {
-        let said = published(&dataset.path, &to, LATER, &[flag]);
+        let stderr = published(&dataset.path, &to, LATER, &[flag]);
         assert!(
-            said.contains(&format!("history: rendered, {reason}")),
-            "{said}"
+            stderr.contains(&format!("history: rendered, {reason}")),
+            "{stderr}"
         );
-        assert!(said.contains("dumps: 0 of 4 tables kept"), "{said}");
+        assert!(stderr.contains("dumps: 0 of 4 tables kept"), "{stderr}");
     }
 }
 
@@ -283,9 +281,9 @@ fn a_fault_that_only_an_unchanged_file_shows_is_found() {
         );
         published(&dataset.path, &to, TIME, &[]);
         write_file(&islands, &text);
-        let (code, said) = publish(&dataset.path, &to, LATER, &[]);
-        assert_eq!(code, Some(65), "{name}: {said}");
-        assert!(said.contains(&format!("{name}:2:1")), "{said}");
+        let (code, stderr) = publish(&dataset.path, &to, LATER, &[]);
+        assert_eq!(code, Some(65), "{name}: {stderr}");
+        assert!(stderr.contains(&format!("{name}:2:1")), "{stderr}");
     }
 }
 
@@ -356,8 +354,8 @@ fn a_directory_in_place_of_the_link_is_reported_and_everything_else_is_published
     let dataset = Edited::new(dir.join("dataset"), 1);
     let to = dir.join("published");
     write_file(&to.join("dumps/mine"), "mine");
-    let said = published(&dataset.path, &to, TIME, &[]);
-    assert!(said.contains("published/dumps: "), "{said}");
+    let stderr = published(&dataset.path, &to, TIME, &[]);
+    assert!(stderr.contains("published/dumps: "), "{stderr}");
     assert!(to.join("dumps/mine").exists());
 }
 

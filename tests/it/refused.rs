@@ -10,6 +10,7 @@ use std::process::Output;
 use std::sync::Arc;
 
 use crate::editions::{Change, Edition, Editions};
+use crate::processes::stderr_of;
 use crate::published::Published;
 use crate::support::{TempDir, is_slow, is_slowest};
 use crate::torn::{Known, succeeds, while_served};
@@ -104,8 +105,7 @@ impl Scene {
     fn calls(&mut self, change: Change, of_the_dataset: bool) -> Vec<(String, u32)> {
         let edition = self.turn(change);
         let (output, calls) = self.traced(&edition, None);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
+        stderr_of(&output, 0);
         let [published, dataset] = self.roots();
         let about = calls
             .iter()
@@ -150,25 +150,25 @@ fn fail(
     if !is_ours && code != Some(0) {
         return false;
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     // The standard library panics if a directory cannot be closed, which Linux never reports.
-    let is_impossible = first.name == "close" && said.contains("during closedir");
+    let is_impossible = first.name == "close" && stderr.contains("during closedir");
     assert!(
         matches!(code, Some(0 | 74)) || is_impossible,
-        "{inject}: {failed:?}: {}: {said}",
+        "{inject}: {failed:?}: {}: {stderr}",
         output.status
     );
     // The write of the error message may fail too.
     let is_mute = failed.iter().any(|call| call.text.starts_with("2<"));
     if code == Some(74) && !is_mute {
         let is_named = |root: &Path| {
-            failed.iter().any(|call| call.is_about(root)) && said.contains(root.to_str().unwrap())
+            failed.iter().any(|call| call.is_about(root)) && stderr.contains(root.to_str().unwrap())
         };
         // If the type of an existing entry is unknown, the message only reports that it exists.
-        let reason = said.contains(wording) || first.name.contains("stat");
+        let reason = stderr.contains(wording) || first.name.contains("stat");
         assert!(
             scene.roots().into_iter().any(is_named) && reason,
-            "{inject}: {failed:?}: {said}"
+            "{inject}: {failed:?}: {stderr}"
         );
     }
     scene
@@ -279,9 +279,8 @@ fn an_unreadable_manifest_is_not_treated_as_absent() {
     let inject = format!("{open}:error=EIO:when={number}");
     let (output, calls) = scene.traced(&older, Some(&inject));
     assert!(calls.iter().any(Call::was_injected));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(74), "{said}");
-    assert!(said.contains("manifest.json"), "{said}");
+    let stderr = stderr_of(&output, 74);
+    assert!(stderr.contains("manifest.json"), "{stderr}");
     assert_eq!(
         scene.published.manifest(),
         before,

@@ -11,9 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use crate::editions::{Change, Editions};
+use crate::processes::{SetOnDrop, is_installed};
 use crate::published::Published;
 use crate::support::{TempDir, is_slow, write_file};
-use crate::torn::{Known, SetOnDrop, answers_as_if_published_afresh, succeeds, while_served};
+use crate::torn::{Known, answers_as_if_published_afresh, succeeds, while_served};
 use crate::world::Rng;
 
 /// Copies by rsync that must succeed. The publisher may outrun some others.
@@ -34,22 +35,12 @@ fn replicate(tool: &str, remote: &Path, directory: &Path) -> Command {
     command
 }
 
-/// Returns whether a tool is installed, and reports the skipped test if it is not.
-#[expect(clippy::print_stderr, reason = "reports a skipped test")]
-fn has(tool: &str) -> bool {
-    let is_there = Command::new(tool).arg("version").output().is_ok();
-    if !is_there {
-        eprintln!("skipped: needs {tool}, `apt-get install {tool}`");
-    }
-    is_there
-}
-
 /// Runs a copy; returns whether it succeeded. It may fail only with the code for "try again".
 #[track_caller]
 fn succeeded(output: &Output) -> bool {
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let code = output.status.code();
-    assert!(matches!(code, Some(0 | 69)), "{code:?}: {said}");
+    assert!(matches!(code, Some(0 | 69)), "{code:?}: {stderr}");
     code == Some(0)
 }
 
@@ -123,7 +114,7 @@ fn under_a_constant_publisher(
 
 #[test]
 fn every_copy_by_rsync_is_complete() {
-    if has("rsync") {
+    if is_installed("rsync", "rsync") {
         let pause = Duration::from_millis(400);
         under_a_constant_publisher("rsync", copies_wanted(), pause, |source, copy| {
             succeeded(&replicate("rsync", source, copy).output().unwrap())
@@ -133,7 +124,7 @@ fn every_copy_by_rsync_is_complete() {
 
 #[test]
 fn every_copy_by_way_of_a_bucket_is_complete() {
-    if has("rclone") {
+    if is_installed("rclone", "rclone") {
         // Each takes two runs of rclone, which are slow.
         let (wanted, pause) = (copies_wanted() / 2, Duration::from_secs(4));
         under_a_constant_publisher("rclone", wanted, pause, |source, copy| {
@@ -147,7 +138,7 @@ fn every_copy_by_way_of_a_bucket_is_complete() {
 #[test]
 fn a_copy_killed_at_any_moment_leaves_the_one_before_or_itself() {
     for tool in ["rsync", "rclone"] {
-        if !has(tool) {
+        if !is_installed(tool, tool) {
             continue;
         }
         let dir = TempDir::new();
@@ -200,7 +191,7 @@ fn a_copy_killed_at_any_moment_leaves_the_one_before_or_itself() {
 
 #[test]
 fn unchanged_dumps_are_not_copied_again() {
-    if !has("rsync") {
+    if !is_installed("rsync", "rsync") {
         return;
     }
     let dir = TempDir::new();
@@ -223,7 +214,7 @@ fn unchanged_dumps_are_not_copied_again() {
 
 #[test]
 fn a_copy_from_nowhere_or_of_nothing_changes_nothing() {
-    if !has("rsync") {
+    if !is_installed("rsync", "rsync") {
         return;
     }
     let dir = TempDir::new();

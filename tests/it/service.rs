@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use crate::dump_files::published;
 use crate::http::uninterrupted;
+use crate::processes::{SetOnDrop, stderr_of};
 use crate::support::{Client, Server, TempDir, change_key, command, is_slow, issue};
-use crate::torn::SetOnDrop;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HEALTH: &str = "/v1/health";
@@ -297,10 +297,9 @@ fn an_inherited_descriptor_must_be_a_listening_socket() {
         .args(["-c", script, "sh"])
         .arg(server.get_program());
     let output = activated.arg("serve").output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(78), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("LISTEN_FDS"), "{said}");
+    let stderr = stderr_of(&output, 78);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("LISTEN_FDS"), "{stderr}");
 }
 
 #[test]

@@ -17,8 +17,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::http::uninterrupted;
+use crate::processes::wait_for;
 use crate::shared_quota::TARGET;
-use crate::store::{LIMIT, Peer, Store, wait_for};
+use crate::store::{LIMIT, Peer, Store};
 use crate::store_proxy::{Mode, StoreProxy};
 use crate::support::{Client, TempDir, is_slow};
 use crate::world::Rng;

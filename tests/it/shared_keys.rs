@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::admin::metrics;
+use crate::processes::{stderr_of, wait_for};
 use crate::sign_up::{make, shown};
-use crate::store::{Peer, Store, wait_for};
+use crate::store::{Peer, Store};
 use crate::support::{Reply, TempDir, id, issue, run, try_issue};
 
 /// The contract's time for a change to reach every server.
@@ -373,8 +374,7 @@ fn sharing_keys_requires_a_store_and_a_state_directory() {
         ),
     ] {
         let output = run(words);
-        let message = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(78), "{message}");
+        let message = stderr_of(&output, 78);
         assert!(message.contains(expected), "{message}");
     }
 }

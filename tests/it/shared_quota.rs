@@ -6,7 +6,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::store::{LIMIT, Peer, Store, wait_for};
+use crate::processes::{code_and_stderr, wait_for};
+use crate::store::{LIMIT, Peer, Store};
 use crate::support::{Client, TempDir, command, issue, write_file};
 
 pub(crate) const TARGET: &str = "/v1/islands?limit=1";
@@ -462,10 +463,7 @@ fn the_documented_access_list_suffices() {
 fn settings_that_cannot_work_end_the_start() {
     let run = |words: &[&str]| {
         let output = command().arg("serve").args(words).output().unwrap();
-        (
-            output.status.code(),
-            String::from_utf8(output.stderr).unwrap(),
-        )
+        code_and_stderr(output)
     };
     let store = ["--shared-quota", "redis://h"];
     for (words, expected) in [

@@ -6,20 +6,20 @@ use std::thread;
 use std::time::Duration;
 
 use crate::admin::address;
-use crate::store::{Peer, Store, program, wait_for};
+use crate::processes::{is_installed, report_skipped, wait_for};
+use crate::store::{Peer, Store, program};
 use crate::support::{TempDir, command, write_file};
-use crate::tls_pairs::{ECDSA, EXPIRED, Pair, VALID, has_openssl, pair, pair_of, set_mode, text};
+use crate::tls_pairs::{ECDSA, EXPIRED, Pair, VALID, pair, pair_of, set_mode, text};
 
 const TARGET: &str = "/v1/islands?limit=1";
 const PASSWORD: &str = "sesame";
 
 /// Whether the store can use TLS. Prints what to install if not.
-#[expect(clippy::print_stderr, reason = "reports a skipped test")]
 fn has_tls() -> bool {
     // It stops at the first setting that it does not accept.
     let words = ["--port", "0", "--tls-port", "0", "--loglevel", "none"];
     let Ok(output) = Command::new(program()).args(words).output() else {
-        eprintln!("skipped: needs redis-server, `apt-get install redis-server`");
+        report_skipped("redis-server, `apt-get install redis-server`");
         return false;
     };
     let refused = [output.stdout, output.stderr].concat();
@@ -30,7 +30,7 @@ fn has_tls() -> bool {
     );
     let has_tls = !refused.contains("tls-port");
     if !has_tls {
-        eprintln!("skipped: needs a redis-server that was built with TLS");
+        report_skipped("a redis-server that was built with TLS");
     }
     has_tls
 }
@@ -86,7 +86,7 @@ impl Arguments {
 
 #[test]
 fn a_store_with_a_certificate_of_the_authority_is_used() {
-    if !has_openssl() || !has_tls() {
+    if !is_installed("openssl", "openssl") || !has_tls() {
         return;
     }
     let directory = TempDir::new();
@@ -117,7 +117,7 @@ fn a_store_with_a_certificate_of_the_authority_is_used() {
 
 #[test]
 fn other_certificates_are_logged_once_and_requests_are_served() {
-    if !has_openssl() || !has_tls() {
+    if !is_installed("openssl", "openssl") || !has_tls() {
         return;
     }
     let directory = TempDir::new();
@@ -177,7 +177,7 @@ fn other_certificates_are_logged_once_and_requests_are_served() {
 
 #[test]
 fn a_scheme_that_does_not_fit_the_store_is_named() {
-    if !has_openssl() || !has_tls() {
+    if !is_installed("openssl", "openssl") || !has_tls() {
         return;
     }
     let directory = TempDir::new();

@@ -3,8 +3,9 @@
 //! There is one release, so the tests write what a server of a later version may store: fields and
 //! credits of its own, another limit, and keys of another version.
 
+use crate::processes::wait_for;
 use crate::shared_quota::{TARGET, all_in_time, spend, spend_in_turn, undisturbed};
-use crate::store::{LIMIT, Store, wait_for};
+use crate::store::{LIMIT, Store};
 use crate::support::{Client, issue};
 
 /// Credits that the later version has leased.

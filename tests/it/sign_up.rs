@@ -142,12 +142,12 @@ fn no_page_of_another_site_reads_or_acts() {
         ("Origin", "https://evil.test"),
         ("Access-Control-Request-Method", "POST"),
     ];
-    let told = client.request("OPTIONS", "/keys", &asked);
+    let allowed = client.request("OPTIONS", "/keys", &asked);
     assert_eq!(
-        told.expect("access-control-allow-methods"),
+        allowed.expect("access-control-allow-methods"),
         "GET, HEAD, OPTIONS"
     );
-    assert_eq!(told.expect("allow"), "GET, HEAD, OPTIONS, POST");
+    assert_eq!(allowed.expect("allow"), "GET, HEAD, OPTIONS, POST");
     let elsewhere = client.request("OPTIONS", "/v1", &asked);
     assert_eq!(elsewhere.expect("allow"), "GET, HEAD, OPTIONS");
 }
@@ -252,9 +252,9 @@ fn a_form_with_expect_gets_100_continue_and_a_slow_one_is_disconnected() {
         .set_read_timeout(Some(Duration::from_secs(10)))
         .unwrap();
     stream.write_all(head.as_bytes()).unwrap();
-    let mut told = [0; 25];
-    std::io::Read::read_exact(&mut stream, &mut told).unwrap();
-    assert_eq!(&told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut received = [0; 25];
+    std::io::Read::read_exact(&mut stream, &mut received).unwrap();
+    assert_eq!(&received, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream.write_all(fields.as_bytes()).unwrap();
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
@@ -289,10 +289,10 @@ fn a_form_with_expect_gets_100_continue_and_a_slow_one_is_disconnected() {
     let begun = Instant::now();
     slow.write_all(b"POST /keys HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 900\r\n\r\ndo=is")
         .unwrap();
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     // A reset closes it too.
-    let _ended = std::io::Read::read_to_end(&mut slow, &mut told);
-    assert_eq!(told, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let _ended = std::io::Read::read_to_end(&mut slow, &mut received);
+    assert_eq!(received, b"HTTP/1.1 100 Continue\r\n\r\n");
     assert!(
         begun.elapsed() < Duration::from_secs(10),
         "{:?}",
@@ -447,7 +447,7 @@ fn settings_that_do_not_go_together_are_refused() {
     let directory = TempDir::new();
     let state = directory.join("state");
     let state = state.to_str().unwrap();
-    for (args, told) in [
+    for (args, expected) in [
         (&["--signup", "ip"][..], "requires --state DIR"),
         (
             &["--signup", "email", "--state", state],
@@ -461,8 +461,8 @@ fn settings_that_do_not_go_together_are_refused() {
         (&["--signup", "mail"], "email"),
     ] {
         let output = command().arg("serve").args(args).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(78), "{args:?}");
-        assert!(said.contains(told), "{said}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
 }

@@ -3,10 +3,11 @@
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::canary;
+use crate::processes::{Running, ends_within, wait_within};
 use crate::support::{Client, Server, TempDir, change_key, command, issue, run, write_file};
 
 /// CONTRACT section 7: changes reach a running server within a second.
@@ -57,11 +58,9 @@ fn status(client: &mut Client, key: &str) -> u16 {
 /// Waits until requests with a key get this status, at most a second.
 #[track_caller]
 fn await_status(client: &mut Client, key: &str, want: u16) {
-    let begun = Instant::now();
-    while status(client, key) != want {
-        assert!(begun.elapsed() < SECOND, "not {want} within a second");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_within(SECOND, &format!("status {want}"), || {
+        status(client, key) == want
+    });
 }
 
 #[test]
@@ -74,14 +73,14 @@ fn a_damaged_key_file_keeps_the_loaded_keys_and_is_logged_once() {
     let good = std::fs::read_to_string(state.file()).unwrap();
     let half = &good[..good.len() / 2];
     let swapped = good.replace("\"tier\":\"pro\"", "\"tier\":\"free\"");
-    for (damaged, said) in [
+    for (damaged, message) in [
         (half, "keys.jsonl:2: "),
         ("", "keys.jsonl:1: missing header line"),
         ("nonsense\n", "keys.jsonl:1: "),
         (swapped.as_str(), "keys.jsonl:1: checksum mismatch"),
     ] {
         state.replace(damaged);
-        server.await_line(said);
+        server.await_line(message);
         assert_eq!(status(&mut client, &key), 200, "{damaged}");
         assert_eq!(status(&mut server.connect(), &key), 200, "{damaged}");
     }
@@ -97,16 +96,6 @@ fn a_damaged_key_file_keeps_the_loaded_keys_and_is_logged_once() {
         .iter()
         .filter(|line| line.contains("the previous keys stay"));
     assert_eq!(complaints.count(), 5);
-}
-
-/// A process killed at the end of its test.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _dead_already = self.0.kill();
-        let _reaped_already = self.0.wait();
-    }
 }
 
 /// Capacity of a pipe on Linux.
@@ -132,7 +121,7 @@ fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let mut child = Killed(child);
+    let mut child = Running(child);
     let mut log = BufReader::new(log);
     let (mut line, mut address) = (String::new(), String::new());
     // The last line of the start.
@@ -155,18 +144,9 @@ fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
     let process = child.0.id().to_string();
     let asked = Command::new("kill").arg(&process).status();
     assert!(asked.unwrap().success());
-    let begun = Instant::now();
-    let ended = loop {
-        if let Some(status) = child.0.try_wait().unwrap() {
-            break status.success();
-        }
-        if begun.elapsed() > 10 * SECOND {
-            break false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    let ended = ends_within(10 * SECOND, &mut child.0);
     assert!(
-        ended,
+        ended.is_some_and(|status| status.success()),
         "after SIGTERM, it did not exit with success within ten seconds"
     );
 }
@@ -218,11 +198,11 @@ fn a_flood_of_connections_does_not_keep_a_key_from_being_revoked() {
 
 /// Runs a command that must fail with this code and this line.
 #[track_caller]
-fn check_refused(words: &[&str], code: i32, said: &str) {
+fn check_refused(words: &[&str], code: i32, message: &str) {
     let output = run(words);
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
-    assert!(text.contains(said), "{words:?}: {text}");
+    assert!(text.contains(message), "{words:?}: {text}");
     assert_eq!(text.lines().count(), 1, "{words:?}: {text}");
     assert!(output.stdout.is_empty());
 }
@@ -248,8 +228,8 @@ fn settings_that_cannot_be_stop_the_start() {
             &next,
             "99999999999999999999999",
         ] {
-            let said = format!("{flag} must be an integer from 1 to {most}, got \"{value}\"");
-            check_refused(&["serve", flag, value], 78, &said);
+            let message = format!("{flag} must be an integer from 1 to {most}, got \"{value}\"");
+            check_refused(&["serve", flag, value], 78, &message);
         }
         check_refused(&["serve", flag, ""], 78, "must not be empty");
     }
@@ -260,12 +240,12 @@ fn settings_that_cannot_be_stop_the_start() {
         "10.0.0.1-10.0.0.9",
         "proxy.test",
     ] {
-        let said = "must be a network or an address such as 10.0.0.0/8 or 2001:db8::1";
-        check_refused(&["serve", "--trusted-proxy", network], 78, said);
+        let message = "must be a network or an address such as 10.0.0.0/8 or 2001:db8::1";
+        check_refused(&["serve", "--trusted-proxy", network], 78, message);
     }
     for prefix in ["i_m", "im-", "12345678901234567", "é"] {
-        let said = "must be 1 to 16 letters and digits";
-        check_refused(&["serve", "--key-prefix", prefix], 78, said);
+        let message = "must be 1 to 16 letters and digits";
+        check_refused(&["serve", "--key-prefix", prefix], 78, message);
     }
     check_refused(&["serve", "--state", ""], 78, "--state must not be empty");
 }
@@ -342,9 +322,9 @@ fn a_key_file_that_cannot_be_read_stops_the_start() {
     ];
     let mut words = words.to_vec();
     words.extend(["--listen", "127.0.0.1:0"]);
-    let check = |text: &str, code: i32, said: &str| {
+    let check = |text: &str, code: i32, message: &str| {
         write_file(&file, text);
-        check_refused(&words, code, said);
+        check_refused(&words, code, message);
     };
     check(&good[..good.len() - 1], 65, "keys.jsonl:2: ");
     check("", 65, "keys.jsonl:1: missing header line");
@@ -426,9 +406,9 @@ fn a_full_disk_behind_the_streams_is_an_error_and_no_panic() {
         &["keys", "list", "--state", at],
     ] {
         let output = command().args(words).stdout(full()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(74), "{words:?}: {said}");
-        assert_eq!(said.lines().count(), 1, "{words:?}: {said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(74), "{words:?}: {message}");
+        assert_eq!(message.lines().count(), 1, "{words:?}: {message}");
         // It cannot be reported, but the change is made.
         let output = command().args(words).stderr(full()).output().unwrap();
         assert!(output.status.success(), "{words:?}");

@@ -5,27 +5,13 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::admin::{address, metrics};
+use crate::processes::{report_skipped, wait_for};
 use crate::support::{Client, Server, command};
 
 /// Daily limit of an address and of a free key.
 pub(crate) const LIMIT: u32 = 60;
-/// Longest wait for a condition. Loaded machines are slow.
-const PATIENCE: Duration = Duration::from_mins(1);
-
-/// Waits until a condition holds.
-#[track_caller]
-pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// A store without files.
 pub(crate) struct Store {
     pub(crate) port: u16,
@@ -41,7 +27,6 @@ pub(crate) fn program() -> OsString {
 
 impl Store {
     /// `None`, with a line that names what to install, if the program is missing.
-    #[expect(clippy::print_stderr, reason = "the tests name what they need")]
     pub(crate) fn start(more: &[&str]) -> Option<Store> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut store = Store {
@@ -51,7 +36,7 @@ impl Store {
         };
         drop(listener);
         if !store.run() {
-            eprintln!("skipped: needs redis-server, `apt-get install redis-server`");
+            report_skipped("redis-server, `apt-get install redis-server`");
             return None;
         }
         Some(store)

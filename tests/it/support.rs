@@ -107,8 +107,8 @@ pub(crate) fn try_issue(state: &Path, address: &str, tier: &str) -> Output {
 /// The key printed by `keys issue`, which must print nothing else. From now on its secret must not
 /// appear anywhere.
 pub(crate) fn printed_key(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {said}", output.status);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {stderr}", output.status);
     let printed = std::str::from_utf8(&output.stdout).unwrap();
     let key = printed.strip_suffix('\n').unwrap();
     let segments: Vec<&str> = key.split('_').collect();
@@ -118,7 +118,7 @@ pub(crate) fn printed_key(output: &Output) -> String {
     );
     canary::remember(key);
     assert!(
-        !canary::holds_a_secret(said.as_bytes()),
+        !canary::holds_a_secret(stderr.as_bytes()),
         "the key is on stderr"
     );
     key.to_owned()
@@ -149,8 +149,8 @@ pub(crate) fn id(key: &str) -> &str {
 /// Runs `keys revoke` or `keys restore`, which must succeed.
 pub(crate) fn change_key(change: &str, state: &Path, key: &str) {
     let output = run(&["keys", change, id(key), "--state", state.to_str().unwrap()]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{change}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{change}: {stderr}");
 }
 
 /// The keys that `keys list` prints: id and status.
@@ -183,11 +183,11 @@ pub(crate) fn publish(dataset: &Path, to: &Path, generated_at: &str) {
 pub(crate) struct Server {
     child: Child,
     addr: SocketAddr,
-    said: Arc<Mutex<Vec<String>>>,
+    log: Arc<Mutex<Vec<String>>>,
     /// Number of log lines before the next that is waited for.
-    heard: AtomicUsize,
+    consumed: AtomicUsize,
     /// Reads the log until the server exits.
-    listening: Option<JoinHandle<()>>,
+    log_reader: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -206,27 +206,27 @@ impl Server {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let (tell, told) = mpsc::channel();
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&said);
+        let (sender, receiver) = mpsc::channel();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let read = Arc::clone(&log);
         // Reads to the end, so that the server never blocks on a full pipe.
-        let listening = thread::spawn(move || {
+        let log_reader = thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                heard.lock().unwrap().push(line.clone());
-                let _nobody_listens_any_more = tell.send(line);
+                read.lock().unwrap().push(line.clone());
+                let _started_already = sender.send(line);
             }
         });
         let mut server = Self {
             child,
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
-            said,
-            heard: AtomicUsize::new(0),
-            listening: Some(listening),
+            log,
+            consumed: AtomicUsize::new(0),
+            log_reader: Some(log_reader),
         };
         loop {
-            let Ok(line) = told.recv_timeout(PATIENCE) else {
-                let said = server.said.lock().unwrap().join("\n");
-                panic!("the server did not start: {args:?}\n{said}");
+            let Ok(line) = receiver.recv_timeout(PATIENCE) else {
+                let log = server.log.lock().unwrap().join("\n");
+                panic!("the server did not start: {args:?}\n{log}");
             };
             if let Some((_, rest)) = line.split_once("listening on http://") {
                 let addr = rest
@@ -316,7 +316,7 @@ impl Server {
 
     /// Its log lines so far.
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.said.lock().unwrap().clone()
+        self.log.lock().unwrap().clone()
     }
 
     /// Waits for a log line that contains `part`, after the line waited for before.
@@ -325,13 +325,13 @@ impl Server {
         let begun = Instant::now();
         loop {
             let lines = self.lines();
-            let heard = self.heard.load(Ordering::Relaxed);
+            let consumed = self.consumed.load(Ordering::Relaxed);
             let new = lines
                 .iter()
-                .skip(heard)
+                .skip(consumed)
                 .position(|line| line.contains(part));
             if let Some(at) = new {
-                self.heard.store(heard + at + 1, Ordering::Relaxed);
+                self.consumed.store(consumed + at + 1, Ordering::Relaxed);
                 return;
             }
             assert!(begun.elapsed() < PATIENCE, "no {part:?} in {lines:#?}");
@@ -396,9 +396,9 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _dead_already = self.child.kill();
         let _reaped_already = self.child.wait();
-        let _failed = self.listening.take().map(JoinHandle::join);
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let leak = said
+        let _failed = self.log_reader.take().map(JoinHandle::join);
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let leak = log
             .iter()
             .any(|line| canary::holds_a_secret(line.as_bytes()));
         assert!(!leak || thread::panicking(), "a secret on stderr");

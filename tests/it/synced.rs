@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::disks::Disk;
 use crate::editions::{Change, Editions};
+use crate::processes::stderr_of;
 use crate::published::Published;
 use crate::support::{TempDir, is_slow};
 use crate::torn::succeeds;
@@ -112,8 +113,7 @@ fn what_a_manifest_names_is_synced_before_the_manifest_is_put_in_its_place() {
         let edition = editions.turn(change);
         let command = editions.publish(&edition, published.path());
         let (output, calls) = tracer.run(&command, None, None);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
+        stderr_of(&output, 0);
         let manifest = published.path().join("manifest.json");
         let named: Vec<PathBuf> = published
             .named()

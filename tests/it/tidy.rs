@@ -74,7 +74,7 @@ fn strays(path: &str, source: &str) -> Vec<String> {
             &["hyper", "hyper_util", "tokio", "http_body_util"],
         ),
         (
-            // The test says which program it needs.
+            // The test reports which program it needs.
             &["cli/", "shared/script_tests.rs"],
             &[
                 "println!",

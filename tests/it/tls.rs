@@ -7,12 +7,13 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::{ClientConfig, HandshakeKind, ProtocolVersion, StreamOwned};
 
 use crate::http::uninterrupted;
+use crate::processes::{stderr_of, wait_for, wait_within};
 use crate::support::{Client, command, publish, run};
 use crate::tls_pairs::{
     LAST, Scene, arguments, client_config_with, connect, curl, fetch, text, without_tickets,
@@ -283,17 +284,10 @@ fn a_client_that_reads_nothing_is_disconnected() {
     // Responses of more bytes than any system buffers. The server reads no more requests meanwhile.
     client.sock.set_nonblocking(true).unwrap();
     let _ = client.write_all(request.repeat(400).as_bytes());
-    let begun = Instant::now();
-    while server.open_files().len() <= before {
-        assert!(
-            begun.elapsed() < Duration::from_secs(5),
-            "it was never accepted"
-        );
-    }
-    while server.open_files().len() > before {
-        assert!(begun.elapsed() < Duration::from_mins(1), "it is open");
-        thread::sleep(Duration::from_millis(100));
-    }
+    wait_within(Duration::from_secs(5), "the connection", || {
+        server.open_files().len() > before
+    });
+    wait_for("its end", || server.open_files().len() <= before);
 }
 
 #[test]
@@ -313,11 +307,10 @@ fn an_inherited_socket_named_tls_is_for_tls() {
         shell
     };
     let output = start(&[]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(78), "{said}");
+    let stderr = stderr_of(&output, 78);
     assert!(
-        said.contains("the socket named tls requires --tls-certificate"),
-        "{said}"
+        stderr.contains("the socket named tls requires --tls-certificate"),
+        "{stderr}"
     );
     let mut child = start(&arguments(&scene.pair)).spawn().unwrap();
     let response = fetch(address, &scene.client_config(), "/v1/islands?limit=1");

@@ -3,34 +3,23 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use crate::processes::{Running, report_skipped, wait_within};
 use crate::support::{Client, write_file};
 use crate::tls_pairs::{Scene, text};
 
 /// The path of a program. Prints what to install if there is none.
-#[expect(clippy::print_stderr, reason = "reports a skipped test")]
 fn installed(program: &str, package: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
     let found = directories.map(|directory| directory.join(program));
     let found = found.into_iter().find(|place| place.exists());
     if found.is_none() {
-        eprintln!("skipped: needs {program}, `apt-get install {package}`");
+        report_skipped(&format!("{program}, `apt-get install {package}`"));
     }
     found
-}
-
-/// A process that is killed when dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn free_address() -> SocketAddr {
@@ -46,14 +35,9 @@ fn proxy(program: &Path, arguments: &[&str], address: SocketAddr) -> Running {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let running = Running(command.spawn().unwrap());
-    let begun = Instant::now();
-    while TcpStream::connect(address).is_err() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "it does not listen"
-        );
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_within(Duration::from_secs(20), "the proxy", || {
+        TcpStream::connect(address).is_ok()
+    });
     running
 }
 

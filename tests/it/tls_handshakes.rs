@@ -12,6 +12,7 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, Stream};
 
 use crate::admin::{address as admin_address, metrics};
 use crate::http::uninterrupted;
+use crate::processes::{SetOnDrop, wait_within};
 use crate::support::{Client, Server, is_slow};
 use crate::tls_pairs::{
     KeptConnection, LAST, NAMES, Pair, RSA, Scene, VALID, client_config, fetch, start,
@@ -96,15 +97,9 @@ fn half_handshakes_keep_no_client_out() {
         assert!(begun.elapsed() < 5 * SECOND);
     }
     // An eighth of all connections is left of them, and a few that are being closed.
-    let begun = Instant::now();
-    while server.open_files().len() > before + 50 + 5 {
-        assert!(
-            begun.elapsed() < 5 * SECOND,
-            "{}",
-            server.open_files().len() - before
-        );
-        thread::sleep(SECOND / 20);
-    }
+    wait_within(5 * SECOND, "closed handshakes", || {
+        server.open_files().len() <= before + 50 + 5
+    });
     drop(flood);
 }
 
@@ -160,15 +155,6 @@ impl Latencies {
     fn percentile(&mut self, percent: usize) -> f64 {
         self.millis.sort_by(f64::total_cmp);
         self.millis[(self.millis.len() - 1) * percent / 100]
-    }
-}
-
-/// Ends the loops of other threads when it is dropped, also by a panic.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -261,17 +247,11 @@ fn attack(
         drip(&mut held);
     }
     // Those of the last wave have ten seconds, and one more until that is noticed.
-    let begun = Instant::now();
-    while closed() < held.len() {
-        assert!(
-            begun.elapsed() < 20 * SECOND,
-            "{} of {}",
-            closed(),
-            held.len()
-        );
+    wait_within(20 * SECOND, "closed handshakes", || {
         thread::sleep(SECOND / 5);
         drip(&mut held);
-    }
+        closed() >= held.len()
+    });
     assert_eq!(closed(), held.len());
 }
 
@@ -293,7 +273,7 @@ fn a_flood_of_half_handshakes_fails_no_request() {
     let quiet = thread::scope(|scope| {
         let honest = scope.spawn(honest);
         thread::sleep(if is_slow() { 10 * SECOND } else { SECOND });
-        drop(Stop(&stop));
+        drop(SetOnDrop(&stop));
         honest.join().unwrap()
     });
     report("quiet", quiet);
@@ -308,7 +288,7 @@ fn a_flood_of_half_handshakes_fails_no_request() {
     let sizes = if is_slow() { (30, 500) } else { (2, 200) };
     let flooded = thread::scope(|scope| {
         let honest = scope.spawn(honest);
-        let stopping = Stop(&stop);
+        let stopping = SetOnDrop(&stop);
         attack(address, &client_config(&pair), sizes, closed);
         drop(stopping);
         honest.join().unwrap()

@@ -16,6 +16,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
+use crate::processes::is_installed;
 use crate::support::{Server, TempDir, write_file};
 
 pub(crate) const ECDSA: &[&str] = &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
@@ -65,7 +66,7 @@ pub(crate) struct Scene {
 impl Scene {
     /// Makes the directory and the certificate; `None` without `openssl`.
     pub(crate) fn new() -> Option<Scene> {
-        if !has_openssl() {
+        if !is_installed("openssl", "openssl") {
             return None;
         }
         let directory = TempDir::new();
@@ -92,16 +93,6 @@ impl Scene {
     pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
         client_config(&self.pair)
     }
-}
-
-/// Whether certificates can be made. Prints what to install if not.
-#[expect(clippy::print_stderr, reason = "reports a skipped test")]
-pub(crate) fn has_openssl() -> bool {
-    let found = Command::new("openssl").arg("version").output().is_ok();
-    if !found {
-        eprintln!("skipped: needs openssl, `apt-get install openssl`");
-    }
-    found
 }
 
 pub(crate) fn openssl(arguments: &[&str], directory: &Path) {

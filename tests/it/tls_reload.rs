@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio_rustls::rustls::ClientConfig;
 
 use crate::admin::{address, metrics};
+use crate::processes::wait_within;
 use crate::support::{is_slowest, write_bytes};
 use crate::tls_pairs::{
     ECDSA, KeptConnection, NAMES, Pair, Scene, certificate, client_config, fetch, pair, presented,
@@ -26,11 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Waits until a server presents a certificate.
 #[track_caller]
 fn await_certificate(address: SocketAddr, config: &Arc<ClientConfig>, wanted: &[u8]) {
-    let begun = Instant::now();
-    while presented(address, config) != wanted {
-        assert!(begun.elapsed() < PATIENCE, "the old one is still in use");
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_within(PATIENCE, "the certificate", || {
+        presented(address, config) == wanted
+    });
 }
 
 /// Writes over a file in place, as `cp` does.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::editions::{Change, Edition, Editions, MARKED_TARGET};
+use crate::processes::{SetOnDrop, stderr_of};
 use crate::published::Published;
 use crate::support::{Server, TempDir, kills};
 use crate::world::Rng;
@@ -33,9 +34,7 @@ const ANSWERS_LEAST: u32 = 60;
 /// Runs a command, which must succeed.
 #[track_caller]
 pub(crate) fn succeeds(mut command: Command) {
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
+    stderr_of(&command.output().unwrap(), 0);
 }
 
 /// Runs a command and kills it after a time; returns whether it had succeeded before.
@@ -115,7 +114,7 @@ impl Known {
     }
 }
 
-/// Sends requests until told to stop. Every response is complete and of a known edition, and none
+/// Sends requests until the flag is set. Every response is complete and of a known edition, and none
 /// is of an edition before one already seen. `answers` counts the responses.
 pub(crate) fn witness(server: &Server, known: &Known, done: &AtomicBool, answers: &AtomicU32) {
     let mut client = server.connect();
@@ -143,15 +142,6 @@ pub(crate) fn witness(server: &Server, known: &Known, done: &AtomicBool, answers
             }
         }
         thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Ends the threads of a scope, also when an assertion fails: otherwise the scope would never end.
-pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::processes::report_skipped;
 use crate::support::TempDir;
 
 /// The system calls on files. A question mark: not every machine has it.
@@ -45,7 +46,6 @@ pub(crate) struct Tracer(TempDir);
 
 impl Tracer {
     /// `None`, after printing a line, if strace is missing or may not trace.
-    #[expect(clippy::print_stderr, reason = "who runs the tests should know")]
     pub(crate) fn new() -> Option<Tracer> {
         let mut probe = Command::new("strace");
         probe.args(["-f", "-o", "/dev/null", "true"]);
@@ -53,7 +53,7 @@ impl Tracer {
         if probe.status().is_ok_and(|status| status.success()) {
             return Some(Tracer(TempDir::new()));
         }
-        eprintln!("skipped: needs strace that may trace, `apt-get install strace`");
+        report_skipped("strace that may trace, `apt-get install strace`");
         None
     }
 

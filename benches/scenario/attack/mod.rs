@@ -329,8 +329,7 @@ impl<'a> Attack<'a> {
         );
         let names = ["warming up", "alone", "attacked", "flooded"];
         for (window, (name, flow)) in names.iter().zip(&self.honest).enumerate() {
-            let [p50, p99, p999] =
-                [0.5, 0.99, 0.999].map(|share| flow.latencies.quantile_micros(share));
+            let [p50, p99, p999] = flow.latencies.percentiles_micros();
             let (answered, failed) = (flow.valid, flow.failed);
             println!("{name:<24}{answered:>12}{failed:>8}{p50:>10.0}{p99:>10.0}{p999:>10.0}");
             if answered == 0 {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use memchr::{memchr_iter, memmem};
+use rustix::process::Signal;
 
 use super::{KEY_ID, Secrets, Stage};
 use crate::common::{Outcome, wait_for};
@@ -39,7 +40,7 @@ impl AccessLog {
     pub(crate) fn rotate(&mut self, stage: &Stage<'_>) -> Outcome<()> {
         let renamed = self.path.with_extension("1");
         fs::rename(&self.path, &renamed)?;
-        stage.subject.server.signal("USR1")?;
+        stage.subject.server.signal(Signal::USR1)?;
         let reopened = || Ok(self.path.exists().then_some(()));
         wait_for(REOPENING, POLL, reopened)?.ok_or("the access log was not opened again")?;
         // The server has one log writer, so the renamed file is complete.

@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
+use rustix::process::Signal;
 
 use super::hostile::{Wave, set_timeouts};
 use super::load::{Flow, Load};
@@ -171,7 +172,7 @@ impl Records {
             }),
             Chore::new("reload", every(15), || {
                 self.reloads += 1;
-                subject.server.signal("HUP")
+                subject.server.signal(Signal::HUP)
             }),
             Chore::new("memory", MEMORY_EVERY.min(settings.cycle / 10), || {
                 self.memory.sample(begun, &subject.server)

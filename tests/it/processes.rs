@@ -1,0 +1,103 @@
+//! Other processes of tests: which are installed, how they end, and waits for what they do.
+
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::Client;
+
+/// Longest wait for a condition without another limit. Loaded machines are slow.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Waits until a condition holds.
+#[track_caller]
+pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
+    wait_within(PATIENCE, what, condition);
+}
+
+/// The same for at most `longest`.
+#[track_caller]
+pub(crate) fn wait_within(longest: Duration, what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < longest, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until a server serves the publish of this time.
+#[track_caller]
+pub(crate) fn shows_within(longest: Duration, client: &mut Client, generated_at: &str) {
+    wait_within(longest, generated_at, || {
+        let reply = client.get("/v1");
+        reply.status == 200 && reply.json()["meta"]["generatedAt"] == generated_at
+    });
+}
+
+/// Waits until a process ends; kills it if it has not ended in time.
+pub(crate) fn ends_within(longest: Duration, child: &mut Child) -> Option<ExitStatus> {
+    let begun = Instant::now();
+    while begun.elapsed() < longest {
+        let status = child.try_wait().unwrap();
+        if status.is_some() {
+            return status;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+/// A process that is killed when dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _reaped_already = self.0.wait();
+    }
+}
+
+/// Sets a flag when dropped, also by a panic, so that threads that run until then end.
+pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The exit code and the text on stderr.
+pub(crate) fn code_and_stderr(output: Output) -> (Option<i32>, String) {
+    let text = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), text)
+}
+
+/// The text on stderr of a process that must have ended with this code.
+#[track_caller]
+pub(crate) fn stderr_of(output: &Output, code: i32) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    text
+}
+
+/// Whether a program is installed. Otherwise reports that a test is skipped.
+pub(crate) fn is_installed(program: &str, package: &str) -> bool {
+    let mut command = Command::new(program);
+    let found = command.arg("--version").stdin(Stdio::null()).output();
+    if found.is_err() {
+        report_skipped(&format!("{program}, `apt-get install {package}`"));
+    }
+    found.is_ok()
+}
+
+/// Reports that a test is skipped, and what it needs.
+#[expect(
+    clippy::print_stderr,
+    reason = "shown to the person that runs the tests"
+)]
+pub(crate) fn report_skipped(needs: &str) {
+    eprintln!("skipped: needs {needs}");
+}
