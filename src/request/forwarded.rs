@@ -2,31 +2,44 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use ipnet::{IpNet, Ipv4Net};
-
 use crate::model::digits;
 
 /// A network of proxies whose `X-Forwarded-For` is trusted: `10.0.0.0/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProxyNetwork(IpNet);
+pub struct ProxyNetwork {
+    /// Its first address; an IPv4 address as IPv4-mapped IPv6.
+    first: u128,
+    /// The bits that its addresses share.
+    mask: u128,
+}
 
 impl ProxyNetwork {
     /// Parses a network or an address; `None` if the text is neither.
     pub fn parse(text: &str) -> Option<ProxyNetwork> {
-        // The standard library parses the address: other parsers accept 010.0.0.0, as 10 or as 8.
-        let network = match text.split_once('/') {
-            Some((address, bits)) => IpNet::new(address.parse().ok()?, digits(bits)?).ok()?,
-            None => IpNet::from(text.parse::<IpAddr>().ok()?),
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(digits(bits)?)),
+            None => (text, None),
         };
-        // An IPv4 network written as IPv4-mapped IPv6 is the IPv4 network, as its addresses are.
-        let mapped = match network {
-            IpNet::V6(network) if network.prefix_len() >= 96 => {
-                let address = network.addr().to_ipv4_mapped();
-                address.and_then(|address| Ipv4Net::new(address, network.prefix_len() - 96).ok())
-            }
-            _ => None,
-        };
-        Some(ProxyNetwork(mapped.map_or(network, IpNet::V4).trunc()))
+        // The standard library rejects 010.0.0.0, which others read as 10 or as 8.
+        let address: IpAddr = address.parse().ok()?;
+        let length: u32 = if address.is_ipv4() { 32 } else { 128 };
+        let others = length.checked_sub(bits.unwrap_or(length))?;
+        let mask = u128::MAX.checked_shl(others).unwrap_or(0);
+        let first = ipv6_bits(address) & mask;
+        Some(ProxyNetwork { first, mask })
+    }
+
+    fn contains(self, address: IpAddr) -> bool {
+        // An IPv6 network contains IPv4 addresses only if all its addresses are IPv4-mapped.
+        let may_contain = address.is_ipv6() || self.mask.leading_ones() >= 96;
+        may_contain && ipv6_bits(address) & self.mask == self.first
+    }
+}
+
+fn ipv6_bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
     }
 }
 
@@ -44,7 +57,7 @@ impl TrustedProxies {
     /// Returns whether the address belongs to a trusted proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.0.iter().any(|network| network.0.contains(&address))
+        self.0.iter().any(|network| network.contains(address))
     }
 
     /// Returns the client of a request from a trusted proxy: the right-most address that is not a
