@@ -1,6 +1,6 @@
 //! UTC timestamps and days, their text forms, and the clock.
 //!
-//! Other modules never use a bare integer as a time: a timestamp is [`UnixSeconds`], a day is [`UtcDay`].
+//! A timestamp is [`UnixSeconds`], a day is [`UtcDay`]. Only times that are stored or exported are integers.
 //! All times of a request that has not waited come from one reading of the [`Clock`], in `clock`, which
 //! verifies jumps of the system clock by the rule of `clock_guard`.
 

@@ -4,8 +4,8 @@
 //! newest states at start, and the metrics that are not merged into `daily/` yet.
 //!
 //! Format: a 16-byte header, then records of eleven little-endian words: code and day, nine values, a CRC-32.
-//! A torn or damaged tail is cut at start. Metrics come before the state that accounts for them, so the
-//! islands of a lost tail are requested again, and nothing is lost.
+//! A torn or damaged tail is cut at start. The metrics of a response come before its state, which records that
+//! the island was requested. So the islands of a lost tail are requested again, and nothing is lost.
 //!
 //! A merge ends with a new file, which has the states only. A crash before that merges the same metrics again,
 //! which changes nothing.

@@ -1,8 +1,13 @@
 //! Metrics of a collector in the Prometheus text format.
 //!
-//! Places of a new metric: `Counts` in `collector.rs`, where events are counted; here, a row;
-//! `tests/ops/metrics.py`, `COLLECTOR` and `VALUES`; `tests/it/collect_service.rs`; if they use it,
-//! `data/grafana/dashboard.json` and `data/prometheus/rules.yml`.
+//! Places of a new metric:
+//!
+//! - its value: for a count, or the time of an event, `Counts` in `collector.rs`, changed in `receive.rs` or
+//!   `save.rs`; for a size of the plan, `PlanSizes` in `plan.rs`; for what survives a restart, `progress.rs`;
+//!   for all else, a field of `Figures`, filled in `run.rs`;
+//! - here: a row;
+//! - `tests/ops/metrics.py`, `COLLECTOR` and `VALUES`; `tests/it/collect_service.rs`; if they use it,
+//!   `data/grafana/dashboard.json`, `data/prometheus/rules.yml` and `rules_test.yml`.
 
 use super::collector::Collector;
 use super::plan::PlanSizes;

@@ -13,7 +13,7 @@
 //! - `crawl`, `live`: the catalogue, the genre rankings, the live snapshot.
 //! - `pace`, `client`, `request`: when and how a request is sent.
 //! - `reply`, `wire`, `repair`, `clean`: classification, parsing and cleaning of what comes back.
-//! - `summary`: what is due, without a request.
+//! - `summary`: what is due, without a request. `settings`, `error`: those of the command.
 //! - `ledger`, `progress`: the state directory. `dataset_files`: the dataset directory.
 //!
 //! Never: requests from users, published files, keys.

@@ -1,7 +1,7 @@
 //! Observability: the server log, the access log, metrics, and messages to the service manager.
 //!
 //! In: events as numbers and text. Out: log lines, a page in Prometheus' text format, datagrams to
-//! systemd. Independent of HTTP, clients and data.
+//! systemd. Independent of requests, clients and data.
 //!
 //! Files in reading order: `log` is the server log with its rate limit and its deduplication,
 //! `access_log` one line per request; `worker_metrics` are the counters of a worker (the table of

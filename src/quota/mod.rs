@@ -15,6 +15,7 @@
 //! - `anonymous`, `keyed`: the tables of counters
 //! - `lease`: credits of a limit that several servers share
 //! - `mapped`: their memory; `counter_file`, `day_file`: the files of the state directory
+//! - `models`, `stress`: tests under all schedules of a few threads, and under many threads
 
 mod anonymous;
 mod counter_file;

@@ -5,15 +5,17 @@
 //!
 //! - `route.rs`: a `Route`, made in `route`; its texts in `text_bytes`, since caches count them; a path
 //!   of five segments also in `SEGMENTS_MAX`;
-//! - `snapshot/lookup.rs`: `unpublished`; `find_body` (history) or `get` (live), where a missing arm
-//!   compiles, and its response is a 503;
+//! - `snapshot/lookup.rs`: `unpublished`; `find_body` (history) or `get` (live). The compiler does not
+//!   report a missing arm there: the response is a 503;
 //! - its body: `publish/render`, and the places at the head of `snapshot/format.rs`;
 //! - a 404: `ApiError::missing` (`server/http/api_error.rs`);
-//! - an entry in `/v1/health`: `snapshot/service_bodies.rs`, `snapshot/read.rs`;
+//! - an entry in `/v1/health`, or a count in `/v1`: `snapshot/service_bodies.rs`, `snapshot/read.rs`;
+//! - a page that shows the body: `server/web/rendered.rs`, `site/bodies.rs`, `site/data_pages.rs`;
+//! - a new path parameter or list: `tests/examples.py`, and the same lists in `tests/it/openapi.rs`;
 //! - `site/changelog.md`, `server/allocation_tests.rs`, `tests/fuzz/src/snapshot.rs`,
-//!   `benches/scenario/targets.rs`;
+//!   `benches/scenario/targets.rs`; members that each publish changes: `benches/scenario/body.rs`;
 //! - `ENDPOINT_FILES` in `tests/it/places.rs`: a test names those that lack the last fixed segment of the
-//!   path.
+//!   path. It finds nothing if that is a common word, or the last segment of another path.
 
 use super::lists::{CreatorQuery, IslandQuery};
 

@@ -5,15 +5,18 @@
 //! - here: a field, `PARAMETERS`, `parse`, and `given`. A text also in `Route::text_bytes` (`route.rs`).
 //!   `given` has `&str` only: for a number, its items become `Cow<str>`, also in `to_query` and in
 //!   `islands` of `server/web/rendered.rs`;
-//! - `snapshot/select.rs` selects the rows; `is_computed` (`snapshot/list_page.rs`) is set if a page is not a
-//!   part of a stored order. Pages may depend on the history payload only: its publish time is their tag;
-//! - a filter by the values of a metric, of which payload files have only ranks: a `Section` for the values.
-//!   A filter by one of few words, as `createdIn`: two sections of `Groups`, and one more of the `Filters`
-//!   (`snapshot/select.rs`). The new section or groups are written in `publish/list_sections.rs` and opened
+//! - `snapshot/select.rs` selects the rows. A condition that is not a group must also prevent the shortcut of
+//!   `select_islands` for at most one filter. `is_computed` (`snapshot/list_page.rs`) is set if a page is not
+//!   a part of a stored order. Pages may depend on the history payload only: its publish time is their
+//!   entity tag;
+//! - a filter by the values of a metric needs a new `Section` with these values: payload files have only the
+//!   rank of each island. A filter by one of few words, as `createdIn`, needs its type in `model.rs`, a
+//!   section of `Groups`, and one more of the `Filters` (`snapshot/select.rs`). The new section or groups are written in `publish/list_sections.rs` and opened
 //!   in `snapshot/history.rs`, with a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM`
 //!   (`publish/changes.rs`);
 //! - `site/templates/islands.html`: the form, and the filters in words;
-//! - `site/changelog.md`, `publish/selection_tests.rs`, `tests/fuzz/src/targets.rs`;
+//! - `site/changelog.md`, `site/page_tests.rs`, `publish/selection_tests.rs`, `tests/fuzz/src/targets.rs`; for
+//!   its cost, `benches/lists`;
 //! - `PARAMETER_FILES` in `tests/it/places.rs`: a test names those that lack it.
 //!
 //! Of the places of a parameter of `/v1/creators`, tests find only `site/openapi.json`. It is also in

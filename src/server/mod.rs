@@ -35,7 +35,7 @@
 //!   conn/client_stream.rs lingering_close
 //! ```
 //!
-//! `ConnectionPhase` (`conn/connection_state.rs`) is `New`, then for each batch of requests `Head`,
+//! `ConnectionPhase` (`conn/connection_state.rs`) is `Handshake` over TLS, then `New`; for each batch of requests `Head`,
 //! `Processing`, `Sending` if the client is slow, and `Idle`, as `conn/timed_io.rs` reads and writes. It
 //! begins with `Handshake` over TLS, and ends with `Closing`.
 //!

@@ -1,5 +1,5 @@
-//! The requests of a connection: how a [`Worker`] handles them, also those whose responses wait: for a disk,
-//! for a form of sign-up, or for the store of shared quotas.
+//! The requests of a connection: how a [`Worker`] (`web/request_context.rs`) handles them, also those whose
+//! responses wait: for a disk, for a form of sign-up, or for the store of shared quotas.
 
 use std::convert::Infallible;
 use std::future::Future;

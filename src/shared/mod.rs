@@ -11,9 +11,9 @@
 //!
 //! - `settings`: the nodes, the credentials
 //! - `node`: a connection to the node that accepts writes
-//! - `script`: the script that runs in the store
+//! - `script`: calls of scripts that run in the store, and the script of leases
 //! - `service`: the thread; settling after an outage, the circuit breaker
-//! - `key_exchange`: the key file of the leader, and its followers
+//! - `key_exchange`: the key file of the leader, and its followers; two more scripts
 //! - `outage_log`: the log of outages
 
 mod key_exchange;

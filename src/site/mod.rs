@@ -1,8 +1,8 @@
 //! The site: the `OpenAPI` document, and the pages in HTML with their styles and scripts.
 //!
 //! In: bodies of the API, and the keys of an address. Out: HTML. Pages name each other by relative
-//! paths, so they work below any prefix. They have no inline style or script, so the strictest
-//! content security policy suits them. They read the API's bodies as any client does, and are
+//! paths, so they work below any prefix. They have no inline style or script, so a content
+//! security policy can forbid both. They read the API's bodies as any client does, and are
 //! independent of all modules but `calendar` and `model`.
 //!
 //! The HTML is in `templates/`, in the language of Jinja; the code of this module prepares the values.

@@ -5,12 +5,12 @@
 //! - [`MAGIC`], and `PROGRAM` of `publish/changes.rs`: a higher version, so that an older program refuses the
 //!   file and a publish renders it again;
 //! - [`Section`]; its writer in `publish/history_payload.rs` or `list_sections.rs`, and its reader
-//!   `History::open`;
+//!   `History::open` (`history.rs`);
 //! - a body per island, creator or day: the order of the bodies in `History::find_body` (`lookup.rs`) and in
 //!   `publish/history_payload.rs`, with the total of the progress; their number in `History::open`. A body of
 //!   the live payload: `publish/live_payload.rs` and `Live::open` (`read.rs`);
-//! - `tests/it/damage.rs`, `tests/it/larger_than_memory.rs` and `benches/publish` have lists of bodies, which no
-//!   test completes.
+//! - `tests/it/damage.rs`, `tests/it/larger_than_memory.rs` and `benches/publish/same.rs` have lists of bodies,
+//!   which no test completes.
 //!
 //! ```text
 //! magic 8      "IMSNAP" and the format's version, two bytes big-endian

@@ -1,6 +1,6 @@
 //! Oracle of clients: which client a request counts for, and what it costs, in the simplest way.
 //!
-//! Written from CONTRACT.md sections 6 and 7. Shares nothing with the server: a key is valid if its
+//! Written from CONTRACT sections 6 and 7. Shares nothing with the server: a key is valid if its
 //! text is one of those issued, addresses are parsed as text, counts are in a map.
 
 use std::collections::BTreeMap;

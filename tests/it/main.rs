@@ -10,7 +10,7 @@
 //! - `tls_pairs`: certificates, and clients that trust them
 //! - `fake_upstream`: the API that `collect` reads: virtual islands, and faults by script
 //!
-//! Oracles, from CONTRACT.md alone: `naive`, `naive_days` and `naive_query` compute responses,
+//! Oracles, from CONTRACT alone: `naive`, `naive_days` and `naive_query` compute responses,
 //! `callers_model` clients and quotas, `ask` makes random requests.
 //!
 //! Tests of responses:
@@ -18,7 +18,8 @@
 //! - `lists`: pages add up to the whole list, and links lead through it
 //! - `wire`: malformed and unusual requests; `guarded`: limits of connections; `patience`: slow
 //!   clients; `exhaustion`: limits of memory and CPU time per client
-//! - `dumps`: the files outside the API; `long_bodies`: bodies of many megabytes
+//! - `dumps`: the files outside the API; `whole_history`: those with all days; `long_bodies`: bodies of many
+//!   megabytes, of the dataset of `catalogue`; `messages`: error messages that depend on the server
 //! - `pages`: the HTML pages; `sign_up`, `sign_up_limits`: keys by form; `openapi`: the document
 //! - `tls`: the same over TLS, with the feature `tls`; `tls_handshakes`: half ones, and many of them;
 //!   `tls_policy`: versions, suites and attacks; `tls_certificates`: unusual ones; `tls_reload`: those that

@@ -1,4 +1,4 @@
-//! Oracle: the response that CONTRACT.md requires, computed in the simplest way.
+//! Oracle: the response that CONTRACT requires, computed in the simplest way.
 //!
 //! In: a dataset in memory, a path and query. Out: the body, or the error's status and code.
 //! Written from the contract alone; shares no code with the crate under test, and keeps no state.

@@ -1,4 +1,4 @@
-//! Oracle of paths and query strings, from CONTRACT.md sections 5 and 6 alone.
+//! Oracle of paths and query strings, from CONTRACT sections 5 and 6 alone.
 
 use crate::naive::{BAD, Refusal};
 

@@ -1,5 +1,5 @@
 //! JSON of the responses about islands, creators, days and live steps (CONTRACT section 4), and of
-//! the dumps. No other module of `publish` names their members.
+//! the dumps. No other module of `publish` names their members. `json` is the writer of members.
 
 mod json;
 

@@ -16,8 +16,9 @@
 //!   value and probes the next word.
 //! - At that word every admission is one swap from a count below the limit to the next count. The
 //!   swaps of one word have a total order: at most `limit` succeed, each with a distinct `remaining`.
-//! - If the client's word already counts for today, a thread whose day is still yesterday meets a word of
-//!   today there or earlier. It continues as of today, and its request is counted for today.
+//! - A thread whose day is still yesterday, while the client's word already counts for today, finds a word of
+//!   today: that one, or one before it in the window. From then on its day is today, and its request is
+//!   counted for today.
 //!
 //! No other data is published through a word, so every access is `Relaxed`. A failed swap means that
 //! another one succeeded, and a word changes at most `limit` times a day: no client can block another.

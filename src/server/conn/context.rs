@@ -1,6 +1,6 @@
-//! `ConnectionContext`: the state that the parts of one connection share. The
-//! request handler passes to the I/O adapter here what hyper's own response lacks: header lines and
-//! body, and the line of the access log.
+//! `ConnectionContext`: the state that the parts of one connection share. Through it, the request handler
+//! passes to the I/O adapter, `TimedIo`, all that hyper's own response lacks: header lines, body, and the
+//! line of the access log.
 
 use std::fmt;
 use std::future::Future;

@@ -9,15 +9,18 @@
 //!   `Handled` (`server/pipeline.rs`) if the pipeline knows it for every request; of `ApiResponse`
 //!   (`server/http/response.rs`) if only the code that builds the response does; also of the entries of
 //!   `server/http/worker_cache.rs` if a cached response must keep it. A request whose head hyper cannot parse
-//!   does not reach `finish`: it is counted in `Worker::error_response`;
+//!   does not reach `finish`: it is counted in `Worker::error_response`. Nor does plain HTTP on a TLS port,
+//!   which is counted as a handshake (`server/accept.rs`);
 //! - here: a row;
 //! - `tests/ops/metrics.py`: its name and labels, and in `VALUES` those of a label with few values.
 //!   `tests/it/admin.rs` compares values with requests;
-//! - if they use it: `data/grafana/dashboard.json`, `data/prometheus/rules.yml` and `rules_test.yml`.
+//! - if they use it: `data/grafana/dashboard.json`, `data/prometheus/rules.yml` and `rules_test.yml`; a new
+//!   alert is also in `data/README.md`.
 //!
 //! Other counters are incremented in `server/accept.rs` (connections), `server/conn/timed_io.rs` (sent
-//! bytes, durations), `server/conn/context.rs` (panics), `quota/lease/table.rs` and `shared/service.rs` (the
-//! store). Gauges are read from `ServerState`; reloads, the certificate and the number of clients from
+//! bytes, durations), `server/conn/context.rs` (panics), `snapshot/error.rs` (damaged bodies),
+//! `observe/access_log.rs` and `log.rs` (dropped lines), `quota/lease/table.rs` and `shared/service.rs` (the
+//! store). Gauges are read from `ServerState` (`server/ops/state.rs`); reloads, the certificate and the number of clients from
 //! `StateMetrics` (`server/ops/reload.rs`). Metrics of the process are in `observe/process.rs`.
 
 use std::fmt::Display;

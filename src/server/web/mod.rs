@@ -1,7 +1,7 @@
-//! HTML pages, files for browsers, dumps and sign-up: everything outside the API. Needs no key and spends no
-//! quota.
+//! Everything outside the API: HTML pages, files for browsers, dumps and sign-up, which need no key and spend
+//! no quota; and for all requests, the state of a worker.
 //!
-//! - `request_context`: a request, and the state of its worker, that its response is made of
+//! - `request_context`: `Worker` and `RequestContext`, of which every response is made
 //! - `unmetered`: routes outside the API to their response
 //! - `pages`: fixed files, which it stores, and the stored pages of a snapshot; and what all pages share
 //! - `rendered`: pages rendered per request
