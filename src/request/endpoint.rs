@@ -14,8 +14,8 @@
 //! - a new path parameter or list: `tests/examples.py`, and the same lists in `tests/it/openapi.rs`;
 //! - `site/changelog.md`, `server/allocation_tests.rs`, `tests/fuzz/src/snapshot.rs`,
 //!   `benches/scenario/targets.rs`; members that each publish changes: `benches/scenario/body.rs`;
-//! - `ENDPOINT_FILES` in `tests/it/places.rs`: a test names those that lack the last fixed segment of the
-//!   path. It finds nothing if that is a common word, or the last segment of another path.
+//! - `ENDPOINT_FILES` in `tests/it/places_to_change.rs`: a test names those that lack the last fixed
+//!   segment of the path. It finds nothing if that is a common word, or the last segment of another path.
 
 use super::lists::{CreatorQuery, IslandQuery};
 

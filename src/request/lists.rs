@@ -9,15 +9,15 @@
 //!   `select_islands` for at most one filter. `is_computed` (`snapshot/list_page.rs`) is set if a page is not
 //!   a part of a stored order. Pages may depend on the history payload only: its publish time is their
 //!   entity tag;
-//! - a filter by the values of a metric needs a new `Section` with these values: payload files have only the
-//!   rank of each island. A filter by one of few words, as `createdIn`, needs its type in `model.rs`, a
-//!   section of `Groups`, and one more of the `Filters` (`snapshot/select.rs`). The new section or groups are written in `publish/list_sections.rs` and opened
-//!   in `snapshot/history.rs`, with a higher `MAGIC` (`snapshot/format.rs`) and `PROGRAM`
-//!   (`publish/changes.rs`);
+//! - a filter by the values of a metric needs a new `Section` with these values: payload files have only
+//!   the rank of each island. A filter by one of few words, as `createdIn`, needs its type in `model.rs`, a
+//!   section of `Groups`, and one more of the `Filters` (`snapshot/select.rs`). The new section or groups
+//!   are written in `publish/list_sections.rs` and opened in `snapshot/history.rs`, with a higher `MAGIC`
+//!   (`snapshot/format.rs`) and `PROGRAM` (`publish/changes.rs`);
 //! - `site/templates/islands.html`: the form, and the filters in words;
-//! - `site/changelog.md`, `site/page_tests.rs`, `publish/selection_tests.rs`, `tests/fuzz/src/targets.rs`; for
-//!   its cost, `benches/lists`;
-//! - `PARAMETER_FILES` in `tests/it/places.rs`: a test names those that lack it.
+//! - `site/changelog.md`, `site/page_tests.rs`, `publish/selection_tests.rs`, `tests/fuzz/src/targets.rs`;
+//!   for its cost, `benches/lists`;
+//! - `PARAMETER_FILES` in `tests/it/places_to_change.rs`: a test names those that lack it.
 //!
 //! Of the places of a parameter of `/v1/creators`, tests find only `site/openapi.json`. It is also in
 //! `creators` of `server/web/rendered.rs` and of `site/data_pages.rs`, which pass on only `q`, and in

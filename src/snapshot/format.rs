@@ -9,8 +9,8 @@
 //! - a body per island, creator or day: the order of the bodies in `History::find_body` (`lookup.rs`) and in
 //!   `publish/history_payload.rs`, with the total of the progress; their number in `History::open`. A body of
 //!   the live payload: `publish/live_payload.rs` and `Live::open` (`read.rs`);
-//! - `tests/it/damage.rs`, `tests/it/larger_than_memory.rs` and `benches/publish/same.rs` have lists of bodies,
-//!   which no test completes.
+//! - `tests/it/damaged_files.rs`, `tests/it/larger_than_memory.rs` and `benches/publish/same.rs` have lists
+//!   of bodies, which no test completes.
 //!
 //! ```text
 //! magic 8      "IMSNAP" and the format's version, two bytes big-endian
@@ -23,8 +23,8 @@
 //! All integers are little-endian. A section is an array, or lists: the start of each list and the end of the
 //! last one, u32, then the items of all of them. These positions count items from the start of the section.
 //!
-//! The identity form of a body that has a gzip form is not stored: it was four fifths of all bodies, and of the
-//! memory in which the system caches them.
+//! The identity form of a body that has a gzip form is not stored: it was four fifths of all bodies, and of
+//! the memory in which the system caches them.
 
 use std::fmt::{self, Display};
 use std::io;

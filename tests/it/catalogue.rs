@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::published::history_file;
+use crate::random_dataset::GENERATED_AT;
 use crate::support::{TempDir, publish, run, write_file};
-use crate::world::GENERATED_AT;
 
 pub(crate) const ISLANDS: u32 = 30_000;
 /// Islands of the largest creator.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+use crate::collect::{assert_sound, once, paths};
 use crate::collect_service::Collector;
-use crate::collecting::{assert_sound, once, paths};
 use crate::fake_upstream::{FakeUpstream, now};
 use crate::processes::stderr_of;
 use crate::support::TempDir;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::collecting::{Paths, arguments, assert_days, assert_sound, once, paths};
+use crate::collect::{Paths, arguments, assert_days, assert_sound, once, paths};
 use crate::fake_upstream::{FakeUpstream, Fault, Script};
 use crate::processes::{code_and_stderr, report_skipped, stderr_of};
 use crate::support::{TempDir, command, is_slowest, run, write_file};

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::collecting::{arguments, assert_sound, daily_requests, once, paths};
+use crate::collect::{arguments, assert_sound, daily_requests, once, paths};
 use crate::fake_upstream::{FakeUpstream, code};
 use crate::processes::{Running, wait_within};
 use crate::support::{TempDir, command, is_slow, is_slowest, write_file};

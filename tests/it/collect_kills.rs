@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::collecting::{Paths, arguments, assert_days, assert_sound, daily_requests, once, paths};
-use crate::disks::Disk;
+use crate::collect::{Paths, arguments, assert_days, assert_sound, daily_requests, once, paths};
 use crate::fake_upstream::{FakeUpstream, code};
 use crate::processes::{SetOnDrop, stderr_of, wait_for};
 use crate::published::files;
+use crate::random_dataset::Rng;
+use crate::small_disks::Disk;
+use crate::strace::{Call, Tracer};
 use crate::support::{TempDir, command, is_slow, run};
-use crate::traced::{Call, Tracer};
-use crate::world::Rng;
 
 /// An upstream that has no values any more once the flag is set.
 fn forgetful(islands: u64) -> (FakeUpstream, Arc<AtomicBool>) {

@@ -9,7 +9,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::collecting::{arguments, assert_days, assert_sound, paths};
+use crate::collect::{arguments, assert_days, assert_sound, paths};
 use crate::fake_upstream::FakeUpstream;
 use crate::processes::{is_installed, stderr_of};
 use crate::support::{TempDir, command, run};

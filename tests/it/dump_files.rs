@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::naive::World;
+use crate::oracle::World;
 use crate::support::{Reply, TempDir, write_bytes};
 
 /// Publish time of the dumps of these tests, and the same as an HTTP date.

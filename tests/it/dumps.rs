@@ -15,8 +15,8 @@ use crate::dump_files::{
     write,
 };
 use crate::processes::{code_and_stderr, wait_for, wait_within};
+use crate::random_dataset::Rng;
 use crate::support::{Client, Reply, Server, TempDir, is_slow, run, write_bytes};
-use crate::world::Rng;
 
 const MIB: u64 = 1 << 20;
 

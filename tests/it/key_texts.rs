@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::canary::secret;
+use crate::random_dataset::Rng;
 use crate::support::{Client, Reply, Server, TempDir, change_key, issue};
-use crate::world::Rng;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Characters of the checksum at the end of a key.

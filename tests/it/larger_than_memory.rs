@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::memory_group::MemoryGroup;
 use crate::published::history_file;
+use crate::random_dataset::{GENERATED_AT, Rng};
 use crate::support::{Server, TempDir, command, is_slow, publish, write_file};
-use crate::world::{GENERATED_AT, Rng};
 
 const MIB: u64 = 1 << 20;
 /// The value of `--memory`.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::naive::{COUNTS, World};
-use crate::naive_query::form;
+use crate::oracle::{COUNTS, World};
+use crate::oracle_query::form;
 use crate::support::{BASE_URL, Client, Reply, Server, TempDir};
 
 /// A dataset with enough islands for several pages, and with days.

@@ -3,21 +3,21 @@
 //! Harness:
 //! - `support`: starts and stops the binary; `http`: a strict client; `processes`: how other processes
 //!   end, and waits for what they do; `canary`: no secret of a key may be stored or logged
-//! - `world`: random datasets; `editions`: a dataset that changes, each state marked; `dump_files`:
-//!   dumps written by tests
-//! - `published`: invariants of a published directory; `traced`: commands run under strace; `disks`:
+//! - `random_dataset`: random datasets; `dataset_versions`: a dataset that changes, each state marked;
+//!   `dump_files`: dumps written by tests
+//! - `published`: invariants of a published directory; `strace`: commands run under strace; `small_disks`:
 //!   small file systems; `memory_group`: a cgroup with a memory limit
 //! - `tls_pairs`: certificates, and clients that trust them
 //! - `fake_upstream`: the API that `collect` reads: virtual islands, and faults by script
 //!
-//! Oracles, from CONTRACT alone: `naive`, `naive_days` and `naive_query` compute responses,
-//! `callers_model` clients and quotas, `ask` makes random requests.
+//! Oracles, from CONTRACT alone: `oracle`, `oracle_days` and `oracle_query` compute responses,
+//! `quota_model` clients and quotas, `random_requests` makes random requests.
 //!
 //! Tests of responses:
-//! - `answers`: every response agrees with the oracle; `parsed_targets`: so does the parser
+//! - `responses`: every response agrees with the oracle; `parsed_targets`: so does the parser
 //! - `lists`: pages add up to the whole list, and links lead through it
-//! - `wire`: malformed and unusual requests; `guarded`: limits of connections; `patience`: slow
-//!   clients; `exhaustion`: limits of memory and CPU time per client
+//! - `malformed_requests`: malformed and unusual requests; `connection_limits`: limits of connections;
+//!   `timeouts`: slow clients; `resource_limits`: limits of memory and CPU time per client
 //! - `dumps`: the files outside the API; `whole_history`: those with all days; `long_bodies`: bodies of many
 //!   megabytes, of the dataset of `catalogue`; `messages`: error messages that depend on the server
 //! - `pages`: the HTML pages; `sign_up`, `sign_up_limits`: keys by form; `openapi`: the document
@@ -26,44 +26,43 @@
 //!   change; `tls_clients`: other programs as clients
 //!
 //! Tests of clients and keys:
-//! - `callers`: identification and quotas; `crowds`: many clients; `midnight`: the end of the day
-//! - `key_texts`: invalid keys; `issuing`: key changes while a server runs; `state`: damage of the
-//!   state directory; `crash`: processes killed at random moments
+//! - `identification`: identification and quotas; `many_clients`: many clients; `midnight`: the end of the
+//!   day
+//! - `key_texts`: invalid keys; `key_changes`: key changes while a server runs; `state`: damage of the
+//!   state directory; `killed_servers`: processes killed at random moments
 //! - `shared_quota`, `shared_keys`: several servers that share quotas and keys, with the feature
 //!   `shared-quota`; `shared_tls`: the same over TLS, with the feature `tls` too; `shared_faults`: with
 //!   random faults; `shared_midnight`: with clocks that differ; `shared_versions`: of several versions;
 //!   `store`, `store_proxy`: the store, and what disturbs the connections to it
 //!
 //! Tests of publishing:
-//! - `collecting`: `collect` against the fake upstream, with the feature of that name;
+//! - `collect`: `collect` against the fake upstream, with the feature of that name;
 //!   `collect_service`: `collect` under a service manager, and its metrics; `collect_data`: data as they
 //!   come; `collect_faults`: unusable responses and settings; `collect_kills`: kills, full disks, readers
 //!   beside it; `collect_tls`: certificates, with the feature `tls` too; `collect_figures`: memory, time
-//! - `publishing`: reproducible and atomic; `refreshes`: incremental publishes; `faulty`: faults of a
+//! - `publishing`: reproducible and atomic; `refreshes`: incremental publishes; `dataset_faults`: faults of a
 //!   dataset
-//! - `torn`, `refused`, `synced`, `full`, `races`: publishes that are killed, fail, lose power, have no
-//!   space, or run concurrently
+//! - `killed_publishes`, `failed_calls`, `power_loss`, `full_disk`, `concurrent_publishes`: publishes that
+//!   are killed, fail, lose power, have no space, or run concurrently
 //! - `replicated`: copies by `data/systemd/replicate`, under a constant publisher
-//! - `damage`: files damaged under a server; `irregular_files`: links and pipes among them;
+//! - `damaged_files`: files damaged under a server; `irregular_files`: links and pipes among them;
 //!   `larger_than_memory`: a history larger than the memory
 //!
-//! Tests of operation: `cli`, `cli_files`, `cli_settings`, `cli_shells`: the command line; `admin`:
-//! metrics and health; `access_log`; `service`: service managers. `tidy` checks the source, `places`
-//! that a new endpoint or parameter is wherever it has to be, `readme` the README files.
+//! Tests of operation: `cli`, `cli_files`, `cli_settings`, `cli_shells`: the command line; `admin`: metrics
+//! and health; `access_log`; `service`: service managers. `tidy` checks the source, `places_to_change` that
+//! a new endpoint or parameter is wherever it has to be, `readme` the README files.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod access_log;
 mod admin;
-mod answers;
-mod ask;
-mod callers;
-mod callers_model;
 mod canary;
 mod catalogue;
 mod cli;
 mod cli_files;
 mod cli_settings;
 mod cli_shells;
+#[cfg(feature = "collect")]
+mod collect;
 #[cfg(feature = "collect")]
 mod collect_data;
 #[cfg(feature = "collect")]
@@ -76,47 +75,51 @@ mod collect_kills;
 mod collect_service;
 #[cfg(all(feature = "collect", feature = "tls"))]
 mod collect_tls;
-#[cfg(feature = "collect")]
-mod collecting;
-mod crash;
-mod crowds;
-mod damage;
-mod disks;
+mod concurrent_publishes;
+mod connection_limits;
+mod damaged_files;
+mod dataset_faults;
+mod dataset_versions;
 mod dump_files;
 mod dumps;
-mod editions;
-mod exhaustion;
+mod failed_calls;
 #[cfg(feature = "collect")]
 mod fake_upstream;
-mod faulty;
-mod full;
-mod guarded;
+mod full_disk;
 mod http;
+mod identification;
 mod irregular_files;
-mod issuing;
+mod key_changes;
 mod key_texts;
+mod killed_publishes;
+mod killed_servers;
 mod larger_than_memory;
 mod lists;
 mod long_bodies;
+mod malformed_requests;
+mod many_clients;
 mod memory_group;
 mod messages;
 mod midnight;
-mod naive;
-mod naive_days;
-mod naive_query;
 mod openapi;
+mod oracle;
+mod oracle_days;
+mod oracle_query;
 mod pages;
 mod parsed_targets;
-mod patience;
-mod places;
+mod places_to_change;
+mod power_loss;
 mod processes;
 mod published;
 mod publishing;
-mod races;
+mod quota_model;
+mod random_dataset;
+mod random_requests;
 mod readme;
 mod refreshes;
-mod refused;
 mod replicated;
+mod resource_limits;
+mod responses;
 mod service;
 #[cfg(feature = "shared-quota")]
 mod shared_faults;
@@ -132,14 +135,16 @@ mod shared_tls;
 mod shared_versions;
 mod sign_up;
 mod sign_up_limits;
+mod small_disks;
 mod state;
 #[cfg(feature = "shared-quota")]
 mod store;
 #[cfg(feature = "shared-quota")]
 mod store_proxy;
+mod strace;
 mod support;
-mod synced;
 mod tidy;
+mod timeouts;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "tls")]
@@ -154,8 +159,4 @@ mod tls_pairs;
 mod tls_policy;
 #[cfg(feature = "tls")]
 mod tls_reload;
-mod torn;
-mod traced;
 mod whole_history;
-mod wire;
-mod world;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::editions::{Change, Edition};
+use crate::dataset_versions::{Change, Edition};
 use crate::support::{TempDir, run, write_file};
 
 /// The parts that a manifest may name.

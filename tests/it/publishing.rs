@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::naive::World;
+use crate::oracle::World;
 use crate::processes::shows_within;
 use crate::published::{files, history_file};
+use crate::random_dataset::{GENERATED_AT, Rng};
 use crate::support::{Client, Server, TempDir, publish, run, write_bytes, write_file};
-use crate::world::{GENERATED_AT, Rng};
 
 const LATER: &str = "2026-11-21T00:20:00Z";
 const EARLIER: &str = "2026-11-21T00:00:00Z";

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::processes::code_and_stderr;
+use crate::random_dataset::Rng;
 use crate::support::{TempDir, is_slow, run, write_file};
-use crate::world::Rng;
 
 const TIME: &str = "2026-11-21T12:00:00Z";
 const LATER: &str = "2026-11-21T12:10:00Z";

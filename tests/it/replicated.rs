@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::editions::{Change, Editions};
+use crate::dataset_versions::{Change, Editions};
+use crate::killed_publishes::{Known, answers_as_if_published_afresh, succeeds, while_served};
 use crate::processes::{SetOnDrop, is_installed};
 use crate::published::Published;
+use crate::random_dataset::Rng;
 use crate::support::{TempDir, is_slow, write_file};
-use crate::torn::{Known, answers_as_if_published_afresh, succeeds, while_served};
-use crate::world::Rng;
 
 /// Copies by rsync that must succeed. The publisher may outrun some others.
 fn copies_wanted() -> u32 {

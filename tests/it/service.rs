@@ -117,7 +117,7 @@ fn stall(process: u32, thread: &str, calls: &str, seconds: u32) -> Option<std::p
 
 #[test]
 fn a_worker_that_does_not_answer_starves_the_watchdog_until_it_does_again() {
-    if crate::traced::Tracer::new().is_none() {
+    if crate::strace::Tracer::new().is_none() {
         return;
     }
     let manager = Manager::new();
@@ -153,7 +153,7 @@ fn a_worker_that_does_not_answer_starves_the_watchdog_until_it_does_again() {
 
 #[test]
 fn a_stalled_poll_is_reported_and_measured_until_it_continues() {
-    if crate::traced::Tracer::new().is_none() {
+    if crate::strace::Tracer::new().is_none() {
         return;
     }
     let dir = TempDir::new();

@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use crate::http::uninterrupted;
 use crate::processes::wait_for;
+use crate::random_dataset::Rng;
 use crate::shared_quota::TARGET;
 use crate::store::{LIMIT, Peer, Store};
 use crate::store_proxy::{Mode, StoreProxy};
 use crate::support::{Client, TempDir, is_slow};
-use crate::world::Rng;
 
 const SERVERS: usize = 4;
 /// Largest share that a server takes.

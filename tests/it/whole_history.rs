@@ -9,7 +9,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use crate::naive::World;
+use crate::oracle::World;
 use crate::support::{Server, TempDir, publish, write_bytes, write_file};
 
 const TIMES: [&str; 4] = [

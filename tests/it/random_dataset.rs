@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 
-use crate::naive::{COUNTS, DECIMALS, Island, Profile, Row, World};
+use crate::oracle::{COUNTS, DECIMALS, Island, Profile, Row, World};
 use crate::support::{BASE_URL, TempDir, publish, write_file};
 
 /// `generatedAt` of every random dataset.

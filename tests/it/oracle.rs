@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::naive_query::{decode, filter, fold, form, integer, looks_like, once};
+use crate::oracle_query::{decode, filter, fold, form, integer, looks_like, once};
 
 /// The six counts, in the order of a daily file's columns.
 pub(crate) const COUNTS: [&str; 6] = [

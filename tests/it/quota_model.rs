@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
-use crate::naive_query::decode;
+use crate::oracle_query::decode;
 
 /// The result of GET for a target, for a client with quota left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

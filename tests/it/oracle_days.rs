@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::naive::{BAD, MISSING, NOT_READY, Refusal, Verdict, World, by_value, sum};
-use crate::naive_query::looks_like;
+use crate::oracle::{BAD, MISSING, NOT_READY, Refusal, Verdict, World, by_value, sum};
+use crate::oracle_query::looks_like;
 
 impl World {
     /// The day of the dataset that a path names.

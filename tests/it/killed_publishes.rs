@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::editions::{Change, Edition, Editions, MARKED_TARGET};
+use crate::dataset_versions::{Change, Edition, Editions, MARKED_TARGET};
 use crate::processes::{SetOnDrop, stderr_of};
 use crate::published::Published;
+use crate::random_dataset::Rng;
 use crate::support::{Server, TempDir, kills};
-use crate::world::Rng;
 
 /// Requested from the server all the time.
 const TARGETS: [&str; 6] = [

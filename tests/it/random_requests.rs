@@ -4,8 +4,8 @@
 
 use std::fmt::Write;
 
-use crate::naive::{COUNTS, World};
-use crate::world::{DAYS, Rng, SLUGS, TAGS, WORDS};
+use crate::oracle::{COUNTS, World};
+use crate::random_dataset::{DAYS, Rng, SLUGS, TAGS, WORDS};
 
 /// Integers as clients and scanners send them, valid and invalid.
 const INTEGERS: [&str; 22] = [

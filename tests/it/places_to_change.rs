@@ -15,16 +15,16 @@ const ENDPOINT_FILES: [&str; 15] = [
     "src/site/openapi.json",
     // Oracles, and lists of targets with what they get.
     "src/request/route_tests.rs",
-    "tests/it/naive.rs",
+    "tests/it/oracle.rs",
     "tests/it/parsed_targets.rs",
-    "tests/it/answers.rs",
+    "tests/it/responses.rs",
     "tests/it/messages.rs",
-    "tests/it/callers_model.rs",
+    "tests/it/quota_model.rs",
     "tests/it/publishing.rs",
     "tests/fuzz/src/plain.rs",
     "tests/client.py",
     // Generators of requests.
-    "tests/it/ask.rs",
+    "tests/it/random_requests.rs",
     "tests/fuzz/src/targets.rs",
     "tests/fuzz/query.dict",
     "tests/fuzz/request.dict",
@@ -37,13 +37,13 @@ const PARAMETER_FILES: [&str; 11] = [
     "src/site/openapi.json",
     // Oracles, and lists of queries with what they get.
     "src/request/lists_tests.rs",
-    "tests/it/naive.rs",
+    "tests/it/oracle.rs",
     "tests/it/parsed_targets.rs",
     "tests/fuzz/src/plain.rs",
     // The names that links may have.
     "tests/fuzz/src/replies.rs",
     // Generators of requests.
-    "tests/it/ask.rs",
+    "tests/it/random_requests.rs",
     "tests/fuzz/src/snapshot.rs",
     "tests/fuzz/query.dict",
     "tests/fuzz/request.dict",

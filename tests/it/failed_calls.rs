@@ -9,13 +9,13 @@ use std::path::Path;
 use std::process::Output;
 use std::sync::Arc;
 
-use crate::editions::{Change, Edition, Editions};
+use crate::dataset_versions::{Change, Edition, Editions};
+use crate::killed_publishes::{Known, succeeds, while_served};
 use crate::processes::stderr_of;
 use crate::published::Published;
+use crate::random_dataset::Rng;
+use crate::strace::{Call, Tracer};
 use crate::support::{TempDir, is_slow, is_slowest};
-use crate::torn::{Known, succeeds, while_served};
-use crate::traced::{Call, Tracer};
-use crate::world::Rng;
 
 /// Failures tried in the short form; the long form tries all.
 const SAMPLE: usize = 12;

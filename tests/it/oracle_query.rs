@@ -1,6 +1,6 @@
 //! Oracle of paths and query strings, from CONTRACT sections 5 and 6 alone.
 
-use crate::naive::{BAD, Refusal};
+use crate::oracle::{BAD, Refusal};
 
 /// Percent-decoding, once; `None` where an escape is broken or the bytes are not UTF-8.
 pub(crate) fn decode(text: &str, plus_is_space: bool) -> Option<String> {

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::canary;
+use crate::random_dataset::Rng;
 use crate::support::{Server, TempDir, command, id, issue, kills, listed_keys, run};
-use crate::world::Rng;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::thread;
 use std::time::Duration;
 
+use crate::random_dataset::Rng;
 use crate::support::{Server, TempDir, is_slow, issue};
-use crate::world::Rng;
 
 /// Requests pipelined on a connection. Their responses fit into the buffers of two sockets, which
 /// excludes a deadlock.

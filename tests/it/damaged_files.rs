@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use memchr::memmem;
 
-use crate::naive::World;
+use crate::oracle::World;
 use crate::processes::{shows_within, wait_within};
 use crate::published::history_file;
 use crate::support::{Client, Reply, Server, TempDir, publish};

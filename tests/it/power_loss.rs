@@ -10,14 +10,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::disks::Disk;
-use crate::editions::{Change, Editions};
+use crate::dataset_versions::{Change, Editions};
+use crate::killed_publishes::succeeds;
 use crate::processes::stderr_of;
 use crate::published::Published;
+use crate::random_dataset::Rng;
+use crate::small_disks::Disk;
+use crate::strace::{Call, Tracer};
 use crate::support::{TempDir, is_slow};
-use crate::torn::succeeds;
-use crate::traced::{Call, Tracer};
-use crate::world::Rng;
 
 /// Differences of a disk that keeps only synced data.
 #[derive(Default)]

@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::disks::Disk;
-use crate::editions::{Change, Edition, Editions};
+use crate::dataset_versions::{Change, Edition, Editions};
+use crate::killed_publishes::{Known, serve, succeeds, while_served};
 use crate::published::Published;
+use crate::small_disks::Disk;
 use crate::support::{TempDir, is_slow};
-use crate::torn::{Known, serve, succeeds, while_served};
 
 /// Free space is increased in steps of so many bytes until a publish fits.
 fn step_bytes() -> u64 {

@@ -4,10 +4,10 @@ use std::io::Read;
 
 use serde_json::Value;
 
-use crate::ask::target;
-use crate::naive::{Refusal, World};
+use crate::oracle::{Refusal, World};
+use crate::random_dataset::Rng;
+use crate::random_requests::target;
 use crate::support::{Client, Reply, Server, TempDir, is_slow};
-use crate::world::Rng;
 
 /// `--limit-anonymous` of [`Server::of`].
 const LIMIT: u64 = 60_000;

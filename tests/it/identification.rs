@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::callers_model::{Ask, KnownKey, Model, Outcome, TARGETS, Want};
 use crate::key_texts::forged;
-use crate::naive::World;
+use crate::oracle::World;
+use crate::quota_model::{Ask, KnownKey, Model, Outcome, TARGETS, Want};
+use crate::random_dataset::Rng;
 use crate::support::{Client, Reply, Server, TempDir, change_key, is_slow, issue};
-use crate::world::Rng;
 
 /// A tier, its limit, and the limit as the flag's value. All differ, and from the anonymous 5.
 const TIERS: [(&str, u32); 3] = [("free", 7), ("starter", 9), ("pro", 11)];

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::catalogue::Catalogue;
 use crate::http::{Client, uninterrupted};
 use crate::long_bodies::slow_reader;
+use crate::random_dataset::Rng;
 use crate::support::{Server, is_slow};
-use crate::world::Rng;
 
 const KIB: u64 = 1024;
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::editions::{Change, Edition, Editions};
+use crate::dataset_versions::{Change, Edition, Editions};
+use crate::killed_publishes::{Known, answers_as_if_published_afresh, succeeds, while_served};
 use crate::processes::{SetOnDrop, stderr_of};
 use crate::published::{Published, is_remembered};
+use crate::random_dataset::Rng;
 use crate::support::{TempDir, is_slow, run};
-use crate::torn::{Known, answers_as_if_published_afresh, succeeds, while_served};
-use crate::world::Rng;
 
 /// Number of races, and of publishers.
 fn rounds(count: u32) -> u32 {
