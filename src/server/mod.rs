@@ -35,9 +35,9 @@
 //!   conn/client_stream.rs lingering_close
 //! ```
 //!
-//! `ConnectionPhase` (`conn/connection_state.rs`) is `Handshake` over TLS, then `New`; for each batch of requests `Head`,
-//! `Processing`, `Sending` if the client is slow, and `Idle`, as `conn/timed_io.rs` reads and writes. It
-//! begins with `Handshake` over TLS, and ends with `Closing`.
+//! `ConnectionPhase` (`conn/connection_state.rs`) is `Handshake` over TLS, then `New`; for each batch of
+//! requests `Head`, `Processing`, `Sending` if the client is slow, and `Idle`, as `conn/timed_io.rs` reads and
+//! writes; and at the end `Closing`.
 //!
 //! In reading order:
 //!

@@ -68,3 +68,5 @@ pub fn file(path: &str, service: &SiteSettings) -> String {
 
 #[cfg(test)]
 mod page_tests;
+#[cfg(test)]
+mod template_tests;

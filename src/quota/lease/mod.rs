@@ -16,11 +16,11 @@
 //! While the store answers and keeps its data, no grant raises `total` above the limit, and each
 //! server admits at most what it was granted: all servers together admit at most the limit.
 //!
-//! A server that the store does not answer takes its share once per client and day: the smaller of `(limit
-//! - total) / servers`, with the `total` that it knows, and `limit / servers` minus what it admitted before
-//! a restart. So all servers together admit beyond the limit at most the shares of the servers that were
-//! cut off on this day, each at most `limit / servers`. Where all servers are cut off from the beginning of
-//! the day, the shares add up to the limit, not beyond it.
+//! A server that the store does not answer takes its share once per client and day: the smaller of
+//! `(limit - total) / servers`, with the `total` that it knows, and `limit / servers` minus what it admitted
+//! before a restart. So all servers together admit beyond the limit at most the shares of the servers that
+//! were cut off on this day, each at most `limit / servers`. Where all servers are cut off from the beginning
+//! of the day, the shares add up to the limit, not beyond it.
 //!
 //! If the store loses data, each server sends its figures again before it requests credits, so `total`
 //! is restored; until then, its share depends on the largest `total` that it knew. What a server was

@@ -19,9 +19,10 @@
 //!
 //! Other counters are incremented in `server/accept.rs` (connections), `server/conn/timed_io.rs` (sent
 //! bytes, durations), `server/conn/context.rs` (panics), `snapshot/error.rs` (damaged bodies),
-//! `observe/access_log.rs` and `log.rs` (dropped lines), `quota/lease/table.rs` and `shared/service.rs` (the
-//! store). Gauges are read from `ServerState` (`server/ops/state.rs`); reloads, the certificate and the number of clients from
-//! `StateMetrics` (`server/ops/reload.rs`). Metrics of the process are in `observe/process.rs`.
+//! `observe/access_log.rs` and `log.rs` (dropped lines), `quota/lease/table.rs` and `shared/service.rs`
+//! (the store). Gauges are read from `ServerState` (`server/ops/state.rs`); reloads, the certificate and
+//! the number of clients from `StateMetrics` (`server/ops/reload.rs`). Metrics of the process are in
+//! `observe/process.rs`.
 
 use std::fmt::Display;
 use std::sync::Arc;
