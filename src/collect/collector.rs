@@ -118,7 +118,7 @@ impl Collector {
         let (mut plan, bytes_cut) = read.map_err(io_error("read the state directory", state))?;
         let mut log = Vec::new();
         if bytes_cut > 0 {
-            log.push(format!("cut {bytes_cut} damaged bytes from the end of the ledger; their islands are requested again"));
+            log.push(format!("cut {bytes_cut} bytes, damaged or of another version, from the end of the ledger; their islands are requested again"));
         }
         let ledger = Ledger::open(state, bytes_cut);
         let ledger = ledger.map_err(io_error("write the ledger in", state))?;

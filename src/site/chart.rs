@@ -37,6 +37,9 @@ pub(super) struct Chart<'a> {
     unit: Unit,
 }
 
+/// Larger values are drawn as this one. The line above the highest value fits a `u64`.
+const VALUE_MAX: u64 = u64::MAX / 4;
+
 impl<'a> Chart<'a> {
     /// Returns the chart of points in time order, whose times are multiples of `step` apart; `None`
     /// without points.
@@ -54,7 +57,7 @@ impl<'a> Chart<'a> {
         let index = |time: i64| usize::try_from(time.checked_sub(first)?.checked_div(step)?).ok();
         let mut values = vec![None; index(last)? + 1];
         for (time, value) in points {
-            *values.get_mut(index(*time)?)? = Some(*value);
+            *values.get_mut(index(*time)?)? = Some((*value).min(VALUE_MAX));
         }
         Some(Chart {
             what,
@@ -307,6 +310,15 @@ mod tests {
         assert_eq!(figure.matches(description).count(), 2, "{figure}");
         assert!(figure.contains("data-values=\"5,2500,,7\""), "{figure}");
         assert!(Chart::new("Players", &[], 600, |_| String::new(), Unit::COUNT).is_none());
+    }
+
+    #[test]
+    fn the_largest_values_are_drawn() {
+        for unit in [Unit::COUNT, Unit::tenths("%")] {
+            let points = [(0, u64::MAX), (600, 1 << 53)];
+            let chart = Chart::new("Minutes", &points, 600, |time| format!("t{time}"), unit);
+            assert!(figure(&chart.unwrap()).contains("d=\"M52.0 "));
+        }
     }
 
     #[test]

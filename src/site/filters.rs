@@ -73,12 +73,23 @@ fn number(value: &Value) -> Result<String, Error> {
     if value.is_none() {
         return Ok("\u{2013}".to_owned());
     }
-    Ok(count(value.clone().try_into()?))
+    let number = u64::try_from(value.clone());
+    number.map(count).or_else(|error| {
+        // A sum over many islands can exceed 64 bits.
+        let large = f64::try_from(value.clone()).ok();
+        let large = large.filter(|large| *large >= 2_f64.powi(64) && large.is_finite());
+        large
+            .map(|large| grouped(&format!("{large:.0}")))
+            .ok_or(error)
+    })
 }
 
 /// Returns a number with separated thousands.
 pub(super) fn count(number: u64) -> String {
-    let digits = number.to_string();
+    grouped(&number.to_string())
+}
+
+fn grouped(digits: &str) -> String {
     let groups = digits.as_bytes().rchunks(3).rev();
     let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
     groups.join(",")
@@ -142,6 +153,7 @@ mod tests {
             (Value::from(1_000), "1,000"),
             (Value::from(123_456), "123,456"),
             (Value::from(u64::MAX), "18,446,744,073,709,551,615"),
+            (Value::from(2_f64.powi(64)), "18,446,744,073,709,551,616"),
             (Value::from(()), "\u{2013}"),
         ] {
             assert_eq!(number(&value).unwrap(), text);

@@ -44,18 +44,14 @@ impl Trailer {
     fn read(storage: &Storage) -> Result<Trailer, SnapshotError> {
         let bytes = storage.len()?;
         let least = (MAGIC.len() + TRAILER_BYTES) as u64;
-        let foreign = || {
-            SnapshotError::Damaged(
-                "not a published file of this version; publish again with this version of the program"
-                    .to_owned(),
-            )
-        };
         if bytes < least || storage.read(0, MAGIC.len())? != MAGIC[..] {
-            return Err(foreign());
+            let problem = "not a published file of this version; publish again with this version of the program";
+            return Err(SnapshotError::Damaged(problem.to_owned()));
         }
         let trailer = storage.read(bytes - TRAILER_BYTES as u64, TRAILER_BYTES)?;
         if !trailer.ends_with(&MAGIC) {
-            return Err(foreign());
+            let problem = "it is not where the file ends; the file may be truncated";
+            return Err(SnapshotError::malformed("the trailer", problem));
         }
         let start = u64_at(&trailer, 0);
         if !(MAGIC.len() as u64..=bytes - TRAILER_BYTES as u64).contains(&start) {

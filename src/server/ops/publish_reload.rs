@@ -101,8 +101,13 @@ impl PublishReloader {
             Ok(None) => {}
             Ok(Some(snapshot)) => self.retired.push(self.snapshot.swap(snapshot)),
             Err(error) => {
-                let line = format!("{error}; still serving the previous publish");
-                self.status.refused(line);
+                let is_serving = self.snapshot.load_full().published.is_some();
+                let served = if is_serving {
+                    "still serving the previous publish"
+                } else {
+                    "no data is served"
+                };
+                self.status.refused(format!("{error}; {served}"));
             }
         }
     }
