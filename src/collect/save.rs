@@ -11,7 +11,8 @@ use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::dataset::{Island, Metrics};
 use crate::model::IslandCode;
 
-/// What was collected is written at least this often: a crash of this process repeats the requests since then.
+/// Longest time between two writes of collected values: a crash of this process repeats the requests since the
+/// last one.
 const FLUSH_SECONDS: i64 = 5;
 /// And made durable this often: a crash of the machine repeats the requests since then.
 const SYNC_SECONDS: i64 = 60;
