@@ -91,11 +91,16 @@ impl Worker {
             self.metrics.refused.add(1);
             return;
         }
-        let handle = self.registry.join(Some(permit));
         // Only a hint to the kernel: without it responses are late, not wrong.
         let _ = stream.set_nodelay(true);
         let worker = Arc::clone(self);
-        let context = ConnectionContext::new(handle, is_tls, &self.metrics, self.access.clone());
+        let context = ConnectionContext::join(
+            &self.registry,
+            Some(permit),
+            is_tls,
+            &self.metrics,
+            self.access.clone(),
+        );
         if is_tls {
             #[cfg(feature = "tls")]
             tokio::spawn(worker.serve_tls(stream, peer.ip(), context));
@@ -112,11 +117,10 @@ impl Worker {
         peer: IpAddr,
         context: Arc<ConnectionContext>,
     ) {
-        let handle = &context.handle;
         let Some(acceptor) = &self.tls else {
             unreachable!("a TLS listener is opened with a certificate only");
         };
-        let accepted = acceptor.accept(stream, handle).await;
+        let accepted = acceptor.accept(stream, &context).await;
         self.metrics.handshakes[result(&accepted) as usize].add(1);
         let mut stream = match accepted {
             Ok(stream) => return self.serve(stream, peer, &context).await,
@@ -135,7 +139,7 @@ impl Worker {
                 return;
             }
         };
-        lingering_close(&mut stream, Duration::ZERO, handle).await;
+        lingering_close(&mut stream, Duration::ZERO, &context).await;
     }
 
     /// Serves a connection to its end.
@@ -152,7 +156,7 @@ impl Worker {
         {
             Ok((socket, rest_time)) => {
                 let mut stream = socket.into_inner();
-                lingering_close(&mut stream, rest_time, &context.handle).await;
+                lingering_close(&mut stream, rest_time, context).await;
             }
             Err((reason, socket)) => {
                 self.metrics.closed[reason as usize].add(1);

@@ -188,9 +188,9 @@ fn a_fixed_body_is_sent_without_an_allocation_of_ours() {
             allocations(
                 |stream| {
                     let worker = Arc::clone(&worker);
-                    let handle = worker.registry.join(None);
-                    let context = ConnectionContext::new(
-                        handle,
+                    let context = ConnectionContext::join(
+                        &worker.registry,
+                        None,
                         false,
                         &worker.metrics,
                         worker.access.clone(),

@@ -9,7 +9,7 @@
 //!      │
 //!   worker.rs           Worker::serve_io: ConnectionIdentity, TimedIo
 //!      │
-//!   http/connection.rs  drive: hyper, over a TimedIo, polled through the ConnectionHandle
+//!   http/connection.rs  drive: hyper, over a TimedIo, polled through the ConnectionState
 //!      │
 //!      │ hyper reads a head through conn/timed_io.rs
 //!      ▼

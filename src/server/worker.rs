@@ -203,8 +203,8 @@ impl Worker {
         let is_last = is_last(request);
         let closes = is_last
             || context.requests.get() >= u64::from(self.limits.requests)
-            || context.handle.registry.is_stopping()
-            || context.handle.age() >= self.limits.age;
+            || context.registry.is_stopping()
+            || context.age() >= self.limits.age;
         // Hyper ends perhaps without offering the head again then.
         if closes && (is_last || request.headers().contains_key(UPGRADE)) {
             context.set_last();

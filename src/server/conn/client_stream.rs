@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use crate::server::conn::connection_state::ConnectionPhase;
-use crate::server::conn::registry::ConnectionHandle;
+use crate::server::conn::context::ConnectionContext;
 
 /// Bytes that are discarded; a client that sends more does not read responses.
 const DISCARDED_MAX: usize = 1 << 20;
@@ -66,12 +66,12 @@ pub(in crate::server) fn send_buffer_bytes<S: ClientStream>(stream: &TokioIo<S>)
 pub(crate) async fn lingering_close(
     stream: &mut impl ClientStream,
     rest_time: Duration,
-    handle: &ConnectionHandle,
+    context: &ConnectionContext,
 ) {
-    handle.enter_with_grace(ConnectionPhase::Closing, rest_time);
+    context.enter_with_grace(ConnectionPhase::Closing, rest_time);
     let mut left = DISCARDED_MAX;
     let mut end = |cx: &mut Context<'_>| poll_end(stream, &mut left, cx);
-    poll_fn(|cx| handle.state.poll(cx, &mut end).map(drop)).await;
+    poll_fn(|cx| context.state.poll(cx, &mut end).map(drop)).await;
 }
 
 fn poll_end(stream: &mut impl ClientStream, left: &mut usize, cx: &mut Context<'_>) -> Poll<()> {

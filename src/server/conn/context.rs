@@ -7,17 +7,20 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::body::Body;
 
 use crate::observe::{AccessLogBuffer, LocalCounter, WorkerMetrics};
-use crate::server::conn::registry::ConnectionHandle;
+use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState};
+use crate::server::conn::limiter::Permit;
+use crate::server::conn::registry::{ConnectionRegistry, duration, ticks};
 use crate::server::conn::time_slice::TimeSlice;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
-/// The state that the request handler, the I/O adapter and the driver of one connection share.
+/// The state that the request handler, the I/O adapter and the driver of one connection share. The
+/// connection leaves the registry when this is dropped.
 pub(crate) struct ConnectionContext {
     /// The header lines, in a buffer of the worker's pool, and the body of the response whose head hyper
     /// has not written yet. Hyper does not pass another request to the handler before that.
@@ -36,7 +39,12 @@ pub(crate) struct ConnectionContext {
     pub(crate) time_slice: TimeSlice,
     /// Requests received.
     pub(crate) requests: LocalCounter,
-    pub(crate) handle: ConnectionHandle,
+    pub(in crate::server) registry: Arc<ConnectionRegistry>,
+    pub(in crate::server) state: Arc<ConnectionState>,
+    /// The tick at which the connection was accepted.
+    accepted: u64,
+    /// `None` where connections are not limited.
+    _permit: Option<Permit>,
     /// Whether the client speaks TLS.
     pub(crate) is_tls: bool,
     /// The worker's counters.
@@ -44,12 +52,15 @@ pub(crate) struct ConnectionContext {
 }
 
 impl ConnectionContext {
-    pub(in crate::server) fn new(
-        handle: ConnectionHandle,
+    /// Registers a new connection.
+    pub(in crate::server) fn join(
+        registry: &Arc<ConnectionRegistry>,
+        permit: Option<Permit>,
         is_tls: bool,
         metrics: &Arc<WorkerMetrics>,
         access_log: Option<Arc<AccessLogBuffer>>,
     ) -> Arc<ConnectionContext> {
+        let state = registry.join();
         Arc::new(ConnectionContext {
             response: Mutex::default(),
             log_lines: Mutex::default(),
@@ -58,10 +69,37 @@ impl ConnectionContext {
             waits: AtomicBool::new(false),
             time_slice: TimeSlice::default(),
             requests: LocalCounter::default(),
-            handle,
+            registry: Arc::clone(registry),
+            accepted: state.phase().1,
+            state,
+            _permit: permit,
             is_tls,
             metrics: Arc::clone(metrics),
         })
+    }
+
+    #[inline]
+    pub(crate) fn phase(&self) -> ConnectionPhase {
+        self.state.phase().0
+    }
+
+    /// Records that a phase begins.
+    #[inline]
+    pub(crate) fn enter(&self, phase: ConnectionPhase) {
+        let since = phase.since(self.registry.now());
+        self.state.phase.store(since, Ordering::Relaxed);
+    }
+
+    /// Records that a phase begins in which the client has `grace` beyond the timeout to read.
+    pub(crate) fn enter_with_grace(&self, phase: ConnectionPhase, grace: Duration) {
+        self.state.grace.store(ticks(grace), Ordering::Relaxed);
+        self.enter(phase);
+    }
+
+    /// The time since the connection was accepted.
+    #[inline]
+    pub(crate) fn age(&self) -> Duration {
+        duration(self.registry.now().saturating_sub(self.accepted))
     }
 
     /// Passes a response to the I/O adapter.
@@ -131,6 +169,7 @@ impl Drop for ConnectionContext {
         if let Some(buffer) = &self.access_log {
             self.write_log_to(buffer, " cut=yes");
         }
+        self.registry.leave(&self.state);
     }
 }
 

@@ -22,7 +22,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::observe::{CloseReason, HandshakeResult};
 use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState};
-use crate::server::conn::registry::ConnectionHandle;
+use crate::server::conn::context::ConnectionContext;
 use crate::sync::{ArcSwapCache, Mutex, lock};
 use crate::tls::ServerCertificate;
 
@@ -71,15 +71,15 @@ impl TlsAcceptor {
     pub(in crate::server) async fn accept(
         &self,
         stream: TcpStream,
-        handle: &ConnectionHandle,
+        context: &ConnectionContext,
     ) -> Result<Box<TlsStream<TcpStream>>, HandshakeError> {
-        handle.enter(ConnectionPhase::Handshake);
-        self.admit(&handle.state);
+        context.enter(ConnectionPhase::Handshake);
+        self.admit(&context.state);
         // In a box, so that the connection does not keep its kilobytes.
         let mut handshake = Box::pin(self.handshake(stream));
-        let ended = poll_fn(|cx| handle.state.poll(cx, |cx| handshake.as_mut().poll(cx))).await;
+        let ended = poll_fn(|cx| context.state.poll(cx, |cx| handshake.as_mut().poll(cx))).await;
         // The first request has its own timeout.
-        handle.enter(ConnectionPhase::New);
+        context.enter(ConnectionPhase::New);
         ended.unwrap_or_else(|reason| Err(HandshakeError::Closed(Some(reason))))
     }
 

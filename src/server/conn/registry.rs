@@ -11,7 +11,6 @@ use tokio::sync::Notify;
 
 use crate::observe::CloseReason;
 use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState};
-use crate::server::conn::limiter::Permit;
 use crate::server::settings::ConnectionLimits;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
@@ -57,17 +56,6 @@ pub(crate) struct ConnectionRegistry {
     pub(crate) heartbeat_due: Notify,
 }
 
-/// The membership of a connection in the registry, which it leaves when this is dropped.
-#[derive(Debug)]
-pub(crate) struct ConnectionHandle {
-    pub(in crate::server) registry: Arc<ConnectionRegistry>,
-    pub(in crate::server) state: Arc<ConnectionState>,
-    /// The tick at which the connection was accepted.
-    accepted: u64,
-    /// `None` where connections are not limited.
-    _permit: Option<Permit>,
-}
-
 impl Default for ConnectionRegistry {
     fn default() -> ConnectionRegistry {
         ConnectionRegistry::new(ConnectionLimits::default())
@@ -97,17 +85,26 @@ impl ConnectionRegistry {
     }
 
     /// Registers a new connection.
-    pub(crate) fn join(self: &Arc<Self>, permit: Option<Permit>) -> ConnectionHandle {
+    pub(in crate::server) fn join(&self) -> Arc<ConnectionState> {
         let mut connections = self.connections();
-        let accepted = self.now();
-        let state = Arc::new(ConnectionState::new(connections.len(), accepted));
+        let state = Arc::new(ConnectionState::new(connections.len(), self.now()));
         connections.push(Arc::clone(&state));
+        state
+    }
+
+    /// Removes a connection, which has ended.
+    pub(in crate::server) fn leave(&self, state: &ConnectionState) {
+        let mut connections = self.connections();
+        let index = state.index();
+        connections.swap_remove(index);
+        if let Some(moved) = connections.get(index) {
+            moved.index.store(index as u64, Ordering::Relaxed);
+        }
+        let is_empty = connections.is_empty();
         drop(connections);
-        ConnectionHandle {
-            registry: Arc::clone(self),
-            state,
-            accepted,
-            _permit: permit,
+        self.freed.notify_one();
+        if is_empty && self.is_stopping() {
+            self.shutdown.notify_one();
         }
     }
 
@@ -222,7 +219,8 @@ impl ConnectionRegistry {
         )
     }
 
-    fn now(&self) -> u64 {
+    /// Ticks since the start.
+    pub(in crate::server) fn now(&self) -> u64 {
         self.ticks.load(Ordering::Relaxed)
     }
 
@@ -231,54 +229,12 @@ impl ConnectionRegistry {
     }
 }
 
-fn ticks(time: Duration) -> u64 {
+pub(in crate::server) fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn duration(ticks: u64) -> Duration {
+pub(in crate::server) fn duration(ticks: u64) -> Duration {
     TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
-}
-
-impl ConnectionHandle {
-    #[inline]
-    pub(crate) fn phase(&self) -> ConnectionPhase {
-        self.state.phase().0
-    }
-
-    /// Records that a phase begins.
-    #[inline]
-    pub(crate) fn enter(&self, phase: ConnectionPhase) {
-        let since = phase.since(self.registry.now());
-        self.state.phase.store(since, Ordering::Relaxed);
-    }
-
-    /// Records that a phase begins in which the client has `grace` beyond the timeout to read.
-    pub(crate) fn enter_with_grace(&self, phase: ConnectionPhase, grace: Duration) {
-        self.state.grace.store(ticks(grace), Ordering::Relaxed);
-        self.enter(phase);
-    }
-
-    #[inline]
-    pub(crate) fn age(&self) -> Duration {
-        duration(self.registry.now().saturating_sub(self.accepted))
-    }
-}
-
-impl Drop for ConnectionHandle {
-    fn drop(&mut self) {
-        let mut connections = self.registry.connections();
-        let index = self.state.index();
-        connections.swap_remove(index);
-        if let Some(moved) = connections.get(index) {
-            moved.index.store(index as u64, Ordering::Relaxed);
-        }
-        let is_empty = connections.is_empty();
-        drop(connections);
-        self.registry.freed.notify_one();
-        if is_empty && self.registry.is_stopping() {
-            self.registry.shutdown.notify_one();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, Wake};
 
 use super::*;
+use crate::observe::WorkerMetrics;
+use crate::server::conn::context::ConnectionContext;
 
 #[derive(Default)]
 struct Woken(AtomicUsize);
@@ -14,22 +16,32 @@ impl Wake for Woken {
     }
 }
 
+fn join(registry: &Arc<ConnectionRegistry>) -> Arc<ConnectionContext> {
+    ConnectionContext::join(
+        registry,
+        None,
+        false,
+        &Arc::new(WorkerMetrics::new(0)),
+        None,
+    )
+}
+
 struct Connection {
-    handle: ConnectionHandle,
+    context: Arc<ConnectionContext>,
     woken: Arc<Woken>,
 }
 
 impl Connection {
     fn new(registry: &Arc<ConnectionRegistry>) -> Connection {
-        let (handle, woken) = (registry.join(None), Arc::default());
-        let connection = Connection { handle, woken };
+        let (context, woken) = (join(registry), Arc::default());
+        let connection = Connection { context, woken };
         assert_eq!(connection.ends(), None);
         connection
     }
 
     fn doing(registry: &Arc<ConnectionRegistry>, phase: ConnectionPhase) -> Connection {
         let connection = Connection::new(registry);
-        connection.handle.enter(phase);
+        connection.context.enter(phase);
         connection
     }
 
@@ -38,7 +50,7 @@ impl Connection {
     fn ends(&self) -> Option<CloseReason> {
         let waker = Arc::clone(&self.woken).into();
         let mut cx = Context::from_waker(&waker);
-        let mut poll = || match self.handle.state.poll(&mut cx, |_| Poll::<()>::Pending) {
+        let mut poll = || match self.context.state.poll(&mut cx, |_| Poll::<()>::Pending) {
             Poll::Ready(ended) => ended.err(),
             Poll::Pending => None,
         };
@@ -76,7 +88,7 @@ fn each_phase_has_its_limit_and_a_moment() {
             );
             for passed in 1..=limit + 2 * CHECK_TICKS + 2 {
                 registry.tick(begun + passed);
-                busy.handle.enter(phase);
+                busy.context.enter(phase);
                 let ends = late.ends();
                 if passed <= limit {
                     assert_eq!(ends, None, "{phase:?} after {passed}");
@@ -94,11 +106,11 @@ fn a_slow_client_has_the_grace_that_its_system_needs() {
     let registry = Arc::new(ConnectionRegistry::default());
     let slow = Connection::new(&registry);
     let send = ticks(ConnectionLimits::default().send);
-    slow.handle
+    slow.context
         .enter_with_grace(ConnectionPhase::Sending, Duration::from_mins(1));
     registry.tick(send + 600);
     assert_eq!(slow.ends(), None);
-    slow.handle
+    slow.context
         .enter_with_grace(ConnectionPhase::Sending, Duration::from_secs(1));
     let late = send + 600 + send + 10 + CHECK_TICKS + 2;
     registry.tick(late);
@@ -124,7 +136,7 @@ fn no_connection_is_closed_before_its_task_has_run_and_found_nothing_to_do() {
         }
         assert_eq!(unpolled.times_woken(), 1, "{phase:?}");
         assert_eq!((unpolled.ends(), served.ends()), (None, None), "{phase:?}");
-        served.handle.enter(ConnectionPhase::Idle);
+        served.context.enter(ConnectionPhase::Idle);
         for _ in 0..2 * CHECK_TICKS {
             now += 1;
             registry.tick(now);
@@ -157,7 +169,7 @@ fn a_shutdown_closes_connections_that_are_silent_for_a_second_and_none_that_is_p
             }
         }
     }
-    assert!(registry.join(None).registry.is_stopping());
+    assert!(join(&registry).registry.is_stopping());
 }
 
 #[test]
@@ -204,15 +216,15 @@ fn a_new_connection_is_not_evicted() {
 fn connections_leave_in_any_order() {
     let registry = Arc::new(ConnectionRegistry::default());
     arbtest::arbtest(|u| {
-        let mut handles = Vec::new();
+        let mut contexts = Vec::new();
         for _ in 0..u.int_in_range(0..=40)? {
-            if handles.is_empty() || u.ratio(3, 5)? {
-                handles.push(registry.join(None));
+            if contexts.is_empty() || u.ratio(3, 5)? {
+                contexts.push(join(&registry));
             } else {
-                handles.swap_remove(u.choose_index(handles.len())?);
+                contexts.swap_remove(u.choose_index(contexts.len())?);
             }
             let connections = registry.connections();
-            assert_eq!(connections.len(), handles.len());
+            assert_eq!(connections.len(), contexts.len());
             for (at, state) in connections.iter().enumerate() {
                 assert_eq!(state.index(), at);
             }

@@ -112,7 +112,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
             }
         }
         self.context.write_log();
-        self.context.handle.enter(ConnectionPhase::Idle);
+        self.context.enter(ConnectionPhase::Idle);
     }
 
     /// Records that some of a head was read; the time of the last such read counts.
@@ -122,7 +122,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
             self.read_at = Some(Instant::now());
         }
         if phase != ConnectionPhase::Head {
-            self.context.handle.enter(ConnectionPhase::Head);
+            self.context.enter(ConnectionPhase::Head);
         }
     }
 
@@ -132,16 +132,15 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
     fn begin_sending(&mut self) {
         let stored = (self.send_buffer_bytes)(&self.socket) as u64;
         let grace = read_time(stored / 3);
-        let handle = &self.context.handle;
-        handle.enter_with_grace(ConnectionPhase::Sending, grace);
+        let context = &self.context;
+        context.enter_with_grace(ConnectionPhase::Sending, grace);
     }
 
     /// Records that the client is not the one that is waited for: it is a disk, a form or the store. The
     /// time since the first of these calls counts.
     fn begin_waiting(&self) {
-        let handle = &self.context.handle;
-        if handle.phase() != ConnectionPhase::Processing {
-            handle.enter(ConnectionPhase::Processing);
+        if self.context.phase() != ConnectionPhase::Processing {
+            self.context.enter(ConnectionPhase::Processing);
         }
     }
 
@@ -253,7 +252,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
     #[inline]
     fn flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.socket).poll_flush(cx);
-        if flushed.is_pending() && self.context.handle.phase() != ConnectionPhase::Sending {
+        if flushed.is_pending() && self.context.phase() != ConnectionPhase::Sending {
             self.begin_sending();
         }
         flushed
@@ -274,14 +273,14 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
         } else {
             write()
         };
-        if written.is_pending() && context.handle.phase() != ConnectionPhase::Sending {
+        if written.is_pending() && context.phase() != ConnectionPhase::Sending {
             self.begin_sending();
         }
         let bytes = ready!(written)?;
         if bytes > 0 {
             self.sent_bytes += bytes as u64;
             self.context.metrics.sent_bytes.add(bytes as u64);
-            self.context.handle.enter(ConnectionPhase::Processing);
+            self.context.enter(ConnectionPhase::Processing);
         }
         Poll::Ready(Ok(bytes))
     }
@@ -300,7 +299,7 @@ where
         // Hyper reads only when it has responded to every head in its buffer, or reads a form.
         // Nothing is read from a client that takes no responses.
         ready!(self.drain(cx))?;
-        let phase = self.context.handle.phase();
+        let phase = self.context.phase();
         if matches!(
             phase,
             ConnectionPhase::Processing | ConnectionPhase::Sending
@@ -342,7 +341,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
             ready!(self.drain(cx))?;
             self.continues = false;
             // The form has as long as if it had come with its head.
-            self.context.handle.enter(ConnectionPhase::Head);
+            self.context.enter(ConnectionPhase::Head);
         }
         if self.buffer.is_full() || self.stream.is_some() {
             ready!(self.drain(cx))?;

@@ -139,7 +139,7 @@ pub(in crate::server) fn respond(
     context.put_response(buffer, body);
     let mut response = Response::new(Empty::new());
     *response.status_mut() = StatusCode::from_u16(status.try_into().unwrap()).unwrap();
-    let stops = context.handle.registry.is_stopping();
+    let stops = context.registry.is_stopping();
     if last || stops || words.next() == Some("close") {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);

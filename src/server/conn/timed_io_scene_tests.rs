@@ -223,7 +223,7 @@ pub(in crate::server) fn take_all(rest: &mut &[u8], cases: &[Case]) -> bool {
 /// The context of a new connection.
 pub(in crate::server) fn context(registry: &Arc<ConnectionRegistry>) -> Arc<ConnectionContext> {
     let metrics = Arc::new(WorkerMetrics::new(Endpoint::LABELS.len()));
-    ConnectionContext::new(registry.join(None), false, &metrics, None)
+    ConnectionContext::join(registry, None, false, &metrics, None)
 }
 
 struct Woken(AtomicBool);

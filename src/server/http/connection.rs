@@ -43,12 +43,10 @@ where
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX)
         .serve_connection(socket, service);
-    let (handle, time_slice) = (&context.handle, &context.time_slice);
+    let (state, time_slice) = (&context.state, &context.time_slice);
     let ended = poll_fn(|cx| {
         time_slice.begin();
-        handle
-            .state
-            .poll(cx, |cx| Pin::new(&mut connection).poll(cx))
+        state.poll(cx, |cx| Pin::new(&mut connection).poll(cx))
     })
     .await;
     let mut socket = connection.into_parts().io;
@@ -60,7 +58,7 @@ where
     };
     let drained = poll_fn(|cx| {
         time_slice.begin();
-        handle.state.poll(cx, |cx| {
+        state.poll(cx, |cx| {
             ready!(socket.drain(cx))?;
             // Hyper does not respond to HTTP/2's preface, unless that comes in pieces.
             if std::mem::take(&mut is_http2) {

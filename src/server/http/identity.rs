@@ -229,7 +229,7 @@ impl QuotaGate {
         now: RequestTime,
         may_wait: bool,
     ) -> Result<Decision, NoLease> {
-        let (limit, counter) = (self.limit(caller), self.counter(caller, now.day));
+        let (limit, counter) = (self.limit(caller), (self, caller, now.day));
         match &self.leases {
             None => Ok(counter.admit(limit)),
             Some(leases) => leases.admit(caller.lease_client(), limit, now, may_wait, &counter),
@@ -238,33 +238,19 @@ impl QuotaGate {
 
     /// Requests that remain of a caller's quota. Counts nothing.
     pub fn remaining(&self, caller: Caller, day: UtcDay) -> u32 {
-        let (limit, counter) = (self.limit(caller), self.counter(caller, day));
+        let (limit, counter) = (self.limit(caller), (self, caller, day));
         match &self.leases {
             None => counter.peek(limit),
             Some(leases) => leases.peek(caller.lease_client(), limit, day, &counter),
         }
     }
-
-    fn counter(&self, caller: Caller, day: UtcDay) -> CallerCounter<'_> {
-        CallerCounter {
-            gate: self,
-            caller,
-            day,
-        }
-    }
 }
 
 /// The counter of a caller at this server.
-struct CallerCounter<'a> {
-    gate: &'a QuotaGate,
-    caller: Caller,
-    day: UtcDay,
-}
-
-impl ClientCounter for CallerCounter<'_> {
+impl ClientCounter for (&QuotaGate, Caller, UtcDay) {
     #[inline]
     fn admit(&self, limit: u32) -> Decision {
-        let CallerCounter { gate, caller, day } = *self;
+        let (gate, caller, day) = *self;
         match caller {
             Caller::Anonymous(client) => gate.anonymous.admit(client, anonymous(limit), day),
             Caller::Keyed(entry) => gate.keyed.admit(entry.number, limit, day),
@@ -272,7 +258,7 @@ impl ClientCounter for CallerCounter<'_> {
     }
 
     fn peek(&self, limit: u32) -> u32 {
-        let CallerCounter { gate, caller, day } = *self;
+        let (gate, caller, day) = *self;
         match caller {
             Caller::Anonymous(client) => gate.anonymous.peek(client, anonymous(limit), day),
             Caller::Keyed(entry) => gate.keyed.peek(entry.number, limit, day),

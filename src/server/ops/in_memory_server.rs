@@ -66,8 +66,7 @@ impl InMemoryServer {
     /// Serves a connection to its end, without the lingering close of a real server.
     pub async fn serve<S: Read + Write + Unpin>(&self, socket: S, peer: IpAddr) {
         let worker = &self.worker;
-        let context =
-            ConnectionContext::new(worker.registry.join(None), false, &worker.metrics, None);
+        let context = ConnectionContext::join(&worker.registry, None, false, &worker.metrics, None);
         let _ = worker.serve_io(socket, peer, |_| 0, &context).await;
     }
 }
