@@ -20,7 +20,8 @@
 //! - A metric: `server/ops/metrics.rs`; of the collector: `collect/metrics.rs`.
 //!
 //! The head of each of these files lists the other places. A new endpoint with a published body needs the
-//! places of both.
+//! places of both. Paths in heads are relative to the folder of the file or to `src`; those of `tests`,
+//! `benches` and `data` to the repository.
 //!
 //! # Modules
 //!

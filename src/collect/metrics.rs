@@ -7,7 +7,7 @@
 //!   for all else, a field of `Figures`, filled in `run.rs`;
 //! - here: a row;
 //! - `tests/ops/metrics.py`, `COLLECTOR` and `VALUES`; `tests/it/collect_service.rs`; if they use it,
-//!   `data/grafana/dashboard.json`, `data/prometheus/rules.yml` and `rules_test.yml`.
+//!   `data/grafana/dashboard.json`, `data/prometheus/rules.yml` and `data/prometheus/rules_test.yml`.
 
 use super::collector::Collector;
 use super::plan::PlanSizes;

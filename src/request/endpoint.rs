@@ -3,19 +3,21 @@
 //!
 //! Places of a new row of the API:
 //!
-//! - `route.rs`: a `Route`, made in `route`; its texts in `text_bytes`, since caches count them; a path
-//!   of five segments also in `SEGMENTS_MAX`;
-//! - `snapshot/lookup.rs`: `unpublished`; `find_body` (history) or `get` (live). The compiler does not
-//!   report a missing arm there: the response is a 503;
-//! - its body: `publish/render`, and the places at the head of `snapshot/format.rs`;
-//! - a 404: `ApiError::missing` (`server/http/api_error.rs`);
-//! - an entry in `/v1/health`, or a count in `/v1`: `snapshot/service_bodies.rs`, `snapshot/read.rs`;
-//! - a page that shows the body: `server/web/rendered.rs`, `site/bodies.rs`, `site/data_pages.rs`;
-//! - a new path parameter or list: `tests/examples.py`, and the same lists in `tests/it/openapi.rs`;
+//! - `route.rs`: a `Route`, made in `route`; its texts in `text_bytes`; `SEGMENTS_MAX` is one more than the
+//!   longest path has;
+//! - `snapshot/lookup.rs`: `unpublished`, and `find_body` (history) or `get` (live); `ApiError::missing`
+//!   (`server/http/api_error.rs`). The compiler reports a missing arm in `unpublished` only. Without one in
+//!   the others, the response is a 503, or a 404 with a vague message;
+//! - its body: `publish/render`, and the head of `snapshot/format.rs`;
 //! - `site/changelog.md`, `server/allocation_tests.rs`, `tests/fuzz/src/snapshot.rs`,
-//!   `benches/scenario/targets.rs`; members that each publish changes: `benches/scenario/body.rs`;
-//! - `ENDPOINT_FILES` in `tests/it/places_to_change.rs`: a test names those that lack the last fixed
-//!   segment of the path. It finds nothing if that is a common word, or the last segment of another path.
+//!   `benches/scenario/targets.rs`;
+//! - `ENDPOINT_FILES` in `tests/it/places_to_change.rs`. A test names those without the last fixed segment
+//!   of the path, but not those that have this word anyway.
+//!
+//! Only some need: an entry in `/v1/health` or a count in `/v1` (`snapshot/service_bodies.rs`,
+//! `snapshot/read.rs`); a page (`server/web/rendered.rs`, `site/bodies.rs`, `site/data_pages.rs`); with a
+//! new path parameter or list, `tests/examples.py` and `tests/it/openapi.rs`; with members that each
+//! publish changes, `benches/scenario/body.rs`.
 
 use super::lists::{CreatorQuery, IslandQuery};
 

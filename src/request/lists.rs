@@ -1,23 +1,20 @@
 //! The queries of the two lists, parsed and written into links. Equal queries share a cache entry.
 //!
-//! Places of a new parameter:
+//! Places of a new parameter of `/v1/islands`:
 //!
-//! - here: a field, `PARAMETERS`, `parse`, and `given`. A text also in `Route::text_bytes` (`route.rs`).
-//!   `given` has `&str` only: for a number, its items become `Cow<str>`, also in `to_query` and in
-//!   `islands` of `server/web/rendered.rs`;
-//! - `snapshot/select.rs` selects the rows. A condition that is not a group must also prevent the shortcut of
-//!   `select_islands` for at most one filter. `is_computed` (`snapshot/list_page.rs`) is set if a page is not
-//!   a part of a stored order. Pages may depend on the history payload only: its publish time is their
-//!   entity tag;
-//! - a filter by the values of a metric needs a new `Section` with these values: payload files have only
-//!   the rank of each island. A filter by one of few words, as `createdIn`, needs its type in `model.rs`, a
-//!   section of `Groups`, and one more of the `Filters` (`snapshot/select.rs`). The new section or groups
-//!   are written in `publish/list_sections.rs` and opened in `snapshot/history.rs`, with a higher `MAGIC`
-//!   (`snapshot/format.rs`) and `PROGRAM` (`publish/changes.rs`);
+//! - here: a field, `PARAMETERS`, `parse`, `given`. A text: also `Route::text_bytes` (`route.rs`). A number:
+//!   the items of `given` become `Cow<str>`, also in `to_query` and in `islands` of `server/web/rendered.rs`.
+//!   One of few words: its type in `model.rs`, and `the_parser_agrees_with` in `endpoint_tests.rs`;
+//! - `snapshot/select.rs`: a group of `Filters`, or a condition in its `contain` and `set`, which
+//!   `select_islands` counts before it takes the page from one vector; `is_computed` in
+//!   `snapshot/list_page.rs`;
+//! - groups, and data that the history payload lacks (of a metric it has only ranks): a new section
+//!   (`snapshot/format.rs`). No other data may change a page: its entity tag is the publish time;
 //! - `site/templates/islands.html`: the form, and the filters in words;
 //! - `site/changelog.md`, `site/page_tests.rs`, `publish/selection_tests.rs`, `tests/fuzz/src/targets.rs`;
 //!   for its cost, `benches/lists`;
-//! - `PARAMETER_FILES` in `tests/it/places_to_change.rs`: a test names those that lack it.
+//! - `PARAMETER_FILES` in `tests/it/places_to_change.rs`: a test names those that lack it. In
+//!   `site/openapi.json`, a number has both `minimum` and `maximum`.
 //!
 //! Of the places of a parameter of `/v1/creators`, tests find only `site/openapi.json`. It is also in
 //! `creators` of `server/web/rendered.rs` and of `site/data_pages.rs`, which pass on only `q`, and in

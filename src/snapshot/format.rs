@@ -2,15 +2,16 @@
 //!
 //! Places of a new section or body:
 //!
-//! - [`MAGIC`], and `PROGRAM` of `publish/changes.rs`: a higher version, so that an older program refuses the
-//!   file and a publish renders it again;
-//! - [`Section`]; its writer in `publish/history_payload.rs` or `list_sections.rs`, and its reader
-//!   `History::open` (`history.rs`);
-//! - a body per island, creator or day: the order of the bodies in `History::find_body` (`lookup.rs`) and in
-//!   `publish/history_payload.rs`, with the total of the progress; their number in `History::open`. A body of
-//!   the live payload: `publish/live_payload.rs` and `Live::open` (`read.rs`);
-//! - `tests/it/damaged_files.rs`, `tests/it/larger_than_memory.rs` and `benches/publish/same.rs` have lists
-//!   of bodies, which no test completes.
+//! - both: a higher [`MAGIC`], and `PROGRAM` in `publish/changes.rs`, so that an older program refuses the file
+//!   and a publish renders it again. Bytes per island are in `benches/README.md`;
+//! - a section: [`Section`]; its writer, `publish/history_payload.rs` or `publish/list_sections.rs`; a field
+//!   of `History` (`history.rs`), whose `open` checks lengths and numbers (`expect_below`), so that no
+//!   request panics; a call of what uses it in `tests/fuzz/src/snapshot.rs`;
+//! - a body per island, creator or day: in `publish/history_payload.rs`, its place among the bodies and the
+//!   total of the progress; the same place in `History::find_body` (`lookup.rs`); the number of bodies in
+//!   `History::open`. A body of the live payload: `publish/live_payload.rs` and `Live::open` (`read.rs`). Lists
+//!   of bodies that no test completes: `tests/it/damaged_files.rs`, `tests/it/larger_than_memory.rs`,
+//!   `benches/publish/same.rs`, `benches/publish/rival.py`.
 //!
 //! ```text
 //! magic 8      "IMSNAP" and the format's version, two bytes big-endian

@@ -8,12 +8,11 @@ use island_metrics::request::{Endpoint, IslandQuery};
 
 use crate::tidy::names;
 
-/// Files that name every endpoint of the API.
+/// Files that name every endpoint of the API. `tests/examples.py` rewrites the examples of openapi.json, where the
+/// sample has the data.
 const ENDPOINT_FILES: [&str; 15] = [
-    // Documentation. Where the sample has the data, tests/examples.py rewrites examples.
     "README.md",
     "src/site/openapi.json",
-    // Oracles, and lists of targets with what they get.
     "src/request/route_tests.rs",
     "tests/it/oracle.rs",
     "tests/it/parsed_targets.rs",
@@ -23,26 +22,22 @@ const ENDPOINT_FILES: [&str; 15] = [
     "tests/it/publishing.rs",
     "tests/fuzz/src/plain.rs",
     "tests/client.py",
-    // Generators of requests.
     "tests/it/random_requests.rs",
     "tests/fuzz/src/targets.rs",
     "tests/fuzz/query.dict",
     "tests/fuzz/request.dict",
 ];
 
-/// Files that name every query parameter of `/v1/islands`.
+/// Files that name every query parameter of `/v1/islands`. In openapi.json they have the order of
+/// `IslandQuery::PARAMETERS`.
 const PARAMETER_FILES: [&str; 11] = [
-    // Documentation. In openapi.json the parameters have the order of `IslandQuery::PARAMETERS`.
     "README.md",
     "src/site/openapi.json",
-    // Oracles, and lists of queries with what they get.
     "src/request/lists_tests.rs",
     "tests/it/oracle.rs",
     "tests/it/parsed_targets.rs",
     "tests/fuzz/src/plain.rs",
-    // The names that links may have.
     "tests/fuzz/src/replies.rs",
-    // Generators of requests.
     "tests/it/random_requests.rs",
     "tests/fuzz/src/snapshot.rs",
     "tests/fuzz/query.dict",

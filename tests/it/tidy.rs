@@ -21,6 +21,22 @@ fn row(module: &str) -> Option<usize> {
     ROWS.iter().position(|modules| modules.contains(&module))
 }
 
+/// Ends of the paths that heads name.
+const PATH_ENDS: [&str; 5] = [".rs", ".md", ".py", ".html", ".yml"];
+
+/// Paths in the head of a file that lead to no file. The rule is in `src/lib.rs`.
+fn dead_paths(path: &str, source: &str) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let src = root.join("src");
+    let folders = [&src.join(path).with_file_name(""), &src, root];
+    let heads = source.lines().filter(|line| line.starts_with("//!"));
+    let named = heads.flat_map(|line| line.split('`').skip(1).step_by(2));
+    let paths = named.filter(|named| PATH_ENDS.iter().any(|end| named.ends_with(end)));
+    let dead = paths.filter(|named| folders.iter().all(|folder| !folder.join(named).exists()));
+    dead.map(|named| format!("{path}: its head names {named}, which does not exist"))
+        .collect()
+}
+
 /// The module of a file: `snapshot` of `snapshot/file.rs`, `model` of `model.rs`.
 fn module(path: &str) -> &str {
     path.split(['/', '.']).next().unwrap()
@@ -241,6 +257,11 @@ fn no_file_and_no_function_is_too_long() {
 }
 
 #[test]
+fn paths_in_heads_exist() {
+    none(&everywhere(dead_paths));
+}
+
+#[test]
 fn imports_point_down() {
     none(&everywhere(upward_imports));
 }
@@ -276,6 +297,8 @@ fn serializers_are_in_few_files_only() {
 
 #[test]
 fn the_checks_report_a_made_up_source_that_breaks_them() {
+    let source = "//! `word.rs`, `quota/mod.rs`, `tests/it/tidy.rs`, `zonk.rs`,\n//! `quota/zonk.md`\n// `y.rs`\n";
+    assert_eq!(dead_paths("quota/word.rs", source).len(), 2);
     let source = "use crate::snapshot::Body;\nuse crate::quota;\nuse crate::calendar::UtcDay;\n";
     assert_eq!(
         upward_imports("request/made_up.rs", source),

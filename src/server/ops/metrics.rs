@@ -1,28 +1,29 @@
 //! The table of all metrics of a server, and the page written from it.
 //!
-//! A new metric of responses is in these places. A count by endpoint or status needs none of them:
-//! `http_requests_total` has both as labels.
+//! Places of a new metric (a count by endpoint or status needs none: `http_requests_total` has both as labels):
 //!
-//! - `observe/worker_metrics.rs`: a field of `WorkerMetrics`. A new list of label values is exported again in
-//!   `observe/mod.rs`;
-//! - `Worker::finish` (`server/worker.rs`): an increment. An input that `finish` lacks is a new field: of
-//!   `Handled` (`server/pipeline.rs`) if the pipeline knows it for every request; of `ApiResponse`
-//!   (`server/http/response.rs`) if only the code that builds the response does; also of the entries of
-//!   `server/http/worker_cache.rs` if a cached response must keep it. A request whose head hyper cannot parse
-//!   does not reach `finish`: it is counted in `Worker::error_response`. Nor does plain HTTP on a TLS port,
-//!   which is counted as a handshake (`server/accept.rs`);
+//! - its value, see below;
 //! - here: a row;
-//! - `tests/ops/metrics.py`: its name and labels, and in `VALUES` those of a label with few values.
+//! - `tests/ops/metrics.py`: its name and labels, and in `VALUES` those of a label with few values;
 //!   `tests/it/admin.rs` compares values with requests;
-//! - if they use it: `data/grafana/dashboard.json`, `data/prometheus/rules.yml` and `rules_test.yml`; a new
-//!   alert is also in `data/README.md`.
+//! - if they use it: `data/grafana/dashboard.json`, `data/prometheus/rules.yml` and
+//!   `data/prometheus/rules_test.yml`; for an alert also `data/README.md`.
 //!
-//! Other counters are incremented in `server/accept.rs` (connections), `server/conn/timed_io.rs` (sent
-//! bytes, durations), `server/conn/context.rs` (panics), `snapshot/error.rs` (damaged bodies),
-//! `observe/access_log.rs` and `log.rs` (dropped lines), `quota/lease/table.rs` and `shared/service.rs`
-//! (the store). Gauges are read from `ServerState` (`server/ops/state.rs`); reloads, the certificate and
-//! the number of clients from `StateMetrics` (`server/ops/reload.rs`). Metrics of the process are in
-//! `observe/process.rs`.
+//! A count of responses is a field of `WorkerMetrics` (`observe/worker_metrics.rs`; a list of label values is
+//! exported in `observe/mod.rs`), incremented in `Worker::finish` (`server/worker.rs`): the pipeline also runs
+//! for heartbeats, and twice for a request that waits for the store. An input that `finish` lacks is a new field
+//! of `Handled` (`server/pipeline.rs`) or of `ApiResponse` (`server/http/response.rs`, and
+//! `server/http/worker_cache.rs` if cached responses have it). Requests are refused in `server/pipeline.rs`, in
+//! `server/http/request_head.rs` (`Host`), `server/http/identity.rs` (keys) and `server/web/signup_handler.rs`. A
+//! head that hyper refuses does not reach `finish`, but `Worker::error_response`.
+//!
+//! Gauges are read from `ServerState` (`state.rs`). Those of connections add up `ConnectionRegistry`
+//! (`server/conn/registry.rs`); what it has of each is in `server/conn/connection_state.rs`. Reloads, certificate
+//! and number of clients: `reload.rs`. The process: `observe/process.rs`.
+//!
+//! Other counters: `server/accept.rs` (connections, handshakes), `server/conn/timed_io.rs` (bytes, durations),
+//! `server/conn/context.rs` (panics), `snapshot/error.rs` (damaged bodies), `observe/access_log.rs` and
+//! `observe/log.rs` (dropped lines), `quota/lease/table.rs` and `shared/service.rs` (the store).
 
 use std::fmt::Display;
 use std::sync::Arc;
