@@ -6,7 +6,7 @@ use serde_json::from_slice;
 
 use crate::model::IslandCode;
 
-/// Returns the published body of a path with its query.
+/// Returns the published body of a path with its query; of a long one only the start.
 pub type BodyOf<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
 /// `/v1/live/intraday`
@@ -23,15 +23,10 @@ pub(super) struct CcuBody {
     pub(super) ccu: Vec<(String, u64)>,
 }
 
-/// `/v1/live`
+/// A row of `/v1/live`.
 #[derive(Deserialize)]
-struct LiveBody {
-    islands: Vec<LiveIsland>,
-}
-
-#[derive(Deserialize)]
-struct LiveIsland {
-    code: String,
+struct LiveIsland<'a> {
+    code: &'a str,
     players: u64,
 }
 
@@ -41,34 +36,37 @@ pub(super) fn members(body: &[u8]) -> Value {
 }
 
 /// Parses the start of a body whose list `islands` may be long or cut off: returns the members before
-/// the list, and the first rows as `islands`. `ends` closes the objects that are open before the list.
+/// the list, the first rows as `islands`, and as `has_more` whether the list has others. `ends` closes the
+/// objects that are open before the list.
 pub(super) fn start_of(body: &[u8], ends: &str, rows_max: usize) -> Option<Value> {
-    const LIST: &[u8] = b",\"islands\":[";
     // A quote within a string is escaped, so that this is a member.
     let at = memchr::memmem::find(body, LIST)?;
     let head: Value = from_slice(&[&body[..at], ends.as_bytes()].concat()).ok()?;
-    let (mut rest, mut islands) = (&body[at + LIST.len()..], Vec::new());
-    while islands.len() < rows_max {
-        let mut parser = serde_json::Deserializer::from_slice(rest).into_iter::<Value>();
-        let Some(Ok(row)) = parser.next() else { break };
-        islands.push(row);
-        let Some(next) = rest[parser.byte_offset()..].strip_prefix(b",") else {
-            break;
-        };
-        rest = next;
-    }
-    Some(context! { islands, ..head })
+    let mut rest = &body[at + LIST.len()..];
+    let islands: Vec<Value> = rows(&mut rest).take(rows_max).collect();
+    let has_more = !rest.starts_with(b"]");
+    Some(context! { islands, has_more, ..head })
 }
 
-/// Returns the players of each island in a body of `/v1/live`, sorted by code.
-pub fn live_players(body: &[u8]) -> Vec<(IslandCode, u64)> {
-    let body = from_slice::<LiveBody>(body).ok();
-    let islands = body.into_iter().flat_map(|body| body.islands);
-    let mut players: Vec<_> = islands
-        .filter_map(|one| Some((one.code.parse().ok()?, one.players)))
-        .collect();
-    players.sort_unstable();
-    players
+const LIST: &[u8] = b",\"islands\":[";
+
+/// Iterates over the rows at the start of a list, up to one that is cut off. `rest` becomes what follows them.
+fn rows<'a, T: Deserialize<'a>>(rest: &mut &'a [u8]) -> impl Iterator<Item = T> {
+    std::iter::from_fn(|| {
+        let mut parser = serde_json::Deserializer::from_slice(rest).into_iter();
+        let row = parser.next()?.ok()?;
+        let after = &rest[parser.byte_offset()..];
+        *rest = after.strip_prefix(b",").unwrap_or(after);
+        Some(row)
+    })
+}
+
+/// Iterates over the islands in a body of `/v1/live` and their players.
+pub fn live_players(body: &[u8]) -> impl Iterator<Item = (IslandCode, u64)> {
+    let at = memchr::memmem::find(body, LIST);
+    let mut rest = at.map_or(&body[..0], |at| &body[at + LIST.len()..]);
+    let rows = std::iter::from_fn(move || rows(&mut rest).next());
+    rows.filter_map(|one: LiveIsland<'_>| Some((one.code.parse().ok()?, one.players)))
 }
 
 #[cfg(test)]
@@ -103,11 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn live_players_are_sorted_by_code() {
-        let body = br#"{"islands":[{"code":"2000-0000-0000","title":"\u0041","players":3},
+    fn live_players_are_those_of_all_whole_rows() {
+        let body = br#"{"time":5,"islands":[{"code":"2000-0000-0000","title":"\u0041","players":3},
             {"code":"1000-0000-0000","title":"b","players":7}]}"#;
-        let players: Vec<u64> = live_players(body).iter().map(|one| one.1).collect();
-        assert_eq!(players, [7, 3]);
-        assert!(live_players(b"{").is_empty());
+        let players = |body: &[u8]| live_players(body).map(|one| one.1).collect::<Vec<u64>>();
+        assert_eq!(players(body), [3, 7]);
+        assert_eq!(players(&body[..body.len() - 4]), [3]);
+        assert!(players(b"{").is_empty());
     }
 }

@@ -17,7 +17,7 @@ use crate::model::IslandCode;
 /// Rows of the islands with the most players now.
 const LIVE_ROWS: usize = 10;
 /// Rows on a page of new islands. The first day of a catalogue has all islands.
-const NEW_ROWS_MAX: usize = 100;
+pub(super) const NEW_ROWS_MAX: usize = 100;
 
 /// Returns the page of an error, with a search and links to other pages.
 pub fn message_page(title: &str, message: &str, root: &str) -> String {
@@ -180,6 +180,6 @@ pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
 /// Returns the page of new islands, given the start of the body of `/v1/new/{date}`.
 pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<String> {
     let body = start_of(body, "}", NEW_ROWS_MAX)?;
-    let values = context! { root => links.root, links => Serde(links), published, rows_max => NEW_ROWS_MAX, ..body };
+    let values = context! { root => links.root, links => Serde(links), published, ..body };
     filled("new.html", values).ok()
 }

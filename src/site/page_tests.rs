@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
+use super::data_pages::NEW_ROWS_MAX;
 use super::*;
 
 fn row(is_known: bool) -> Json {
@@ -244,6 +245,40 @@ fn a_body_without_a_member_gives_no_page_in_part() {
             island(body, None, None, 0),
         ] {
             assert!(!is_whole(Some(&page)));
+        }
+    }
+}
+
+#[test]
+fn a_page_of_new_islands_counts_them_only_if_it_shows_all() {
+    let links = DayLinks {
+        previous: None,
+        next: None,
+        range: ["2026-11-20"; 2],
+        root: "",
+    };
+    for count in [0, 1, 2, NEW_ROWS_MAX - 1, NEW_ROWS_MAX, NEW_ROWS_MAX + 1] {
+        let body = published(
+            "new",
+            json!({"date": "2026-11-20", "islands": vec![row(true); count]}),
+        );
+        let list_bytes = json!(vec![row(true); count]).to_string().len();
+        let first_row_end = body.len() - list_bytes + row(true).to_string().len();
+        // The list may be cut off anywhere behind the first row, also between two rows.
+        for bytes in (first_row_end..body.len()).step_by(23).chain([body.len()]) {
+            let page = new_islands(&body[..bytes], "2026-11-21T12:05:00Z", links).unwrap();
+            let shown = page.matches("<bdi>&lt;t&gt;</bdi>").count();
+            let is_whole = shown == count && bytes >= body.len() - 1;
+            let expected = match count {
+                0 => "No island was first seen on this day".to_owned(),
+                1 if is_whole => "1 island was first seen on this day".to_owned(),
+                _ if is_whole => format!("{count} islands were first seen on this day"),
+                _ => format!("these {shown} have the highest peaks"),
+            };
+            assert!(
+                page.contains(&expected),
+                "{count} islands, {bytes} bytes: {expected}"
+            );
         }
     }
 }

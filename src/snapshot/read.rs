@@ -14,15 +14,15 @@ use super::manifest::{Manifest, Payload};
 use super::service_bodies;
 use super::storage::Storage;
 use super::stored_body::{read_stored, to_plain};
-use super::throttle::join;
+use super::throttle::{join, yield_point};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 use crate::regular_file::Directory;
 use crate::request::{self, DayRef, Route};
 use crate::site::{self, SiteSettings};
 
-/// Longer bodies are not examples.
-const EXAMPLE_BYTES_MAX: u64 = 512 * 1024;
+/// Bytes that the stored pages read of a body. A longer one would keep a background thread from its pauses.
+const PAGE_BYTES_MAX: usize = 512 * 1024;
 /// Tags that pages offer to choose from.
 const TAGS_MAX: usize = 200;
 
@@ -55,11 +55,17 @@ impl Live {
         let current = read(0)?;
         let body = current.as_ref().map(|body| body.choose(false).content);
         let body = body.map(Content::into_bytes).transpose()?;
+        let players = site::live_players(body.as_deref().unwrap_or_default()).enumerate();
+        let mut players: Vec<(IslandCode, u64)> = players
+            .inspect(|(at, _)| yield_point(*at))
+            .map(|(_, island)| island)
+            .collect();
+        players.sort_unstable();
         Ok(Live {
             identity: file.identity,
             current,
             intraday: read(1)?,
-            players: body.map_or_else(Vec::new, |body| site::live_players(&body)),
+            players,
         })
     }
 }
@@ -167,11 +173,11 @@ impl Snapshot {
             };
             let route = request::parse(path, query).route.ok()?;
             // Not through the cache, which is for requests.
-            let body = match self.body_start(&route, EXAMPLE_BYTES_MAX) {
+            let body = match self.body_start(&route, PAGE_BYTES_MAX as u64) {
                 Err(Missing::Payload) => read(&route)?,
                 body => body.ok()?,
             };
-            Some(body.to_vec())
+            Some(body[..body.len().min(PAGE_BYTES_MAX)].to_vec())
         };
         let home = site::home(&self.service, &body_of);
         let docs = site::docs(&self.service, &body_of);
