@@ -3,7 +3,7 @@
 //! Places of a new parameter of `/v1/islands`:
 //!
 //! - here: a field, `PARAMETERS`, `parse`, `given`. A text: also `Route::text_bytes` (`route.rs`). A number:
-//!   the items of `given` become `Cow<str>`, also in `to_query` and in `islands` of `server/web/rendered.rs`.
+//!   the items of `given` become `Cow<str>`, which `islands` of `server/web/rendered.rs` borrows.
 //!   One of few words: its type in `model.rs`, and `the_parser_agrees_with` in `endpoint_tests.rs`;
 //! - `snapshot/select.rs`: a group of `Filters`, or a condition in its `contain` and `set`, which
 //!   `select_islands` counts before it takes the page from one vector; `is_computed` in

@@ -2,16 +2,16 @@
 //!
 //! Places of a new section or body:
 //!
-//! - both: a higher [`MAGIC`], and `PROGRAM` in `publish/changes.rs`, so that an older program refuses the file
-//!   and a publish renders it again. Bytes per island are in `benches/README.md`;
+//! - both: a higher [`MAGIC`], so that an older program refuses the file; `PROGRAM` in `publish/changes.rs`, so
+//!   that a publish renders it again; bytes per island in `benches/README.md`;
 //! - a section: [`Section`]; its writer, `publish/history_payload.rs` or `publish/list_sections.rs`; a field
 //!   of `History` (`history.rs`), whose `open` checks lengths and numbers (`expect_below`), so that no
 //!   request panics; a call of what uses it in `tests/fuzz/src/snapshot.rs`;
-//! - a body per island, creator or day: in `publish/history_payload.rs`, its place among the bodies and the
-//!   total of the progress; the same place in `History::find_body` (`lookup.rs`); the number of bodies in
-//!   `History::open`. A body of the live payload: `publish/live_payload.rs` and `Live::open` (`read.rs`). Lists
-//!   of bodies that no test completes: `tests/it/damaged_files.rs`, `tests/it/larger_than_memory.rs`,
-//!   `benches/publish/same.rs`, `benches/publish/rival.py`.
+//! - a body per island, creator or day: its place among the bodies, and `all`, in
+//!   `publish/history_payload.rs`; the same place in `History::find_body` (`lookup.rs`); their number in
+//!   `History::open`; lists that no test completes in `tests/it/damaged_files.rs`,
+//!   `tests/it/larger_than_memory.rs`, `benches/publish/same.rs` and `benches/publish/rival.py`;
+//! - a body of the live payload: `publish/live_payload.rs`, `Live::open` (`read.rs`).
 //!
 //! ```text
 //! magic 8      "IMSNAP" and the format's version, two bytes big-endian

@@ -4,8 +4,7 @@
 //!
 //! - its value, see below;
 //! - here: a row;
-//! - `tests/ops/metrics.py`: its name and labels, and in `VALUES` those of a label with few values;
-//!   `tests/it/admin.rs` compares values with requests;
+//! - `tests/ops/metrics.py`: its name and labels; `tests/it/admin.rs` compares values with requests;
 //! - if they use it: `data/grafana/dashboard.json`, `data/prometheus/rules.yml` and
 //!   `data/prometheus/rules_test.yml`; for an alert also `data/README.md`.
 //!
@@ -13,13 +12,14 @@
 //! exported in `observe/mod.rs`), incremented in `Worker::finish` (`server/worker.rs`): the pipeline also runs
 //! for heartbeats, and twice for a request that waits for the store. An input that `finish` lacks is a new field
 //! of `Handled` (`server/pipeline.rs`) or of `ApiResponse` (`server/http/response.rs`, and
-//! `server/http/worker_cache.rs` if cached responses have it). Requests are refused in `server/pipeline.rs`, in
-//! `server/http/request_head.rs` (`Host`), `server/http/identity.rs` (keys) and `server/web/signup_handler.rs`. A
-//! head that hyper refuses does not reach `finish`, but `Worker::error_response`.
+//! `server/http/worker_cache.rs` if cached responses have it). Nothing of a refused key reaches `Handled`: it would
+//! come from `KeyStatus` (`keys/key_table.rs`, `tests/fuzz/src/key.rs`) and `KeyError` (`server/http/identity.rs`).
+//! Status codes may have several causes: sign-up sends 403 and 429 too. A head that hyper refuses does not reach
+//! `finish`, but `Worker::error_response`.
 //!
-//! Gauges are read from `ServerState` (`state.rs`). Those of connections add up `ConnectionRegistry`
-//! (`server/conn/registry.rs`); what it has of each is in `server/conn/connection_state.rs`. Reloads, certificate
-//! and number of clients: `reload.rs`. The process: `observe/process.rs`.
+//! Gauges are read from `ServerState` (`state.rs`). Those of connections add up the `ConnectionRegistry` of each
+//! worker (`server/conn/registry.rs`), which has the phase of each. Reloads, certificate and number of clients:
+//! `reload.rs`. The process: `observe/process.rs`.
 //!
 //! Other counters: `server/accept.rs` (connections, handshakes), `server/conn/timed_io.rs` (bytes, durations),
 //! `server/conn/context.rs` (panics), `snapshot/error.rs` (damaged bodies), `observe/access_log.rs` and
