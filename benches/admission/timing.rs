@@ -14,7 +14,7 @@ pub(crate) fn report(names: &[&str], all: &[Vec<f64>]) {
     println!("{:<46} {:>8} {:>12}", "", "ns", "cache misses");
     for (name, rounds) in names.iter().zip(all) {
         let ratio = median_ratio(rounds, &all[0]);
-        let each = median(rounds.iter().copied());
+        let each = median(rounds);
         println!("{name:<46} {each:>8.1} {ratio:>12.2}");
     }
 }

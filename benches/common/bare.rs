@@ -1,6 +1,7 @@
 //! Reference server: a bare hyper that sends one captured response to every request.
 
 use std::convert::Infallible;
+use std::future;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -12,7 +13,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpSocket;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Builder;
 
 use super::Outcome;
@@ -23,14 +25,17 @@ pub(crate) const FLAG: &str = "--bare-hyper";
 /// Same backlog as the release server.
 const BACKLOG: u32 = 4096;
 
-/// A certificate and its key.
-#[cfg(feature = "tls")]
-pub(crate) type Tls = tokio_rustls::TlsAcceptor;
-#[cfg(not(feature = "tls"))]
-pub(crate) type Tls = Infallible;
+/// Serves the captured response on one thread.
+pub(crate) fn serve(captured: &Path) -> Outcome<()> {
+    serve_by(captured, |stream| future::ready(Ok(stream)))
+}
 
-/// Serves the captured response on one thread, over TLS if there is a certificate.
-pub(crate) fn serve(captured: &Path, tls: Option<&Tls>) -> Outcome<()> {
+/// Serves the captured response on the streams that `accept` builds on the sockets.
+pub(crate) fn serve_by<S, F>(captured: &Path, accept: impl Fn(TcpStream) -> F) -> Outcome<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Future<Output = io::Result<S>> + Send + 'static,
+{
     let captured = Captured::read(captured)?;
     let body = Bytes::from(captured.body);
     let mut headers = HeaderMap::new();
@@ -46,7 +51,7 @@ pub(crate) fn serve(captured: &Path, tls: Option<&Tls>) -> Outcome<()> {
         let mut response = Response::new(Full::new(body.clone()));
         *response.status_mut() = status;
         *response.headers_mut() = headers.clone();
-        std::future::ready(Ok::<_, Infallible>(response))
+        future::ready(Ok::<_, Infallible>(response))
     };
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -62,22 +67,12 @@ pub(crate) fn serve(captured: &Path, tls: Option<&Tls>) -> Outcome<()> {
             let service = service_fn(move |_| respond());
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).pipeline_flush(true);
-            match tls {
-                None => drop(tokio::spawn(
-                    http.serve_connection(TokioIo::new(stream), service),
-                )),
-                #[cfg(feature = "tls")]
-                Some(tls) => {
-                    let accepting = tls.accept(stream);
-                    drop(tokio::spawn(async move {
-                        let stream = accepting.await?;
-                        let _ = http.serve_connection(TokioIo::new(stream), service).await;
-                        Ok::<_, io::Error>(())
-                    }));
+            let accepting = accept(stream);
+            tokio::spawn(async move {
+                if let Ok(stream) = accepting.await {
+                    let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 }
-                #[cfg(not(feature = "tls"))]
-                Some(never) => match *never {},
-            }
+            });
         }
     })
 }

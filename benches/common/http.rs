@@ -1,6 +1,5 @@
 //! HTTP/1.1 as far as the load needs it: requests as bytes, responses delimited by Content-Length.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -112,22 +111,29 @@ impl Response {
         if self.body != other.body {
             return Some(format!("another body of {} bytes", other.body.len()));
         }
-        let (ours, theirs) = (self.counted(), other.counted());
-        let all = ours.keys().chain(theirs.keys());
-        let mut differing = all.filter(|line| ours.get(*line) != theirs.get(*line));
-        let (name, value) = differing.next()?;
-        Some(format!("header \"{name}: {value}\" differs"))
+        // As multisets.
+        let [ours, theirs] = [self, other].map(|response| {
+            let all = response.headers.iter();
+            let own = |name: &String| OWN_HEADERS.contains(&name.as_str());
+            let mut compared: Vec<_> = all.filter(|(name, _)| !own(name)).collect();
+            compared.sort();
+            compared
+        });
+        (ours != theirs).then(|| format!("headers {theirs:?}, not {ours:?}"))
     }
+}
 
-    /// The header lines as a multiset.
-    fn counted(&self) -> BTreeMap<&(String, String), u32> {
-        let mut counts = BTreeMap::new();
-        for header in &self.headers {
-            if !OWN_HEADERS.contains(&header.0.as_str()) {
-                *counts.entry(header).or_default() += 1;
-            }
-        }
-        counts
+/// Reads a part of what is available on a non-blocking stream; `None` if nothing is. Its end is an
+/// error.
+pub(crate) fn read_some<'a>(
+    stream: &mut impl io::Read,
+    chunk: &'a mut [u8],
+) -> io::Result<Option<&'a [u8]>> {
+    match stream.read(chunk) {
+        Ok(0) => Err(io::Error::other("the connection was closed")),
+        Ok(count) => Ok(Some(&chunk[..count])),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -137,17 +143,10 @@ pub(crate) fn read_available(
     chunk: &mut [u8],
     received: &mut Vec<u8>,
 ) -> io::Result<()> {
-    loop {
-        match stream.read(chunk) {
-            Ok(0) => return Err(io::Error::other("the connection was closed")),
-            Ok(count) => received.extend_from_slice(&chunk[..count]),
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected => return Ok(()),
-                io::ErrorKind::Interrupted => {}
-                _ => return Err(error),
-            },
-        }
+    while let Some(bytes) = read_some(stream, chunk)? {
+        received.extend_from_slice(bytes);
     }
+    Ok(())
 }
 
 /// Connects from a local address.
@@ -203,14 +202,19 @@ pub(crate) fn fetch(address: SocketAddr, request: &[u8]) -> Outcome<Response> {
     Response::parse(exchange(Ipv4Addr::LOCALHOST, address, request)?)
 }
 
+/// Requires the status 200.
+pub(crate) fn require_ok(response: &[u8]) -> Result<(), String> {
+    match Head::read(response).map(|head| head.status) {
+        Some(200) => Ok(()),
+        status => Err(format!("status {status:?}")),
+    }
+}
+
 /// Sends GET for a resource that must exist.
 pub(crate) fn found(address: SocketAddr, target: &str) -> Outcome<Response> {
     let response = fetch(address, &get(target, ""))?;
-    if response.status == 200 {
-        Ok(response)
-    } else {
-        Err(format!("the status of {target} is {}", response.status).into())
-    }
+    require_ok(&response.raw).map_err(|error| format!("{target}: {error}"))?;
+    Ok(response)
 }
 
 /// The same, and its body as text.

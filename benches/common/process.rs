@@ -104,15 +104,11 @@ impl Server {
             stderr: None,
         };
         let listens = wait_for(STOPPING, Duration::from_millis(5), || {
-            if server.child.try_wait()?.is_some() {
-                return Ok(Some(false));
-            }
-            Ok(TcpStream::connect(address).is_ok().then_some(true))
+            let is_running = server.child.try_wait()?.is_none();
+            Ok(TcpStream::connect(address).ok().filter(|_| is_running))
         })?;
-        match listens {
-            Some(true) => Ok(server),
-            _ => Err("it did not start".into()),
-        }
+        listens.ok_or("it did not start")?;
+        Ok(server)
     }
 
     /// `/proc` directories of the process and its children.

@@ -1,5 +1,6 @@
 //! Times, medians, and ratios that a slow moment does not distort.
 
+use std::borrow::Borrow;
 use std::time::Instant;
 
 use super::Outcome;
@@ -28,14 +29,15 @@ pub(crate) fn nanos_each(count: usize, work: impl FnOnce()) -> f64 {
 }
 
 /// The values in ascending order.
-pub(crate) fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
+pub(crate) fn sorted(values: impl IntoIterator<Item: Borrow<f64>>) -> Vec<f64> {
+    let values = values.into_iter().map(|value| *value.borrow());
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values
 }
 
 /// The median; NaN without values.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
     let values = sorted(values);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -1,13 +1,12 @@
 //! Short connections, each with one request: connections a second, and the server's CPU time for each.
 
-use std::thread;
 use std::time::Instant;
 
-use crate::common::Outcome;
-use crate::common::http::{Head, exchange, get};
+use crate::common::http::{exchange, get, require_ok};
 use crate::common::pool::Sources;
 use crate::common::process::Server;
 use crate::common::stats::{in_turns, median};
+use crate::common::{Outcome, in_parallel};
 use crate::{Pair, TARGET};
 
 /// Concurrent clients.
@@ -17,28 +16,17 @@ const CLIENTS: usize = 32;
 fn visits(sources: &mut Sources, server: &Server, count: usize) -> Outcome<(f64, f64)> {
     let (each, to) = (count / CLIENTS, server.address);
     let (begun, done) = (Instant::now(), each * CLIENTS);
-    let visit = || {
-        thread::scope(|scope| {
-            let clients = (0..CLIENTS).map(|_| {
-                let from = sources.fresh();
-                scope.spawn(move || {
-                    let request = get(TARGET, "");
-                    (0..each).try_for_each(|_| -> Outcome<()> {
-                        let response = exchange(from, to, &request)?;
-                        match Head::read(&response).map(|head| head.status) {
-                            Some(200) => Ok(()),
-                            status => Err(format!("status {status:?}").into()),
-                        }
-                    })
-                })
-            });
-            for client in clients.collect::<Vec<_>>() {
-                client.join().map_err(|_| "a client panicked")??;
-            }
-            Ok(done as u64)
-        })
+    let (froms, request) = (sources.many(CLIENTS), get(TARGET, ""));
+    let visit = |client: usize| -> Outcome<()> {
+        for _ in 0..each {
+            require_ok(&exchange(froms[client], to, &request)?)?;
+        }
+        Ok(())
     };
-    let micros = server.cpu_micros_each(visit)?;
+    let micros = server.cpu_micros_each(|| {
+        in_parallel(CLIENTS, visit)?;
+        Ok(done as u64)
+    })?;
     Ok((micros, done as f64 / begun.elapsed().as_secs_f64()))
 }
 

@@ -23,12 +23,8 @@ const GOAL_KIB: f64 = 12.0;
 
 /// Opens connections and sends one request on each.
 fn open(sources: &mut Sources, server: &Server, count: usize) -> Outcome<Pool> {
-    let froms: Vec<_> = (0..count)
-        .map(|number| match number % PER_ADDRESS {
-            0 => sources.fresh(),
-            _ => sources.last(),
-        })
-        .collect();
+    let addresses = sources.many(count.div_ceil(PER_ADDRESS));
+    let froms = (0..count).map(|number| addresses[number / PER_ADDRESS]);
     let mut pool = Pool::connect(froms, server.address)?;
     let mut requests = Requests::same(&get(TARGET, ""), 1, 200);
     let (responses, _) = closed(&mut pool, &mut requests, Duration::ZERO)?;

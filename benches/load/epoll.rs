@@ -2,7 +2,7 @@
 //! and its `Date` is constant, so it measures what the kernel alone costs.
 
 use std::collections::HashMap;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Registry, Token};
 
 use crate::common::Outcome;
-use crate::common::http::Response;
+use crate::common::http::{Response, read_some};
 
 /// Argument that runs the bench as this server.
 pub(crate) const FLAG: &str = "--epoll-loop";
@@ -85,18 +85,12 @@ impl Connection {
     /// Reads all that is available, then writes as much as the socket takes. An error ends the
     /// connection.
     fn ready(&mut self, buffer: &mut [u8], response: &[u8], batch: &[u8]) -> io::Result<()> {
-        loop {
-            match self.stream.read(buffer) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
-                    self.owed += response.len() * self.heads(&buffer[..count]);
-                    // A short read has emptied the socket; more bytes raise another event.
-                    if count < buffer.len() {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
+        let buffer_length = buffer.len();
+        while let Some(bytes) = read_some(&mut self.stream, buffer)? {
+            self.owed += response.len() * self.heads(bytes);
+            // A short read has emptied the socket; more bytes raise another event.
+            if bytes.len() < buffer_length {
+                break;
             }
         }
         while self.owed > 0 {

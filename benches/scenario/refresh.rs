@@ -206,7 +206,7 @@ fn report_publishes(
          that took longer",
         measured.len(),
         lags.len(),
-        median(lags.iter().copied()),
+        median(&lags),
         largest(&lags),
         unseen.len(),
         largest(&unseen),

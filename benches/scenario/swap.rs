@@ -19,8 +19,8 @@ use super::publisher::wait_served;
 use super::{CONNECTIONS, Column, Faults, report_rounds};
 use crate::common::http::{Response, found, text};
 use crate::common::process::run as run_command;
+use crate::common::requests::values;
 use crate::common::stats::in_turns;
-use crate::common::text::values;
 use crate::common::world::{self, Size, TINY, publish_command};
 use crate::common::{Outcome, is_quick};
 

@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 
 use crate::common::Outcome;
 use crate::common::http::text;
-use crate::common::requests::{filters, stride};
-use crate::common::text::{SORTS, values};
+use crate::common::requests::{filters, orders, stride, values};
 
 /// How a response is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,13 +115,9 @@ fn page(query: &str, limit: usize, offset: usize) -> Target {
 /// Pages of all orders and some filters, at larger and larger offsets, without end.
 fn pages(listed: &str) -> impl Iterator<Item = Target> {
     let mut queries = vec!["/v1/creators?".to_owned()];
-    for sort in SORTS {
-        for order in ["asc", "desc"] {
-            queries.push(format!("/v1/islands?sort={sort}&order={order}"));
-        }
-    }
-    let filters = filters(listed, 10).into_iter().zip(SORTS.iter().cycle());
-    queries.extend(filters.map(|(filter, sort)| format!("/v1/islands?sort={sort}{filter}")));
+    queries.extend(orders().map(|order| format!("/v1/islands?{order}")));
+    let filters = filters(listed, 10).into_iter().zip(orders().cycle());
+    queries.extend(filters.map(|(filter, order)| format!("/v1/islands?{order}{filter}")));
     (0..).step_by(75).flat_map(move |offset| {
         let queries = queries.clone().into_iter();
         queries.map(move |query| page(&query, 50, offset))

@@ -16,7 +16,7 @@ use super::validator::{Tag, Validator};
 use super::versions::Versions;
 use crate::common::Outcome;
 use crate::common::http::{GZIP, Response, fetch, get};
-use crate::common::text::values;
+use crate::common::requests::values;
 
 /// A response as received.
 #[derive(Clone)]

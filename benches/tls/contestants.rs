@@ -201,7 +201,7 @@ impl<'a> Case<'a> {
     pub(crate) fn row(&self, name: &str) -> String {
         let of = |name: &str| self.contestants.iter().find(|one| one.name == name);
         let ours = &self.contestants[0].micros;
-        let mut row = format!("| {name} | {:.1} |", median(ours.iter().copied()));
+        let mut row = format!("| {name} | {:.1} |", median(ours));
         for other in [PLAIN, BARE, NGINX] {
             if let Some(Contestant { micros, .. }) = of(other) {
                 let ratios = ours.iter().zip(micros).map(|(a, b)| a / b);

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -131,7 +132,8 @@ fn serve_bare(captured: &Path, certificate: &Path, key: &Path) -> Outcome<()> {
     // Like those of the release server. nginx sends two.
     config.ticketer = aws_lc_rs::Ticketer::new()?;
     config.send_tls13_tickets = 1;
-    bare::serve(captured, Some(&Arc::new(config).into()))
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    bare::serve_by(captured, |stream| acceptor.accept(stream))
 }
 
 fn main() -> Outcome<()> {

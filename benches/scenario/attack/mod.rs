@@ -14,9 +14,9 @@ use super::hostile::{Kind, KindResult, Wave, set_timeouts};
 use super::load::{Fault, Flow, Load, Plan, Validate};
 use super::metrics::Page;
 use super::{Faults, STOPPING, Subject, floods, source};
-use crate::common::http::{GZIP, Head, exchange, get, text};
+use crate::common::http::{GZIP, exchange, get, require_ok, text};
 use crate::common::process::Usage;
-use crate::common::text::values;
+use crate::common::requests::values;
 use crate::common::{Outcome, is_quick};
 
 /// Honest keep-alive connections, and visits a second.
@@ -90,10 +90,7 @@ struct StatusOnly;
 
 impl Validate for StatusOnly {
     fn validate(&mut self, _: usize, _: usize, response: &[u8]) -> Result<(), Fault> {
-        match Head::read(response).map(|head| head.status) {
-            Some(200) => Ok(()),
-            status => Err(Fault::failed(format!("status {status:?}"))),
-        }
+        require_ok(response).map_err(Fault::failed)
     }
 }
 

@@ -63,7 +63,7 @@ impl KeyChanges {
             println!(
                 "  keys {change}: {}, effective after {:.0} ms (median), {:.0} at most; goal 1000",
                 lags.len(),
-                median(lags.iter().copied()),
+                median(lags),
                 largest(lags)
             );
         }
