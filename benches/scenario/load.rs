@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use mio::{Events, Poll};
 use crate::common::histogram::Histogram;
 use crate::common::http::{Head, connect, get, read_available};
 use crate::common::pool::{Sources, register, wait};
-use crate::common::{Outcome, STALL};
+use crate::common::{Outcome, STALL, beside};
 
 /// Faults that are printed.
 const PRINTED_MAX: u64 = 20;
@@ -54,7 +55,7 @@ impl Fault {
 }
 
 /// Validates the responses to a list of requests.
-pub(crate) trait Validate {
+pub(crate) trait Validate: Send {
     /// Validates the response to request number `request`, received on `connection`.
     fn validate(&mut self, connection: usize, request: usize, response: &[u8])
     -> Result<(), Fault>;
@@ -170,12 +171,9 @@ impl<V: Validate> Load<V> {
         &mut self,
         work: impl FnOnce() -> Outcome<T> + Send,
     ) -> Outcome<(T, Flow)> {
-        thread::scope(|scope| {
-            let working = scope.spawn(work);
-            let flow = self.run(&|_| working.is_finished())?;
-            let done = working.join().map_err(|_| "a thread panicked")?;
-            Ok((done?, flow))
-        })
+        let load = |is_over: &AtomicBool| self.run(&|_| is_over.load(Ordering::Relaxed));
+        let (flow, done) = beside(load, work)?;
+        Ok((done, flow?))
     }
 
     /// Runs the load until `is_over` of the elapsed time, and all responses have arrived.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use island_metrics::regular_file::Directory;
 use island_metrics::snapshot::Manifest;
 
-use super::POLL;
 use super::directory::{stray_dumps, strays};
 use super::feed::Feed;
 use super::versions::{Version, Versions};
+use super::{Chore, POLL};
 use crate::common::http::text;
 use crate::common::process::command;
 use crate::common::world::publish_command;
@@ -79,8 +79,13 @@ impl Publisher {
         Ok(publisher)
     }
 
+    /// Publishes at the intervals of its pace.
+    pub(super) fn chore(&mut self) -> Chore<'_> {
+        Chore::new("publish", self.pace.interval, move || self.next())
+    }
+
     /// Publishes the next version: another history if it is its turn.
-    pub(crate) fn next(&mut self) -> Outcome<()> {
+    fn next(&mut self) -> Outcome<()> {
         let begun = Instant::now();
         let number = self.publishes.len();
         self.advance(number.is_multiple_of(self.pace.history_every))?;

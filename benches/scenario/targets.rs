@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use crate::common::Outcome;
 use crate::common::http::text;
 use crate::common::requests::{filters, orders, stride, values};
+use crate::common::{Outcome, full_or_quick};
 
 /// How a response is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +61,10 @@ fn fixed(path: &str, contains: &str) -> Target {
     target(Kind::Fixed, path, contains)
 }
 
-/// All targets, those that change with every publish first: of so many islands, and in proportion
+/// All targets, those that change with every publish first: of some islands, and in proportion
 /// creators, pages and searches.
-pub(crate) fn targets(address: SocketAddr, islands: usize) -> Outcome<Vec<Target>> {
+pub(crate) fn targets(address: SocketAddr) -> Outcome<Vec<Target>> {
+    let islands: usize = full_or_quick(600, 60);
     let mut targets = vec![
         target(Kind::Index, "/v1", "\"version\":\"v1\""),
         target(Kind::Live, "/v1/live", "{\"time\":"),

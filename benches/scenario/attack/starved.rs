@@ -42,15 +42,13 @@ pub(crate) fn run(times: usize, faults: &Faults) -> Outcome<()> {
         let (name, served, percent) = (one.name, one.served, one.cpu_share * 100.0);
         let millis = one.slowest.as_secs_f64() * 1000.0;
         println!("{name:<24}{served:>12}{percent:>12.2}{millis:>16.1}");
-        if !(1..usize::from(CLIENTS)).contains(&served) {
-            faults.add(&format!("{name}: {served} of {CLIENTS} were served"));
-        }
-        if one.cpu_share > CPU_SHARE_MAX {
-            faults.add(&format!("{name}: {percent:.1} % of a core while it waited"));
-        }
-        if one.slowest > SERVED_WITHIN {
-            faults.add(&format!("{name}: a response came after {millis:.0} ms"));
-        }
+        let is_starved = (1..usize::from(CLIENTS)).contains(&served);
+        let fault = format_args!("{name}: {served} of {CLIENTS} were served");
+        faults.require(is_starved, fault);
+        let fault = format_args!("{name}: {percent:.1} % of a core while it waited");
+        faults.require(one.cpu_share <= CPU_SHARE_MAX, fault);
+        let fault = format_args!("{name}: a response came after {millis:.0} ms");
+        faults.require(one.slowest <= SERVED_WITHIN, fault);
     }
     println!("goals: at most 1 % of a core, and 150 ms after a descriptor is free");
     Ok(())
