@@ -19,7 +19,6 @@ mod epoll;
 mod readme;
 mod report;
 mod rounds;
-mod settings;
 
 use std::env;
 use std::ffi::OsString;
@@ -34,9 +33,9 @@ use crate::cases::{Case, Maker};
 use crate::common::pool::Sources;
 use crate::common::process::{Scratch, pin_load, run};
 use crate::common::stats::median;
-use crate::common::{BINARY, Outcome, bare, histogram, is_quick, world};
-use crate::rounds::{Record, measure, warm};
-use crate::settings::{FULL, QUICK, RATE_SHARE, Settings};
+use crate::common::world::{self, MEDIUM, TINY};
+use crate::common::{BINARY, Outcome, bare, full_or_quick, histogram, is_quick};
+use crate::rounds::{RATE_SHARE, Record, measure, warm};
 
 /// Cargo's target directory, found from the path of the binary.
 fn target() -> Outcome<PathBuf> {
@@ -51,10 +50,10 @@ fn write(path: &Path, text: &str) -> Outcome<()> {
 
 /// Builds `benches/rivals`, the crate with axum and actix-web, into `target/rivals` and returns the path of
 /// the program. A quick run requires a program built before.
-fn build_rivals(target: &Path, quick: bool) -> Outcome<PathBuf> {
+fn build_rivals(target: &Path) -> Outcome<PathBuf> {
     let into = target.join("rivals");
     let program = into.join("release/rivals");
-    if quick {
+    if is_quick() {
         let there = program.exists().then_some(program);
         return there.ok_or_else(|| "a quick run does not build them".into());
     }
@@ -71,23 +70,22 @@ fn build_rivals(target: &Path, quick: bool) -> Outcome<PathBuf> {
     Ok(program)
 }
 
-fn benchmark(quick: bool, save: bool, chosen: &[String]) -> Outcome<()> {
-    let settings: Settings = if quick { QUICK } else { FULL };
+fn benchmark(save: bool, chosen: &[String]) -> Outcome<()> {
     histogram::check();
     let target = target()?;
-    let rivals = build_rivals(&target, quick).map_err(|error| {
+    let rivals = build_rivals(&target).map_err(|error| {
         let text = error.to_string();
         let last = text.lines().last().unwrap_or_default().to_owned();
         println!("without axum and actix-web: {last}");
     });
     let begun = Instant::now();
     let scratch = Scratch::new()?;
-    let starts = (0..if quick { 1 } else { 5 }).map(|_| world::start_millis(None));
+    let starts = (0..full_or_quick(5, 1)).map(|_| world::start_millis(None));
     let starts = starts.collect::<Outcome<Vec<f64>>>()?;
     println!("start to first 200 on the sample: {:.1} ms", median(starts));
     let published = match env::var_os("IM_BENCH_PUBLISHED") {
         Some(directory) => directory.into(),
-        None => world::published(scratch.path(), settings.size)?,
+        None => world::published(scratch.path(), full_or_quick(MEDIUM, TINY))?,
     };
     println!("{}", pin_load()?);
     let state = scratch.path().join("state");
@@ -101,15 +99,14 @@ fn benchmark(quick: bool, save: bool, chosen: &[String]) -> Outcome<()> {
         scratch: scratch.path(),
         rivals: rivals.ok(),
         key,
-        settings: &settings,
         chosen,
     };
     let mut cases = maker.cases()?;
     let mut sources = Sources::new();
-    warm(&mut sources, &mut cases, settings.closed)?;
-    let records = measure(&mut sources, &mut cases, &settings, begun)?;
+    warm(&mut sources, &mut cases)?;
+    let records = measure(&mut sources, &mut cases, begun)?;
     // Only all cases together are saved.
-    let save = save && !quick && chosen.is_empty();
+    let save = save && !is_quick() && chosen.is_empty();
     report(&target, &cases, &records, save)?;
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());
     Ok(())
@@ -159,9 +156,5 @@ fn main() -> Outcome<()> {
     }
     let (flags, chosen): (Vec<String>, Vec<String>) =
         env::args().skip(1).partition(|word| word.starts_with("--"));
-    benchmark(
-        is_quick(),
-        flags.iter().any(|flag| flag == "--save"),
-        &chosen,
-    )
+    benchmark(flags.iter().any(|flag| flag == "--save"), &chosen)
 }
