@@ -165,13 +165,13 @@ impl Connection {
         Ok(ended)
     }
 
-    fn count_ends(&mut self, mut bytes: &[u8], status: u16) -> io::Result<usize> {
+    fn count_ends(&mut self, bytes: &[u8], status: u16) -> io::Result<usize> {
         let mut joined = std::mem::take(&mut self.head);
+        let (mut bytes, mut ended) = (bytes, 0);
         if !joined.is_empty() {
             joined.extend_from_slice(bytes);
             bytes = &joined;
         }
-        let mut ended = 0;
         while !bytes.is_empty() {
             if self.body_left == 0 {
                 let Some(head) = Head::read(bytes) else {

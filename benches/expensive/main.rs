@@ -12,6 +12,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -58,7 +59,7 @@ fn dataset(directory: &Path, islands: u32) -> Outcome<()> {
     let listed = fs::read_to_string(directory.join("islands.csv"))?;
     for (peak, line) in (0..500).cycle().zip(listed.lines().skip(1)) {
         let code = line.split(',').next().ok_or("an empty line")?;
-        rows += &format!("{code},{peak}\n");
+        writeln!(rows, "{code},{peak}")?;
     }
     fs::create_dir_all(directory.join("ccu"))?;
     let first = directory.join(format!("ccu/{FIRST_DAY}.csv"));

@@ -54,7 +54,8 @@ fn shown(ratio: f64) -> String {
 
 /// Columns of ratios.
 fn columns(cells: &[impl Display]) -> String {
-    cells.iter().map(|cell| format!("{cell:>8}")).collect()
+    let cells = cells.iter().map(|cell| format!("{cell:>8}"));
+    cells.collect::<Vec<_>>().concat()
 }
 
 pub(crate) fn table(cases: &[Case], rows: &[Row]) -> String {

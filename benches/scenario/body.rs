@@ -121,7 +121,10 @@ fn check_rows(body: &Value, marks: &Marks) -> Result<(), String> {
 fn check_island(row: &Value, day: &str, marks: &Marks) -> Result<(), String> {
     let (code, title) = (&row["code"], row["title"].as_str().unwrap_or_default());
     let (is_marked, end) = (title.ends_with(&marks.title_end), &marks.title_end);
-    require!(code.is_string() && is_marked, "{code} is {title:?}, not {end:?}");
+    require!(
+        code.is_string() && is_marked,
+        "{code} is {title:?}, not {end:?}"
+    );
     if let Some(date) = text(row, "date")? {
         require!(date == day, "{code} is of {date}, not {day}");
         if date == marks.newest_day {
@@ -143,7 +146,9 @@ fn check_island(row: &Value, day: &str, marks: &Marks) -> Result<(), String> {
 /// Checks the recommendations of a row, if it has any.
 fn check_count(row: &Value, of: &Value, marks: &Marks) -> Result<(), String> {
     let (count, factor) = (&row["recommendations"], marks.factor);
-    let is_multiple = count.as_u64().is_some_and(|count| count.is_multiple_of(factor));
+    let is_multiple = count
+        .as_u64()
+        .is_some_and(|count| count.is_multiple_of(factor));
     require!(
         count.is_null() || is_multiple,
         "{of} has {count} recommendations, not a multiple of {factor}"

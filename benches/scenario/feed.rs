@@ -210,14 +210,9 @@ fn with_column(file: &[u8], column: &str, change: impl Fn(&str) -> String) -> Ou
     out.write_record(&header)?;
     for row in rows.records() {
         let row = row?;
-        for (at, field) in row.iter().enumerate() {
-            if at == changed {
-                out.write_field(change(field))?;
-            } else {
-                out.write_field(field)?;
-            }
-        }
-        out.write_record(None::<&[u8]>)?;
+        let field = change(&row[changed]);
+        let fields = row.iter().enumerate();
+        out.write_record(fields.map(|(at, old)| if at == changed { &field } else { old }))?;
     }
     Ok(out.into_inner().map_err(|error| error.to_string())?)
 }

@@ -101,7 +101,8 @@ impl Publisher {
 
     fn publish(&mut self, version: Version) -> Outcome<()> {
         let (stamp, has_history) = (version.stamp.clone(), version.has_history);
-        self.versions.push(version);
+        let versions = self.versions.lock();
+        versions.expect("no thread panics with it").push(version);
         let mut publish = command("nice", None);
         publish.args(["-n", NICE, "bash", "-c", TIMED]);
         let inner = publish_command(&self.dataset, &self.directory, &stamp);

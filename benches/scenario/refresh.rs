@@ -168,7 +168,8 @@ fn report_publishes(
     for (number, checksum) in &validator.page_checksums {
         let history = &all[*number].history;
         let checksum = format!("{checksum:08x}");
-        let fault = format_args!("tags of pages of publish {number} have {checksum}, not {history}");
+        let fault =
+            format_args!("tags of pages of publish {number} have {checksum}, not {history}");
         faults.require(checksum == *history, fault);
     }
 }

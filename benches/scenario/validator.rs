@@ -141,7 +141,12 @@ impl<'a> Validator<'a> {
             }
             None => {
                 let (tag, body) = (tag.to_vec(), body.to_vec());
-                let received = Known { tag, gzip, body, version: 0 };
+                let received = Known {
+                    tag,
+                    gzip,
+                    body,
+                    version: 0,
+                };
                 self.learn(request, received)?
             }
         };
@@ -196,7 +201,8 @@ impl<'a> Validator<'a> {
         require!(is_contained, "it does not contain {contains}");
         let shown = received.tag.escape_ascii();
         let tag = Tag::parse(&received.tag).filter(|tag| tag.gzip == received.gzip);
-        let tag = tag.ok_or_else(|| format!("its tag {shown} is malformed, or of another coding"))?;
+        let tag =
+            tag.ok_or_else(|| format!("its tag {shown} is malformed, or of another coding"))?;
         let is_of_version = tag.published == version.published;
         require!(is_of_version, "its tag {shown} is not of {stamp}");
         let is_published = version.has_history || !target.kind.is_history();
@@ -212,7 +218,8 @@ impl<'a> Validator<'a> {
 
     /// The number of the version published at `stamp`.
     fn number(&mut self, stamp: &str) -> Option<usize> {
-        self.versions.extend(self.log.since(self.versions.len()));
+        let log = self.log.lock().expect("no thread panics with it");
+        self.versions.extend_from_slice(&log[self.versions.len()..]);
         self.versions.iter().rposition(|one| one.stamp == stamp)
     }
 

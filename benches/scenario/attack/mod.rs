@@ -124,12 +124,7 @@ const ATTACKED: usize = 2;
 const FLOODED: usize = 3;
 
 impl<'a> Attack<'a> {
-    fn new(
-        wave: Wave,
-        rate: f64,
-        subject: &'a Subject,
-        faults: &'a Faults,
-    ) -> Outcome<Attack<'a>> {
+    fn new(wave: Wave, rate: f64, subject: &'a Subject, faults: &'a Faults) -> Outcome<Attack<'a>> {
         let listed = text(subject.address, "/v1/islands?limit=50")?;
         let code = *values(&listed, "code").first().ok_or("no islands")?;
         let plan = Plan {
@@ -259,7 +254,8 @@ impl<'a> Attack<'a> {
             let fault = format_args!("{name}: {descriptors} descriptors, not {before}");
             self.faults.require(descriptors == before, fault);
             let fault = format_args!("{name}: memory is {ratio:.3} times the base");
-            self.faults.require(is_quick() || ratio <= GROWTH_MAX, fault);
+            self.faults
+                .require(is_quick() || ratio <= GROWTH_MAX, fault);
         }
         println!(
             "the ratio is to the most after the first {} waves; {} descriptors before all; goals: at most {GROWTH_MAX}, \

@@ -10,7 +10,7 @@ mod keys;
 mod service_manager;
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
@@ -23,9 +23,7 @@ use super::metrics::Page;
 use super::publisher::{Pace, Publisher};
 use super::targets::targets;
 use super::validator::Validator;
-use super::{
-    Chore, Faults, Platform, SERVING, STOPPING, Subject, length, run_beside,
-};
+use super::{Chore, Faults, Platform, SERVING, STOPPING, Subject, length, run_beside};
 use crate::common::{Outcome, full_or_quick};
 use abuse::Abuse;
 use access_log::AccessLog;
@@ -68,13 +66,13 @@ struct Secrets(Mutex<Vec<String>>);
 
 impl Secrets {
     fn add(&self, key: &str) {
-        let mut secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut secrets = self.0.lock().expect("no thread panics with it");
         secrets.push(key[SECRET_AT..].to_owned());
     }
 
     /// Whether a text has the prefix of keys, or a secret.
     fn are_in(&self, text: &[u8]) -> bool {
-        let secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let secrets = self.0.lock().expect("no thread panics with it");
         let has = |secret: &[u8]| memmem::find(text, secret).is_some();
         has(KEY_PREFIX) || secrets.iter().any(|secret| has(secret.as_bytes()))
     }
@@ -136,12 +134,12 @@ impl Records {
         ]
     }
 
-    fn report(&self, stage: &Stage<'_>) {
+    fn report(&self, wave: Wave, length: Duration, faults: &Faults) {
         println!(
             "  {} reloads, {} waves of {} attackers in all, {} scrapes",
             self.reloads,
             self.waves,
-            self.waves * stage.wave.size(),
+            self.waves * wave.size(),
             self.scrapes
         );
         for status in ["503", "500", "429", "431"] {
@@ -153,10 +151,9 @@ impl Records {
         }
         self.keys.report();
         self.abuse.report();
-        let (length, sixth) = (stage.length, stage.length / 6);
+        let sixth = length / 6;
         let parts = [sixth..sixth * 2, sixth * 5..length];
-        let growth = self.memory.report(parts, length, GROWTH_MAX);
-        stage.faults.add_all(growth);
+        faults.add_all(self.memory.report(parts, length, GROWTH_MAX));
     }
 }
 
@@ -241,7 +238,7 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
         "  {} publishes; descriptors without load: {descriptors:?}",
         publisher.publishes.len()
     );
-    records.report(&stage);
+    records.report(wave, length, faults);
     let notifications = notifications.join();
     let notifications = notifications.map_err(|_| "the service manager panicked")?;
     notifications.report(faults);
