@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use crate::common::http::{GZIP, Response, connect, connect_slow, exchange_on, get};
 use crate::common::process::{Scratch, Server, pin_load, run};
 use crate::common::stats::{largest, median};
-use crate::common::world::{self, GENERATED_AT, Size, publish_command};
+use crate::common::world::{self, GENERATED_AT, publish_command};
 use crate::common::{Outcome, beside, full_or_quick, in_parallel};
 
 /// The first day: all islands are new on it, in a body of 121 MB with 300,000.
@@ -49,12 +49,9 @@ impl Table {
 
 /// Writes a dataset whose first day has every island.
 fn dataset(directory: &Path, islands: u32) -> Outcome<()> {
-    let size = Size {
-        islands,
-        creators: islands / 3,
-        days: 3,
-    };
-    world::synthesize(directory, size, &[])?;
+    let creators = islands / 3;
+    let size = format!("--islands {islands} --creators {creators} --days 3");
+    world::synthesize(directory, &size)?;
     let mut rows = String::from("code,peakCCU\n");
     let listed = fs::read_to_string(directory.join("islands.csv"))?;
     for (peak, line) in (0..500).cycle().zip(listed.lines().skip(1)) {

@@ -50,7 +50,7 @@ use std::time::{Duration, Instant};
 use crate::common::http::GZIP;
 use crate::common::process::{Scratch, Server, Usage, free_address, pin_load, raise_limit};
 use crate::common::stats::{median, median_ratio};
-use crate::common::world::{self, Size, TINY};
+use crate::common::world::{self, TINY};
 use crate::common::{Outcome, beside, full_or_quick, histogram, wait_for};
 use load::{Flow, Load, Plan, Validate};
 use publisher::{Pace, Publisher};
@@ -264,7 +264,7 @@ fn run_beside<V: Validate>(
 
 /// A platform that is published again and again.
 struct Platform {
-    size: Size,
+    size: &'static str,
     publisher: Publisher,
     keys: Vec<String>,
 }
@@ -273,13 +273,8 @@ impl Platform {
     /// Publishes the first version and issues the keys of the load. The state directory is `state`
     /// in `scratch`.
     fn new(scratch: &Path, pace: Pace) -> Outcome<Platform> {
-        let full = Size {
-            islands: 20_000,
-            creators: 8_000,
-            days: 30,
-        };
-        let size = full_or_quick(full, TINY);
-        world::synthesize(&scratch.join("dataset"), size, &[])?;
+        let size = full_or_quick("--islands 20000 --creators 8000 --days 30", TINY);
+        world::synthesize(&scratch.join("dataset"), size)?;
         let publisher = Publisher::new(scratch, pace)?;
         let keys = (0..KEYS).map(|number| {
             let address = format!("bench{number}@example.com");

@@ -43,11 +43,9 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
     let address = subject.address;
     let targets = targets(address)?;
     println!(
-        "{} islands, {} creators, {} daily files, {} live steps; {} targets, each with gzip and without; \
-         a publish every {:.1} s, one in {} with another history",
-        platform.size.islands,
-        platform.size.creators,
-        platform.size.days,
+        "{}, {} live steps; {} targets, each with gzip and without; a publish every {:.1} s, one in {} \
+         with another history",
+        platform.size,
         feed::STEPS,
         targets.len(),
         pace.interval.as_secs_f64(),

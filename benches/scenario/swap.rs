@@ -21,7 +21,7 @@ use crate::common::http::{Response, found, text};
 use crate::common::process::run as run_command;
 use crate::common::requests::values;
 use crate::common::stats::in_turns;
-use crate::common::world::{self, Size, TINY, publish_command};
+use crate::common::world::{self, publish_command};
 use crate::common::{Outcome, full_or_quick};
 
 /// `generatedAt` of the two versions.
@@ -40,12 +40,10 @@ const TARGETS: [&str; 9] = [
 ];
 
 pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
-    let full = Size {
-        islands: 300_000,
-        creators: 60_000,
-        days: 2,
-    };
-    let size = full_or_quick(full, Size { days: 2, ..TINY });
+    let size = full_or_quick(
+        "--islands 300000 --creators 60000 --days 2",
+        "--islands 400 --creators 150 --days 2",
+    );
     let (round_count, rate) = full_or_quick((7, 10_000.0), (1, 1_000.0));
     let run = full_or_quick(Duration::from_secs(4), Duration::from_millis(900));
     // Longer than the server takes to load a publish.
@@ -89,9 +87,8 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
         Ok(flow)
     })?;
     println!(
-        "{} islands, {} days; {rate:.0} requests/s on {CONNECTIONS} connections, open loop; {round_count} rounds of \
-         {run:.1?} each way",
-        size.islands, size.days
+        "{size}; {rate:.0} requests/s on {CONNECTIONS} connections, open loop; {round_count} rounds of \
+         {run:.1?} each way"
     );
     println!("{swap_count} publishes, {seen} seen; all responses compared byte for byte:");
     faults.add_load(&load.total);
@@ -116,10 +113,10 @@ struct Swapper {
 impl Swapper {
     /// Publishes both versions. They have the same islands, but the last two days are exchanged, so
     /// that all rows differ.
-    fn new(scratch: &Path, size: Size) -> Outcome<Swapper> {
+    fn new(scratch: &Path, size: &str) -> Outcome<Swapper> {
         let dataset = scratch.join("dataset");
         let prepared = ["first", "second"].map(|name| scratch.join(name));
-        world::synthesize(&dataset, size, &[])?;
+        world::synthesize(&dataset, size)?;
         run_command(publish_command(&dataset, &prepared[0], STAMPS[0]))?;
         let daily = dataset.join("daily");
         let days = names(&daily)?;
