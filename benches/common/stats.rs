@@ -47,20 +47,6 @@ pub(crate) fn median_ratio(ours: &[f64], theirs: &[f64]) -> f64 {
     median(ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs))
 }
 
-/// The bounds of the median's 95 % confidence interval: of the sorted values, those that are
-/// `1.96 √n / 2` positions before and after the middle.
-pub(crate) fn median_bounds(values: impl IntoIterator<Item = f64>) -> [f64; 2] {
-    let values = sorted(values);
-    let middle = values.len() / 2;
-    let distance = (0.98 * (values.len() as f64).sqrt()).ceil() as usize;
-    let at = |position: usize| values.get(position).copied().unwrap_or(f64::NAN);
-    let last = values.len().saturating_sub(1);
-    [
-        at(middle.saturating_sub(distance)),
-        at((middle + distance).min(last)),
-    ]
-}
-
 /// The largest value; 0 without values.
 pub(crate) fn largest(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)

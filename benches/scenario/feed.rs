@@ -34,7 +34,7 @@ pub(crate) struct Feed {
     daily: Vec<u8>,
     /// The islands of live files, and the least players of each.
     played: Vec<(String, u64)>,
-    /// Number of the newest live step. Steps before the first publish are negative.
+    /// Time of the newest live step.
     step: i64,
     changes: u32,
     first_day: UtcDay,
@@ -59,16 +59,15 @@ impl Feed {
         let played = played(&live.join(newest_step))?;
         fs::remove_dir_all(&live)?;
         fs::create_dir(&live)?;
-        let midnight = UnixSeconds::parse(&format!("{newest_day}T00:00:00Z")).ok_or("no day")?;
         let mut feed = Feed {
             islands: fs::read(dataset.join("islands.csv"))?,
             daily: fs::read(dataset.join(format!("daily/{newest_day}.csv")))?,
             dataset: dataset.to_owned(),
             unfinished: unfinished.to_owned(),
             played,
-            step: 0,
+            step: FIRST_STEP,
             changes: 0,
-            first_day: midnight.day(),
+            first_day: UtcDay::parse(&newest_day).ok_or("no day")?,
             first_day_factor: FIRST_FACTOR,
             last_factor: FIRST_FACTOR,
             marks: Marks {
@@ -78,8 +77,8 @@ impl Feed {
                 days: days as u64,
             },
         };
-        for step in 1 - STEPS..0 {
-            feed.write_step(step)?;
+        for back in 1..STEPS {
+            feed.write_step(FIRST_STEP - back * STEP_SECONDS)?;
         }
         feed.write_titles()?;
         feed.write_newest_day()?;
@@ -93,8 +92,9 @@ impl Feed {
 
     /// The next version: a live step more, the oldest removed, and another history if requested.
     pub(crate) fn advance(&mut self, history: bool) -> Outcome<Version> {
-        self.step += 1;
-        fs::remove_file(self.dataset.join(step_name(self.step - STEPS)))?;
+        self.step += STEP_SECONDS;
+        let oldest = step_name(self.step - STEPS * STEP_SECONDS);
+        fs::remove_file(self.dataset.join(oldest))?;
         if history {
             self.change_history()?;
         }
@@ -102,12 +102,11 @@ impl Feed {
     }
 
     fn version(&self, has_history: bool) -> Outcome<Version> {
-        let step = step_time(self.step);
-        let published = step + LAG_SECONDS;
+        let published = self.step + LAG_SECONDS;
         Ok(Version {
             published,
             stamp: UnixSeconds(published).to_string(),
-            step,
+            step: self.step,
             players: self.write_step(self.step)?,
             marks: self.marks.clone(),
             has_history,
@@ -166,7 +165,8 @@ impl Feed {
     fn write_step(&self, step: i64) -> Outcome<u64> {
         let mut text = b"code,players\n".to_vec();
         let mut sum = 0;
-        for (more, (code, least)) in (step.unsigned_abs()..).zip(&self.played) {
+        let number = (step / STEP_SECONDS).unsigned_abs();
+        for (more, (code, least)) in (number..).zip(&self.played) {
             let players = least + more % 7;
             sum += players;
             writeln!(text, "{code},{players}")?;
@@ -182,12 +182,8 @@ impl Feed {
     }
 }
 
-fn step_time(step: i64) -> i64 {
-    FIRST_STEP + step * STEP_SECONDS
-}
-
 fn step_name(step: i64) -> String {
-    format!("live/{}.csv", step_time(step))
+    format!("live/{step}.csv")
 }
 
 /// The rows of a live file.

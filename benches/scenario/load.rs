@@ -22,7 +22,6 @@ use crate::common::{Outcome, STALL, beside};
 const PRINTED_MAX: u64 = 20;
 /// Longest wait for an event, so that a closed loop reads the clock.
 const POLL_MAX: Duration = Duration::from_millis(10);
-const STALL_CHECK: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Fault of a response.
@@ -181,7 +180,7 @@ impl<V: Validate> Load<V> {
         self.replace_closed()?;
         let mut events = Events::with_capacity(1024);
         let begun = Instant::now();
-        let (mut sent, mut next_check) = (0_u64, STALL_CHECK);
+        let mut sent = 0_u64;
         loop {
             let now = Instant::now();
             let is_over = is_over(now - begun);
@@ -203,10 +202,7 @@ impl<V: Validate> Load<V> {
             for event in &events {
                 self.receive(event.token().0)?;
             }
-            if now - begun >= next_check {
-                next_check += STALL_CHECK;
-                self.end_stalled()?;
-            }
+            self.end_stalled(now)?;
             if self.plan.rate.is_some() && events.is_empty() && !self.plan.nap.is_zero() {
                 thread::sleep(self.plan.nap);
             }
@@ -254,13 +250,11 @@ impl<V: Validate> Load<V> {
             Ok(()) => self.flow.valid += 1,
             Err(fault) => self.count(number, &fault),
         }
-        self.release(at, closes || ended.is_err())
-    }
-
-    /// Makes a connection available for the next request.
-    fn release(&mut self, at: usize, closes: bool) -> Outcome<()> {
         self.idle.push_back(at);
-        if closes { self.replace(at) } else { Ok(()) }
+        if closes || ended.is_err() {
+            self.replace(at)?;
+        }
+        Ok(())
     }
 
     fn count(&mut self, number: usize, fault: &Fault) {
@@ -276,14 +270,14 @@ impl<V: Validate> Load<V> {
 
     /// Counts the failure of a connection, and of its request, and replaces it.
     fn fail(&mut self, at: usize, reason: &str) -> Outcome<()> {
-        let Some((number, _)) = self.connections[at].pending.take() else {
+        if let Some((number, _)) = self.connections[at].pending.take() {
+            self.count(number, &Fault::failed(reason));
+            self.idle.push_back(at);
+        } else {
             self.flow.failed += 1;
             println!("failed: a connection without a request: {reason}");
-            // It is in `idle` already.
-            return self.replace(at);
-        };
-        self.count(number, &Fault::failed(reason));
-        self.release(at, true)
+        }
+        self.replace(at)
     }
 
     /// Replaces connections that the server closed between two runs, as it does with idle ones.
@@ -303,10 +297,10 @@ impl<V: Validate> Load<V> {
         Ok(())
     }
 
-    fn end_stalled(&mut self) -> Outcome<()> {
+    fn end_stalled(&mut self, now: Instant) -> Outcome<()> {
         for at in 0..self.connections.len() {
             let pending = self.connections[at].pending;
-            if pending.is_some_and(|(_, due)| due.elapsed() > STALL) {
+            if pending.is_some_and(|(_, due)| now > due + STALL) {
                 self.fail(at, "no response")?;
             }
         }

@@ -13,7 +13,7 @@ use crate::common::http::Response;
 use crate::common::loops::{Requests, closed};
 use crate::common::process::{Server, reference, run};
 use crate::common::requests::Compared;
-use crate::common::stats::{median, median_bounds, median_ratio};
+use crate::common::stats::{median, median_ratio, sorted};
 use crate::common::{Outcome, SERVER_CORE, nginx};
 
 /// Argument that runs this program as the bare hyper over TLS; its certificate and key follow.
@@ -214,6 +214,20 @@ impl<'a> Case<'a> {
         }
         row
     }
+}
+
+/// The bounds of the median's 95 % confidence interval: of the sorted values, those that are
+/// `1.96 √n / 2` positions before and after the middle.
+fn median_bounds(values: impl IntoIterator<Item = f64>) -> [f64; 2] {
+    let values = sorted(values);
+    let middle = values.len() / 2;
+    let distance = (0.98 * (values.len() as f64).sqrt()).ceil() as usize;
+    let at = |position: usize| values.get(position).copied().unwrap_or(f64::NAN);
+    let last = values.len().saturating_sub(1);
+    [
+        at(middle.saturating_sub(distance)),
+        at((middle + distance).min(last)),
+    ]
 }
 
 /// The first two lines of the table.
