@@ -81,7 +81,7 @@ fn starve(name: &str, server: &Server, times: usize, faults: &Faults) -> Outcome
     thread::sleep(MEASURED);
     let cpu_nanos = server.cpu_nanos()? - before.0;
     let cpu_share = cpu_nanos as f64 / before.1.elapsed().as_nanos() as f64;
-    let served = clients.iter().filter(|client| is_served(client)).count();
+    let answered = clients.iter().filter(|client| is_served(client)).count();
     let mut slowest = Duration::ZERO;
     for _ in 0..times {
         let Some(at) = clients.iter().position(is_served) else {
@@ -101,9 +101,9 @@ fn starve(name: &str, server: &Server, times: usize, faults: &Faults) -> Outcome
         slowest = slowest.max(free.elapsed());
     }
     let (percent, millis) = (cpu_share * 100.0, slowest.as_secs_f64() * 1000.0);
-    println!("{name:<24}{served:>12}{percent:>12.2}{millis:>16.1}");
-    let is_starved = (1..usize::from(CLIENTS)).contains(&served);
-    let fault = format_args!("{name}: {served} of {CLIENTS} were served");
+    println!("{name:<24}{answered:>12}{percent:>12.2}{millis:>16.1}");
+    let is_starved = (1..usize::from(CLIENTS)).contains(&answered);
+    let fault = format_args!("{name}: {answered} of {CLIENTS} were served");
     faults.require(is_starved, fault);
     let fault = format_args!("{name}: {percent:.1} % of a core while it waited");
     faults.require(cpu_share <= CPU_SHARE_MAX, fault);
