@@ -77,7 +77,7 @@ pub(crate) fn closed(
     let batches = run(pool, requests, |sent, now| {
         (sent < all && (sent < first || now < duration)).then_some(now)
     })?;
-    let responses = u64::from(batches.total()) * requests.depth as u64;
+    let responses = batches.total() * requests.depth as u64;
     Ok((responses, begun.elapsed().as_secs_f64()))
 }
 

@@ -34,7 +34,7 @@ use crate::common::pool::Sources;
 use crate::common::process::{Scratch, pin_load, run};
 use crate::common::stats::median;
 use crate::common::world::{self, MEDIUM, TINY};
-use crate::common::{BINARY, Outcome, bare, full_or_quick, histogram, is_quick};
+use crate::common::{BINARY, Outcome, bare, full_or_quick, is_quick};
 use crate::rounds::{RATE_SHARE, Record, measure, warm};
 
 /// Cargo's target directory, found from the path of the binary.
@@ -71,7 +71,6 @@ fn build_rivals(target: &Path) -> Outcome<PathBuf> {
 }
 
 fn benchmark(save: bool, chosen: &[String]) -> Outcome<()> {
-    histogram::check();
     let target = target()?;
     let rivals = build_rivals(&target).map_err(|error| {
         let text = error.to_string();

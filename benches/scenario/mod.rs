@@ -51,7 +51,7 @@ use crate::common::http::GZIP;
 use crate::common::process::{Scratch, Server, Usage, free_address, pin_load, raise_limit};
 use crate::common::stats::{median, median_ratio};
 use crate::common::world::{self, TINY};
-use crate::common::{Outcome, beside, full_or_quick, histogram, wait_for};
+use crate::common::{Outcome, beside, full_or_quick, wait_for};
 use load::{Flow, Load, Plan, Validate};
 use publisher::{Pace, Publisher};
 use targets::Target;
@@ -81,7 +81,6 @@ const STOPPING: &str = "stopping: ";
 /// Runs a scenario by its name, as the arguments of the process require.
 pub(crate) fn main(scenario: &str) -> Outcome<()> {
     raise_limit()?;
-    histogram::check();
     println!("{}; publishes and attackers beside the load", pin_load()?);
     let scratch = Scratch::new()?;
     let (faults, begun) = (Faults::default(), Instant::now());
