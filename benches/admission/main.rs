@@ -46,10 +46,6 @@ const A_DAY: usize = 60_000;
 const DAYS: i32 = 5;
 const A_ROUND: usize = A_DAY * DAYS.unsigned_abs() as usize;
 
-fn resident_kib() -> i64 {
-    own_kib("VmRSS:")
-}
-
 /// A size in the status of this process.
 fn own_kib(field: &str) -> i64 {
     status_kib("/proc/self", field).unwrap().cast_signed()
@@ -273,7 +269,7 @@ fn spray(addresses: u32) {
     for _ in 0..50 {
         assert_ne!(quota.admit(known, 100, day), Decision::Refuse);
     }
-    let before = resident_kib();
+    let before = own_kib("VmRSS:");
     let begun = Instant::now();
     let mut refused = 0;
     for number in 0..addresses {
@@ -287,7 +283,7 @@ fn spray(addresses: u32) {
         }
     }
     let each = begun.elapsed().as_secs_f64() * 1e9 / (2.0 * f64::from(addresses));
-    let after = resident_kib();
+    let after = own_kib("VmRSS:");
     println!(
         "{addresses} IPv4 and as many IPv6 addresses, one request each: {each:.0} ns an address, \
          {refused} refused, memory {:+} KiB, a client counted before has {} of 50 left",
@@ -298,22 +294,22 @@ fn spray(addresses: u32) {
 
 /// Memory of the counters.
 fn counters(keys: u32) {
-    let before = resident_kib();
+    let before = own_kib("VmRSS:");
     let quota = AnonymousQuota::new(TableSize::for_clients(5_000_000));
-    let with_table = resident_kib();
+    let with_table = own_kib("VmRSS:");
     let keyed = KeyedQuota::new(None);
     keyed.reserve(keys, UtcDay(DAY), &|_| {}).unwrap();
     println!(
         "counters of five million addresses {} KiB, of {keys} keys {} KiB",
         with_table - before,
-        resident_kib() - with_table
+        own_kib("VmRSS:") - with_table
     );
     black_box((quota, keyed));
 }
 
 /// Memory and loading time of the keys.
 fn key_table(store: &KeyStore) {
-    let before = resident_kib();
+    let before = own_kib("VmRSS:");
     let begun = Instant::now();
     let ring = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());
     let loaded = begun.elapsed().as_secs_f64() * 1e3;

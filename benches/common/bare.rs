@@ -5,10 +5,11 @@ use std::future;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::str::FromStr as _;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HeaderMap, HeaderName};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
@@ -37,14 +38,10 @@ where
     F: Future<Output = io::Result<S>> + Send + 'static,
 {
     let captured = Captured::read(captured)?;
-    let body = Bytes::from(captured.body);
+    let body = Bytes::copy_from_slice(captured.body());
     let mut headers = HeaderMap::new();
-    for (name, value) in &captured.headers {
-        let name: HeaderName = name.parse()?;
-        // Hyper writes these two itself.
-        if name != CONTENT_LENGTH && name != DATE {
-            headers.append(name, HeaderValue::from_str(value)?);
-        }
+    for (name, value) in captured.headers_to_set() {
+        headers.append(HeaderName::from_str(name)?, value.parse()?);
     }
     let status = StatusCode::from_u16(captured.status)?;
     let respond = move || {

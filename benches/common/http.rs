@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use memchr::memmem;
 use socket2::{Domain, Socket, Type};
 
+pub(crate) use super::response::Response;
 use super::{Outcome, STALL};
 
 /// Headers that servers may set as they like: the time, their name, and what HTTP/1.1 implies.
@@ -59,36 +60,7 @@ fn number(bytes: &[u8]) -> usize {
     digits.fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'))
 }
 
-/// A response, parsed.
-#[derive(Clone)]
-pub(crate) struct Response {
-    pub(crate) raw: Vec<u8>,
-    pub(crate) status: u16,
-    /// Names in lower case, in the order sent.
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
 impl Response {
-    pub(crate) fn parse(raw: Vec<u8>) -> Outcome<Response> {
-        let head = Head::read(&raw).ok_or("a response without a head")?;
-        let text = std::str::from_utf8(&raw[..head.length])?;
-        let lines = text.lines().skip(1).filter_map(|line| line.split_once(':'));
-        let headers = lines
-            .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
-            .collect();
-        Ok(Response {
-            status: head.status,
-            headers,
-            body: raw[head.length..].to_vec(),
-            raw,
-        })
-    }
-
-    pub(crate) fn read(path: &Path) -> Outcome<Response> {
-        Response::parse(fs::read(path)?)
-    }
-
     /// Writes it, as received, to a new directory; returns the path.
     pub(crate) fn save(&self, directory: &Path) -> Outcome<PathBuf> {
         fs::create_dir_all(directory)?;
@@ -108,8 +80,8 @@ impl Response {
         if self.status != other.status {
             return Some(format!("status {}, not {}", other.status, self.status));
         }
-        if self.body != other.body {
-            return Some(format!("another body of {} bytes", other.body.len()));
+        if self.body() != other.body() {
+            return Some(format!("another body of {} bytes", other.body().len()));
         }
         // As multisets.
         let [ours, theirs] = [self, other].map(|response| {
@@ -219,5 +191,5 @@ pub(crate) fn found(address: SocketAddr, target: &str) -> Outcome<Response> {
 
 /// The same, and its body as text.
 pub(crate) fn text(address: SocketAddr, target: &str) -> Outcome<String> {
-    Ok(String::from_utf8(found(address, target)?.body)?)
+    Ok(str::from_utf8(found(address, target)?.body())?.to_owned())
 }

@@ -17,6 +17,7 @@ pub(crate) mod pool;
 pub(crate) mod process;
 pub(crate) mod random;
 pub(crate) mod requests;
+pub(crate) mod response;
 pub(crate) mod stats;
 pub(crate) mod world;
 

@@ -23,8 +23,7 @@ pub(crate) fn start(
     tuned: bool,
     tls: Option<[&Path; 2]>,
 ) -> Outcome<Option<(Server, Vec<u8>)>> {
-    let place = installed("nginx").or_else(|| Some("/usr/sbin/nginx".into()));
-    let Some(program) = place.filter(|place| place.exists()) else {
+    let Some(program) = installed("nginx") else {
         return Ok(None);
     };
     fs::create_dir_all(prefix)?;
@@ -33,7 +32,7 @@ pub(crate) fn start(
     let content: &[u8] = if captured.status == 304 {
         b"{}"
     } else {
-        &captured.body
+        captured.body()
     };
     File::create(&file)?.write_all(content)?;
     let about = fs::metadata(&file)?;
@@ -73,7 +72,7 @@ fn configuration(prefix: &Path, captured: &Response, listen: &str, tuned: bool) 
         }
     }
     let kind = captured.header("content-type").unwrap_or_default();
-    let sendfile = if captured.body.len() > SENDFILE_BYTES {
+    let sendfile = if captured.body().len() > SENDFILE_BYTES {
         "on"
     } else {
         "off"

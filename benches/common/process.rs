@@ -279,8 +279,10 @@ pub(crate) fn reference(flag: &str, captured: &Path, core: Option<u32>) -> Outco
 /// The path of a program, if it is installed.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let places = env::split_paths(&path).map(|directory| directory.join(program));
-    places.into_iter().find(|place| place.exists())
+    // nginx is in the last one, which is not in the path of all users.
+    let directories = env::split_paths(&path).chain(["/usr/sbin".into()]);
+    let mut places = directories.map(|directory| directory.join(program));
+    places.find(|place| place.exists())
 }
 
 pub(crate) fn has_taskset() -> bool {

@@ -81,7 +81,7 @@ pub(crate) fn nearest(address: SocketAddr, sizes: &[usize]) -> Outcome<Vec<Strin
     }
     let mut bodies = Vec::new();
     for target in targets {
-        bodies.push((found(address, &target)?.body.len(), target));
+        bodies.push((found(address, &target)?.body().len(), target));
     }
     let chosen = sizes.iter().map(|size| {
         let nearest = bodies.iter().min_by_key(|(bytes, _)| bytes.abs_diff(*size));

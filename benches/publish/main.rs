@@ -44,26 +44,6 @@ const STAMPS: [&str; 3] = [
     "2026-11-21T12:25:00Z",
 ];
 
-/// The directories of a run.
-struct Places {
-    dataset: PathBuf,
-    published: PathBuf,
-    rival: PathBuf,
-}
-
-impl Places {
-    fn publish(&self, stamp: &str) -> Command {
-        publish_command(&self.dataset, &self.published, stamp)
-    }
-
-    fn duckdb(&self, python: &OsString) -> Command {
-        let mut duckdb = Command::new(python);
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/publish/rival.py");
-        duckdb.arg(script).arg(&self.dataset).arg(&self.rival);
-        duckdb
-    }
-}
-
 /// The runs of a round, which are the rows of the table. The last needs DuckDB.
 const RUNS: [&str; 4] = [
     "publish, from nothing",
@@ -74,23 +54,30 @@ const RUNS: [&str; 4] = [
 const FROM_NOTHING: usize = 0;
 const DUCKDB_RUN: usize = 3;
 
-fn round(places: &Places, python: Option<&OsString>) -> Outcome<Vec<Run>> {
-    empty(&places.published)?;
-    let mut runs = vec![watch(places.publish(STAMPS[0]))?];
-    let live = places.dataset.join("live");
+/// Runs of a round on a dataset, to the directory published and that of DuckDB.
+fn round(
+    [dataset, published, rival]: &[PathBuf; 3],
+    python: Option<&OsString>,
+) -> Outcome<Vec<Run>> {
+    let publish = |stamp| watch(&mut publish_command(dataset, published, stamp));
+    empty(published)?;
+    let mut runs = vec![publish(STAMPS[0])?];
+    let live = dataset.join("live");
     let added = live.join("1795263000.csv");
     fs::copy(live.join("1795262400.csv"), &added)?;
-    runs.push(watch(places.publish(STAMPS[1]))?);
-    let daily = places.dataset.join("daily");
+    runs.push(publish(STAMPS[1])?);
+    let daily = dataset.join("daily");
     let next = daily.join("2026-11-21.csv");
     fs::copy(daily.join("2026-11-20.csv"), &next)?;
-    runs.push(watch(places.publish(STAMPS[2]))?);
+    runs.push(publish(STAMPS[2])?);
     fs::remove_file(added)?;
     fs::remove_file(next)?;
     if let Some(python) = python {
-        empty(&places.published)?;
-        empty(&places.rival)?;
-        runs.push(watch(places.duckdb(python))?);
+        empty(published)?;
+        empty(rival)?;
+        let mut duckdb = Command::new(python);
+        duckdb.arg("benches/publish/rival.py");
+        runs.push(watch(duckdb.arg(dataset).arg(rival))?);
     }
     Ok(runs)
 }
@@ -105,7 +92,7 @@ struct Run {
 }
 
 /// Runs a process, which must succeed, and samples it.
-fn watch(mut command: Command) -> Outcome<Run> {
+fn watch(command: &mut Command) -> Outcome<Run> {
     const INTERVAL: Duration = Duration::from_millis(5);
     let begun = Instant::now();
     let command = command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -142,14 +129,10 @@ fn empty(directory: &Path) -> Outcome<()> {
 /// Publishes a dataset of the size that the arguments of `synth` set in so many rounds.
 fn benchmark(size: &str, rounds: usize) -> Outcome<()> {
     let scratch = Scratch::new()?;
-    let at = |name: &str| scratch.path().join(name);
-    let places = Places {
-        dataset: at("dataset"),
-        published: at("published"),
-        rival: at("rival"),
-    };
-    synthesize(&places.dataset, size)?;
-    let input_bytes = bytes_below(&places.dataset)?;
+    let directories = ["dataset", "published", "rival"].map(|name| scratch.path().join(name));
+    let [dataset, published, rival] = &directories;
+    synthesize(dataset, size)?;
+    let input_bytes = bytes_below(dataset)?;
     let megabytes = input_bytes / 1_000_000;
     println!("{size}: {megabytes} MB of CSV; {rounds} rounds");
     let python = env::var_os(DUCKDB);
@@ -158,16 +141,16 @@ fn benchmark(size: &str, rounds: usize) -> Outcome<()> {
             "without DuckDB: it needs {DUCKDB}=VENV/bin/python, of a venv with `pip install duckdb`"
         );
     }
-    let rounds = (0..rounds).map(|_| round(&places, python.as_ref()));
+    let rounds = (0..rounds).map(|_| round(&directories, python.as_ref()));
     let rounds = rounds.collect::<Outcome<Vec<_>>>()?;
     if !rounds.is_empty() {
         table(&rounds, input_bytes);
     }
-    empty(&places.published)?;
-    run(places.publish(STAMPS[0]))?;
-    starts(&places.published, full_or_quick(15, 3))?;
+    empty(published)?;
+    run(publish_command(dataset, published, STAMPS[0]))?;
+    starts(published, full_or_quick(15, 3))?;
     if python.is_some() && !rounds.is_empty() {
-        let compared = same::compare(&places.published, &places.rival)?;
+        let compared = same::compare(published, rival)?;
         println!("DuckDB's JSON is the same: {compared} islands compared, detail and history");
     }
     Ok(())

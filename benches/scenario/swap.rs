@@ -175,7 +175,7 @@ impl Swapper {
             wait_served(address, stamp)?;
             let known = targets
                 .iter()
-                .map(|target| Known::new(found(address, target)?));
+                .map(|target| Known::new(&found(address, target)?));
             versions.push(known.collect::<Outcome<Vec<Known>>>()?);
             if versions.len() == 1 {
                 self.swap()?;
@@ -200,11 +200,11 @@ struct Known {
 }
 
 impl Known {
-    fn new(response: Response) -> Outcome<Known> {
+    fn new(response: &Response) -> Outcome<Known> {
         let tag = response.header("etag").ok_or("no entity tag")?;
         Ok(Known {
             tag: format!("\r\netag: {tag}\r\n").into_bytes(),
-            body: response.body,
+            body: response.body().to_vec(),
         })
     }
 

@@ -142,20 +142,16 @@ fn searches(listed: &str) -> Vec<Target> {
 pub(crate) fn order(targets: usize) -> Vec<Request> {
     let all = targets * 2;
     let step = stride(all);
+    let request = |number: usize| Request {
+        target: number / 2,
+        gzip: number.is_multiple_of(2),
+    };
     let mut order = Vec::new();
     for at in 0..all {
         if at.is_multiple_of(HOT_EVERY - 1) {
-            let hot = order.len() / HOT_EVERY;
-            order.push(Request {
-                target: hot / 2 % HOT,
-                gzip: hot.is_multiple_of(2),
-            });
+            order.push(request(order.len() / HOT_EVERY % (2 * HOT)));
         }
-        let chosen = at * step % all;
-        order.push(Request {
-            target: chosen / 2,
-            gzip: chosen.is_multiple_of(2),
-        });
+        order.push(request(at * step % all));
     }
     order
 }
