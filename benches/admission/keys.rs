@@ -1,8 +1,9 @@
 //! A key file of any size in the format of the program, and well-formed keys that are not in it.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
+
+use crate::common::process::write_file;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -48,8 +49,7 @@ pub(crate) fn write(directory: &Path, keys: u32) {
         "{{\"format\":\"island-metrics keys 1\",\"revision\":1,\"next\":{keys},\"keys\":{keys},\"crc32\":{}}}\n",
         crc32fast::hash(format!("1 {keys} {keys}\n{lines}").as_bytes())
     );
-    #[expect(clippy::disallowed_methods, reason = "a crash may lose it")]
-    fs::write(directory.join("keys.jsonl"), header + &lines).unwrap();
+    write_file(&directory.join("keys.jsonl"), header + &lines).unwrap();
 }
 
 /// A key that was issued.

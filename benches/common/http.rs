@@ -1,13 +1,13 @@
 //! HTTP/1.1 as far as the load needs it: requests as bytes, responses delimited by Content-Length.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use memchr::memmem;
 use socket2::{Domain, Socket, Type};
 
+use super::process::write_file;
 pub(crate) use super::response::Response;
 use super::{Outcome, STALL};
 
@@ -63,9 +63,8 @@ fn number(bytes: &[u8]) -> usize {
 impl Response {
     /// Writes it, as received, to a new directory; returns the path.
     pub(crate) fn save(&self, directory: &Path) -> Outcome<PathBuf> {
-        fs::create_dir_all(directory)?;
         let path = directory.join("captured");
-        File::create(&path)?.write_all(&self.raw)?;
+        write_file(&path, &self.raw)?;
         Ok(path)
     }
 

@@ -2,8 +2,8 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs;
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -18,6 +18,12 @@ use super::{LOAD_CORE, Outcome, wait_for};
 const TICK_NANOS: u64 = 10_000_000;
 /// Time a server has to start listening, or to exit after SIGTERM.
 const STOPPING: Duration = Duration::from_secs(2);
+
+/// Writes a file, and creates its directory if that is missing. A crash may lose it.
+pub(crate) fn write_file(path: &Path, content: impl AsRef<[u8]>) -> Outcome<()> {
+    fs::create_dir_all(path.parent().ok_or("no directory")?)?;
+    Ok(File::create(path)?.write_all(content.as_ref())?)
+}
 
 /// A temporary directory, removed when dropped.
 pub(crate) struct Scratch(PathBuf);

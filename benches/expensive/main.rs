@@ -13,7 +13,7 @@
 mod common;
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
@@ -22,7 +22,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::http::{GZIP, Response, connect, connect_slow, exchange_on, get};
-use crate::common::process::{Scratch, Server, pin_load, run};
+use crate::common::process::{Scratch, Server, pin_load, run, write_file};
 use crate::common::stats::{largest, median};
 use crate::common::world::{self, GENERATED_AT, publish_command};
 use crate::common::{Outcome, beside, full_or_quick, in_parallel};
@@ -58,9 +58,7 @@ fn dataset(directory: &Path, islands: u32) -> Outcome<()> {
         let code = line.split(',').next().ok_or("an empty line")?;
         writeln!(rows, "{code},{peak}")?;
     }
-    fs::create_dir_all(directory.join("ccu"))?;
-    let first = directory.join(format!("ccu/{FIRST_DAY}.csv"));
-    Ok(File::create(first)?.write_all(rows.as_bytes())?)
+    write_file(&directory.join(format!("ccu/{FIRST_DAY}.csv")), rows)
 }
 
 fn open(server: &Server) -> Outcome<TcpStream> {

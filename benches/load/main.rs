@@ -22,8 +22,6 @@ mod rounds;
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -31,7 +29,7 @@ use std::time::Instant;
 
 use crate::cases::{Case, Maker};
 use crate::common::pool::Sources;
-use crate::common::process::{Scratch, pin_load, run};
+use crate::common::process::{Scratch, pin_load, run, write_file};
 use crate::common::stats::median;
 use crate::common::world::{self, MEDIUM, TINY};
 use crate::common::{BINARY, Outcome, bare, full_or_quick, is_quick};
@@ -41,11 +39,6 @@ use crate::rounds::{RATE_SHARE, Record, measure, warm};
 fn target() -> Outcome<PathBuf> {
     let target = Path::new(BINARY).ancestors().nth(2);
     Ok(target.ok_or("no target directory")?.to_owned())
-}
-
-fn write(path: &Path, text: &str) -> Outcome<()> {
-    fs::create_dir_all(path.parent().ok_or("no directory")?)?;
-    Ok(File::create(path)?.write_all(text.as_bytes())?)
 }
 
 /// Builds `benches/rivals`, the crate with axum and actix-web, into `target/rivals` and returns the path of
@@ -126,12 +119,12 @@ fn report(target: &Path, cases: &[Case], records: &[Record], save: bool) -> Outc
         waited * 100.0
     );
     let raw = target.join("bench/load.csv");
-    write(&raw, &report::raw_csv(cases, records))?;
+    write_file(&raw, report::raw_csv(cases, records))?;
     println!("all rounds: {}", raw.display());
     if save {
         let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results");
-        write(&results.join("load.csv"), &report::median_csv(cases, &rows))?;
-        write(&results.join("load.svg"), &chart::svg(cases, &rows))?;
+        write_file(&results.join("load.csv"), report::median_csv(cases, &rows))?;
+        write_file(&results.join("load.svg"), chart::svg(cases, &rows))?;
         let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/README.md");
         readme::update(&readme, cases, &rows)?;
         println!(

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::cases::{Case, Kind};
 use crate::common::Outcome;
+use crate::common::process::write_file;
 use crate::report::Row;
 
 /// Lines around the table.
@@ -24,12 +25,7 @@ pub(crate) fn update(path: &Path, cases: &[Case], rows: &[Row]) -> Outcome<()> {
     let (before, rest) = text.split_once(BEGIN).ok_or_else(missing)?;
     let (_, after) = rest.split_once(END).ok_or_else(missing)?;
     let table = table(cases, rows);
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the file is under version control"
-    )]
-    fs::write(path, format!("{before}{BEGIN}\n{table}\n{END}{after}"))?;
-    Ok(())
+    write_file(path, format!("{before}{BEGIN}\n{table}\n{END}{after}"))
 }
 
 fn table(cases: &[Case], rows: &[Row]) -> String {

@@ -3,7 +3,7 @@
 //! A history changes in four ways in turn: other titles, other metrics of the newest day, a new day,
 //! and that day removed again, so that the dataset does not grow. Each change marks all rows.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,7 @@ use island_metrics::calendar::{UnixSeconds, UtcDay};
 use super::directory::names;
 use super::versions::{Marks, Version};
 use crate::common::Outcome;
+use crate::common::process::write_file;
 
 /// Interval of live steps.
 pub(crate) const STEP_SECONDS: i64 = 600;
@@ -177,7 +178,7 @@ impl Feed {
 
     /// Replaces a file atomically.
     fn put(&self, name: &str, text: &[u8]) -> Outcome<()> {
-        File::create(&self.unfinished)?.write_all(text)?;
+        write_file(&self.unfinished, text)?;
         Ok(fs::rename(&self.unfinished, self.dataset.join(name))?)
     }
 }

@@ -47,10 +47,6 @@ impl Fault {
             ..Fault::failed(reason)
         }
     }
-
-    pub(crate) fn kind(&self) -> &'static str {
-        if self.is_mixed { "mixed" } else { "failed" }
-    }
 }
 
 /// Validates the responses to a list of requests.
@@ -263,7 +259,8 @@ impl<V: Validate> Load<V> {
         let before = self.total.failed + self.total.mixed;
         if before + self.flow.failed + self.flow.mixed <= PRINTED_MAX {
             let (target, headers) = &self.plan.requests[number];
-            let (kind, reason) = (fault.kind(), &fault.reason);
+            let kind = if fault.is_mixed { "mixed" } else { "failed" };
+            let reason = &fault.reason;
             println!("{kind}: {reason}; {target} {}", headers.trim_end());
         }
     }

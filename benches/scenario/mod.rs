@@ -92,7 +92,7 @@ pub(crate) fn main(scenario: &str) -> Outcome<()> {
         _ => Err("no such scenario".into()),
     }?;
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());
-    match faults.count() {
+    match faults.0.into_inner() {
         0 => println!("no faults"),
         count => return Err(format!("{count} faults").into()),
     }
@@ -134,10 +134,6 @@ impl Faults {
         println!("{all} responses validated: {failed} failed, {mixed} of two versions or outdated");
         let fault = format_args!("{failed} responses failed, {mixed} were mixed");
         self.require(failed + mixed == 0, fault);
-    }
-
-    fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
     }
 }
 

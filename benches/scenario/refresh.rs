@@ -77,7 +77,7 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
     println!("{loaded} publishes loaded after the first");
     let (warm, part) = (MINUTE.min(length / 10), MINUTE.min(length / 5));
     let parts = [warm..warm + part, length.saturating_sub(part)..length];
-    faults.add_all(memory.report(parts, length, GROWTH_MAX));
+    memory.report(parts, length, GROWTH_MAX, faults);
     println!("descriptors: {open} at the beginning, {still_open} at the end");
     let fault = "the number of open descriptors has changed";
     faults.require(open == still_open, fault);

@@ -153,7 +153,7 @@ impl Records {
         self.abuse.report();
         let sixth = length / 6;
         let parts = [sixth..sixth * 2, sixth * 5..length];
-        faults.add_all(self.memory.report(parts, length, GROWTH_MAX));
+        self.memory.report(parts, length, GROWTH_MAX, faults);
     }
 }
 
