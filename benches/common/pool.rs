@@ -123,12 +123,7 @@ impl Pool {
 
     /// Sends on a connection without pending responses, so the socket's buffer is empty.
     pub(crate) fn send(&mut self, at: usize, bytes: &[u8]) -> io::Result<()> {
-        let sent = self.connections[at].stream.write(bytes)?;
-        if sent == bytes.len() {
-            Ok(())
-        } else {
-            Err(io::Error::other("a socket took a part of a request"))
-        }
+        self.connections[at].stream.write_all(bytes)
     }
 
     /// Polls once without waiting. `done` becomes the connections on which responses ended, and how

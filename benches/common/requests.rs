@@ -28,15 +28,13 @@ pub(crate) struct Compared {
 
 /// The compared cases of a release server, which has issued `key`.
 pub(crate) fn compared(address: SocketAddr, key: &str) -> Outcome<Vec<Compared>> {
-    let sizes = nearest(address, &[300, 2_000, 20_000, 200_000])?;
-    let [small, two, twenty, large] = &sizes[..] else {
-        return Err("sizes are missing".into());
-    };
+    let sizes = nearest(address, [300, 2_000, 20_000, 200_000])?;
+    let [small, two, twenty, large] = sizes.each_ref().map(String::as_str);
     let page = found(address, PAGE)?;
     let known = if_none_match(page.header("etag").ok_or("no entity tag")?);
     let key = format!("authorization: Bearer {key}\r\n");
     let cases = [
-        ("300 B", small.as_str(), "", 1, 200),
+        ("300 B", small, "", 1, 200),
         ("2 KB", two, "", 1, 200),
         ("20 KB", twenty, "", 1, 200),
         ("200 KB", large, "", 1, 200),
@@ -68,7 +66,7 @@ fn total(address: SocketAddr, filter: &str) -> Outcome<usize> {
 }
 
 /// For each size the target with the nearest body: islands, histories, creators, `/v1/live`.
-pub(crate) fn nearest(address: SocketAddr, sizes: &[usize]) -> Outcome<Vec<String>> {
+fn nearest<const N: usize>(address: SocketAddr, sizes: [usize; N]) -> Outcome<[String; N]> {
     let islands = text(address, "/v1/islands?limit=120&offset=100")?;
     let creators = text(address, "/v1/creators?limit=60")?;
     let mut targets = vec!["/v1/live".to_owned()];
@@ -83,11 +81,10 @@ pub(crate) fn nearest(address: SocketAddr, sizes: &[usize]) -> Outcome<Vec<Strin
     for target in targets {
         bodies.push((found(address, &target)?.body().len(), target));
     }
-    let chosen = sizes.iter().map(|size| {
-        let nearest = bodies.iter().min_by_key(|(bytes, _)| bytes.abs_diff(*size));
-        Ok(nearest.ok_or("no islands")?.1.clone())
-    });
-    chosen.collect()
+    Ok(sizes.map(|size| {
+        let nearest = bodies.iter().min_by_key(|(bytes, _)| bytes.abs_diff(size));
+        nearest.expect("there is /v1/live").1.clone()
+    }))
 }
 
 /// All values of a JSON member, at any depth; the values are plain strings.

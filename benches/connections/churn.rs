@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::common::http::{exchange, get, require_ok};
 use crate::common::pool::Sources;
 use crate::common::process::Server;
-use crate::common::stats::{in_turns, median};
+use crate::common::stats::{in_turns, median, median_ratio};
 use crate::common::{Outcome, in_parallel};
 use crate::{Pair, TARGET};
 
@@ -48,10 +48,8 @@ pub(crate) fn measure(
         let rate = median(rounds.iter().map(|(_, rate)| *rate));
         println!("  {name:<16}{micros:>10.1}{rate:>16.0}");
     }
-    let ratios = ours
-        .iter()
-        .zip(&hyper)
-        .map(|(ours, hyper)| ours.0 / hyper.0);
-    println!("  ratio of CPU {:.2}", median(ratios));
+    let cpu = |rounds: &[(f64, f64)]| rounds.iter().map(|round| round.0).collect::<Vec<_>>();
+    let ratio = median_ratio(&cpu(&ours), &cpu(&hyper));
+    println!("  ratio of CPU {ratio:.2}");
     Ok(())
 }

@@ -29,7 +29,6 @@ use crate::common::{Outcome, beside, full_or_quick, in_parallel};
 
 /// The first day: all islands are new on it, in a body of 121 MB with 300,000.
 const FIRST_DAY: &str = "2026-11-01";
-const MIB: f64 = 1024.0;
 
 /// The values, printed as they are measured.
 #[derive(Default)]
@@ -126,7 +125,7 @@ fn memory_of_slow_readers(server: &Server, request: &[u8], readers: usize) -> Ou
     }
     thread::sleep(Duration::from_millis(500));
     let after = server.usage()?.anonymous_kib;
-    Ok(after.saturating_sub(before) as f64 / MIB)
+    Ok(after.saturating_sub(before) as f64 / 1024.0)
 }
 
 /// CPU time of requests whose body is not sent, and of the whole body.

@@ -35,12 +35,6 @@ use crate::common::world::{self, MEDIUM, TINY};
 use crate::common::{BINARY, Outcome, bare, full_or_quick, is_quick};
 use crate::rounds::{RATE_SHARE, Record, measure, warm};
 
-/// Cargo's target directory, found from the path of the binary.
-fn target() -> Outcome<PathBuf> {
-    let target = Path::new(BINARY).ancestors().nth(2);
-    Ok(target.ok_or("no target directory")?.to_owned())
-}
-
 /// Builds `benches/rivals`, the crate with axum and actix-web, into `target/rivals` and returns the path of
 /// the program. A quick run requires a program built before.
 fn build_rivals(target: &Path) -> Outcome<PathBuf> {
@@ -64,8 +58,10 @@ fn build_rivals(target: &Path) -> Outcome<PathBuf> {
 }
 
 fn benchmark(save: bool, chosen: &[String]) -> Outcome<()> {
-    let target = target()?;
-    let rivals = build_rivals(&target).map_err(|error| {
+    // Cargo's target directory.
+    let target = Path::new(BINARY).ancestors().nth(2);
+    let target = target.ok_or("no target directory")?;
+    let rivals = build_rivals(target).map_err(|error| {
         let text = error.to_string();
         let last = text.lines().last().unwrap_or_default().to_owned();
         println!("without axum and actix-web: {last}");
@@ -99,7 +95,7 @@ fn benchmark(save: bool, chosen: &[String]) -> Outcome<()> {
     let records = measure(&mut sources, &mut cases, begun)?;
     // Only all cases together are saved.
     let save = save && !is_quick() && chosen.is_empty();
-    report(&target, &cases, &records, save)?;
+    report(target, &cases, &records, save)?;
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());
     Ok(())
 }

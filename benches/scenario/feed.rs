@@ -86,11 +86,6 @@ impl Feed {
         Ok(feed)
     }
 
-    /// The first version.
-    pub(crate) fn first(&self) -> Outcome<Version> {
-        self.version(true)
-    }
-
     /// The next version: a live step more, the oldest removed, and another history if requested.
     pub(crate) fn advance(&mut self, history: bool) -> Outcome<Version> {
         self.step += STEP_SECONDS;
@@ -102,7 +97,8 @@ impl Feed {
         self.version(history)
     }
 
-    fn version(&self, has_history: bool) -> Outcome<Version> {
+    /// Writes the newest live step, and returns the version that the dataset now has.
+    pub(crate) fn version(&self, has_history: bool) -> Outcome<Version> {
         let published = self.step + LAG_SECONDS;
         Ok(Version {
             published,

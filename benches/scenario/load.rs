@@ -218,11 +218,9 @@ impl<V: Validate> Load<V> {
         let request = get(target, &[headers, more.as_str()].concat());
         let connection = &mut self.connections[at];
         connection.pending = Some((number, due));
-        match connection.stream.write(&request) {
-            Ok(count) if count == request.len() => Ok(()),
-            Ok(_) => self.fail(at, "a socket took a part of a request"),
-            Err(error) => self.fail(at, &error.to_string()),
-        }
+        // All of it, as the socket's buffer is empty.
+        let sent = connection.stream.write_all(&request);
+        sent.or_else(|error| self.fail(at, &error.to_string()))
     }
 
     /// Reads what is available, and validates the response if it is complete.

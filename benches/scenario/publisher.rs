@@ -62,7 +62,7 @@ impl Publisher {
     pub(crate) fn new(scratch: &Path, pace: Pace) -> Outcome<Publisher> {
         let dataset = scratch.join("dataset");
         let feed = Feed::new(&dataset, &scratch.join("unfinished"))?;
-        let first = feed.first()?;
+        let first = feed.version(true)?;
         let mut publisher = Publisher {
             feed,
             versions: Versions::default(),

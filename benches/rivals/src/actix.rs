@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::net::Ipv4Addr;
+use std::str::FromStr as _;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -30,8 +31,7 @@ async fn respond(prepared: Data<Prepared>) -> HttpResponse {
 pub(crate) fn serve(captured: &Response) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut headers = HeaderMap::new();
     for (name, value) in captured.headers_to_set() {
-        let name: HeaderName = name.parse()?;
-        headers.append(name, HeaderValue::from_str(value)?);
+        headers.append(HeaderName::from_str(name)?, HeaderValue::from_str(value)?);
     }
     let prepared = Data::new(Prepared {
         status: StatusCode::from_u16(captured.status)?,

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::net::Ipv4Addr;
+use std::str::FromStr as _;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -17,8 +18,7 @@ pub(crate) fn serve(captured: &Captured) -> Result<(), Box<dyn Error + Send + Sy
     let status = StatusCode::from_u16(captured.status)?;
     let mut headers = HeaderMap::new();
     for (name, value) in captured.headers_to_set() {
-        let name: HeaderName = name.parse()?;
-        headers.append(name, HeaderValue::from_str(value)?);
+        headers.append(HeaderName::from_str(name)?, HeaderValue::from_str(value)?);
     }
     let body = Bytes::copy_from_slice(captured.body());
     let respond = async move || {

@@ -38,12 +38,9 @@ pub(crate) fn run(times: usize, faults: &Faults) -> Outcome<()> {
     limited.args(["-c", &script]).arg(serve.get_program());
     limited.args(serve.get_args()).args(TIMEOUT);
     limited.args(["--connections-per-address", "1024"]);
-    starve(
-        "limit known at start",
-        &Server::start(limited)?,
-        times,
-        faults,
-    )?;
+    let server = Server::start(limited)?;
+    starve("limit known at start", &server, times, faults)?;
+    drop(server);
     // Lowered while the server runs, so that accepting fails.
     let server = world::serve(|serve| {
         serve.args(TIMEOUT);

@@ -70,11 +70,12 @@ impl Secrets {
         secrets.push(key[SECRET_AT..].to_owned());
     }
 
-    /// Whether a text has the prefix of keys, or a secret.
-    fn are_in(&self, text: &[u8]) -> bool {
+    /// Requires that a text has neither the prefix of keys nor a secret.
+    fn check(&self, name: &str, text: &[u8], faults: &Faults) {
         let secrets = self.0.lock().expect("no thread panics with it");
         let has = |secret: &[u8]| memmem::find(text, secret).is_some();
-        has(KEY_PREFIX) || secrets.iter().any(|secret| has(secret.as_bytes()))
+        let is_shown = has(KEY_PREFIX) || secrets.iter().any(|secret| has(secret.as_bytes()));
+        faults.require(!is_shown, format_args!("{name} shows a key"));
     }
 }
 
@@ -166,15 +167,15 @@ fn labels(status: &str) -> String {
 /// server, and no key may be shown.
 fn scrape(stage: &Stage<'_>, last: &mut Page) -> Outcome<()> {
     let page = Page::read(stage.subject.admin)?;
+    let (faults, text) = (stage.faults, page.text.as_bytes());
     for name in page.shrunk(last) {
-        stage.faults.add(format_args!("{name} went back"));
+        faults.add(format_args!("{name} went back"));
     }
-    let shows_key = stage.secrets.are_in(page.text.as_bytes());
-    stage.faults.require(!shows_key, "the metrics show a key");
+    stage.secrets.check("a scrape of metrics", text, faults);
     for code in ["500", "0"] {
         let [before, now] = [&*last, &page].map(|page| page.sum(REQUESTS, &labels(code)));
         let fault = format_args!("a response has the status {code}");
-        stage.faults.require(now <= before, fault);
+        faults.require(now <= before, fault);
     }
     *last = page;
     Ok(())
@@ -228,8 +229,7 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
     scrape(&stage, &mut records.page)?;
     let lines = subject.end(&EXPECTED_LOG, faults)?;
     println!();
-    let shows_key = secrets.are_in(lines.join("\n").as_bytes());
-    faults.require(!shows_key, "the log shows a key");
+    secrets.check("the log", lines.join("\n").as_bytes(), faults);
     records.access_log.read(&log, &secrets, faults)?;
     compare_logs(&records, &load, faults);
     faults.add_load(&load.total);
@@ -299,8 +299,6 @@ fn compare_logs(records: &Records, load: &Load<Validator<'_>>, faults: &Faults) 
     let fault = format_args!("{lines} lines and {dropped} dropped, but {counted} responses");
     faults.require(lines + dropped == counted, fault);
     let fault = format_args!("{load_lines} lines of {responses} responses to the load");
-    faults.require(
-        (load_lines..=load_lines + dropped).contains(&responses),
-        fault,
-    );
+    let allowed = load_lines..=load_lines + dropped;
+    faults.require(allowed.contains(&responses), fault);
 }
