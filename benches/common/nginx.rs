@@ -26,7 +26,7 @@ pub(crate) fn start(
         return Ok(None);
     };
     let file = prefix.join("body");
-    // A 304 needs a file, whose content is not sent.
+    // That of a 304 is empty.
     write_file(&file, captured.body())?;
     let about = fs::metadata(&file)?;
     let mut request = request.to_vec();

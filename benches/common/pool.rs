@@ -24,7 +24,7 @@ impl Sources {
         Ipv4Addr::from_bits(self.0)
     }
 
-    /// So many of them.
+    /// `count` addresses not used before.
     pub(crate) fn many(&mut self, count: usize) -> Vec<Ipv4Addr> {
         (0..count).map(|_| self.fresh()).collect()
     }

@@ -12,13 +12,13 @@ use super::{BINARY, Outcome, SERVER_CORE};
 /// When most benches publish, by `--generated-at`.
 pub(crate) const GENERATED_AT: &str = "2026-11-21T12:05:00Z";
 
-/// Arguments of `synth` for bodies of all sizes: `/v1/live` has about 200 KB.
+/// Size of a dataset with bodies of all sizes, as arguments of `synth`: `/v1/live` has about 200 KB.
 pub(crate) const MEDIUM: &str = "--islands 10000 --creators 3000 --days 90";
 
 /// The highest daily limit of an address.
 pub(crate) const LIMIT_MAX: u32 = 65_535;
 
-/// Those for a dataset that is enough to show that a bench works.
+/// Size of a dataset that is enough to show that a bench works, as arguments of `synth`.
 pub(crate) const TINY: &str = "--islands 400 --creators 150 --days 3";
 
 /// Writes a synthetic dataset of the size that the arguments of `synth` set.
