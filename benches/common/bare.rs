@@ -1,7 +1,7 @@
 //! Reference server: a bare hyper that sends one captured response to every request.
 
 use std::convert::Infallible;
-use std::future;
+use std::future::ready;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -9,13 +9,12 @@ use std::str::FromStr as _;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::HeaderName;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpSocket;
 use tokio::runtime::Builder;
 
 use super::Outcome;
@@ -26,30 +25,21 @@ pub(crate) const FLAG: &str = "--bare-hyper";
 /// Same backlog as the release server.
 const BACKLOG: u32 = 4096;
 
-/// Serves the captured response on one thread.
-pub(crate) fn serve(captured: &Path) -> Outcome<()> {
-    serve_by(captured, |stream| future::ready(Ok(stream)))
-}
+/// A certificate and its key.
+#[cfg(feature = "tls")]
+pub(crate) type Tls = tokio_rustls::TlsAcceptor;
+#[cfg(not(feature = "tls"))]
+pub(crate) type Tls = Infallible;
 
-/// Serves the captured response on the streams that `accept` builds on the sockets.
-pub(crate) fn serve_by<S, F>(captured: &Path, accept: impl Fn(TcpStream) -> F) -> Outcome<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    F: Future<Output = io::Result<S>> + Send + 'static,
-{
+/// Serves the captured response on one thread, over TLS if there is a certificate.
+pub(crate) fn serve(captured: &Path, tls: Option<&Tls>) -> Outcome<()> {
     let captured = Captured::read(captured)?;
-    let body = Bytes::copy_from_slice(captured.body());
-    let mut headers = HeaderMap::new();
+    let mut response = Response::new(Full::new(Bytes::copy_from_slice(captured.body())));
+    *response.status_mut() = StatusCode::from_u16(captured.status)?;
     for (name, value) in captured.headers_to_set() {
+        let headers = response.headers_mut();
         headers.append(HeaderName::from_str(name)?, value.parse()?);
     }
-    let status = StatusCode::from_u16(captured.status)?;
-    let respond = move || {
-        let mut response = Response::new(Full::new(body.clone()));
-        *response.status_mut() = status;
-        *response.headers_mut() = headers.clone();
-        future::ready(Ok::<_, Infallible>(response))
-    };
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let socket = TcpSocket::new_v4()?;
@@ -60,16 +50,26 @@ where
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            let respond = respond.clone();
-            let service = service_fn(move |_| respond());
+            let response = response.clone();
+            let service = service_fn(move |_| ready(Ok::<_, Infallible>(response.clone())));
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).pipeline_flush(true);
-            let accepting = accept(stream);
-            tokio::spawn(async move {
-                if let Ok(stream) = accepting.await {
-                    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            match tls {
+                None => drop(tokio::spawn(
+                    http.serve_connection(TokioIo::new(stream), service),
+                )),
+                #[cfg(feature = "tls")]
+                Some(tls) => {
+                    let accepting = tls.accept(stream);
+                    drop(tokio::spawn(async move {
+                        let stream = accepting.await?;
+                        let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                        Ok::<_, io::Error>(())
+                    }));
                 }
-            });
+                #[cfg(not(feature = "tls"))]
+                Some(never) => match *never {},
+            }
         }
     })
 }

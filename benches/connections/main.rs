@@ -60,7 +60,7 @@ fn benchmark() -> Outcome<()> {
 fn main() -> Outcome<()> {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     match &arguments[..] {
-        [flag, captured] if flag == bare::FLAG => bare::serve(captured.as_ref()),
+        [flag, captured] if flag == bare::FLAG => bare::serve(captured.as_ref(), None),
         _ => benchmark(),
     }
 }

@@ -136,7 +136,7 @@ fn main() -> Outcome<()> {
     let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     if let [flag, captured] = &arguments[..] {
         if flag == bare::FLAG {
-            return bare::serve(captured.as_ref());
+            return bare::serve(captured.as_ref(), None);
         }
         if flag == epoll::FLAG {
             return epoll::serve(captured.as_ref());

@@ -22,7 +22,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -134,8 +133,7 @@ fn serve_bare(captured: &Path, certificate: &Path, key: &Path) -> Outcome<()> {
     // Like those of the release server. nginx sends two.
     config.ticketer = aws_lc_rs::Ticketer::new()?;
     config.send_tls13_tickets = 1;
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    bare::serve_by(captured, |stream| acceptor.accept(stream))
+    bare::serve(captured, Some(&Arc::new(config).into()))
 }
 
 fn main() -> Outcome<()> {
