@@ -1,16 +1,11 @@
 //! A key file of any size in the format of the program, and well-formed keys that are not in it.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
-const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+use crate::common::process::write_file;
 
-/// A state directory with a key file.
-pub(crate) struct KeyFile<'a> {
-    pub(crate) directory: &'a Path,
-    pub(crate) count: u32,
-}
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 fn digits(mut number: u64, count: usize) -> String {
     let mut out = vec![b'0'; count];
@@ -33,35 +28,28 @@ fn key(number: u64, secret: u64) -> String {
     text + &check
 }
 
-impl<'a> KeyFile<'a> {
-    /// Writes `keys` keys of as many addresses, every third revoked.
-    pub(crate) fn write(directory: &'a Path, keys: u32) -> KeyFile<'a> {
-        let mut lines = String::new();
-        for number in 0..keys {
-            let key = key(2 * u64::from(number), number.into());
-            let secret = key.rsplit('_').next().unwrap();
-            let mut sha256 = String::new();
-            for byte in hmac_sha256::Hash::hash(secret.as_bytes()) {
-                let _ = write!(sha256, "{byte:02x}");
-            }
-            let _ = writeln!(
-                lines,
-                r#"{{"number":{number},"id":"{}","tier":"free","address":"{number}@x.test","issued":0,"revoked":{},"sha256":"{sha256}"}}"#,
-                id(2 * u64::from(number)),
-                if number % 3 == 0 { "1" } else { "null" }
-            );
+/// Writes a key file with `keys` keys of as many addresses, every third revoked.
+pub(crate) fn write(directory: &Path, keys: u32) {
+    let mut lines = String::new();
+    for number in 0..keys {
+        let key = key(2 * u64::from(number), number.into());
+        let secret = key.rsplit('_').next().unwrap();
+        let mut sha256 = String::new();
+        for byte in hmac_sha256::Hash::hash(secret.as_bytes()) {
+            let _ = write!(sha256, "{byte:02x}");
         }
-        let header = format!(
-            "{{\"format\":\"island-metrics keys 1\",\"revision\":1,\"next\":{keys},\"keys\":{keys},\"crc32\":{}}}\n",
-            crc32fast::hash(format!("1 {keys} {keys}\n{lines}").as_bytes())
+        let _ = writeln!(
+            lines,
+            r#"{{"number":{number},"id":"{}","tier":"free","address":"{number}@x.test","issued":0,"revoked":{},"sha256":"{sha256}"}}"#,
+            id(2 * u64::from(number)),
+            if number % 3 == 0 { "1" } else { "null" }
         );
-        #[expect(clippy::disallowed_methods, reason = "a crash may lose it")]
-        fs::write(directory.join("keys.jsonl"), header + &lines).unwrap();
-        KeyFile {
-            directory,
-            count: keys,
-        }
     }
+    let header = format!(
+        "{{\"format\":\"island-metrics keys 1\",\"revision\":1,\"next\":{keys},\"keys\":{keys},\"crc32\":{}}}\n",
+        crc32fast::hash(format!("1 {keys} {keys}\n{lines}").as_bytes())
+    );
+    write_file(&directory.join("keys.jsonl"), header + &lines).unwrap();
 }
 
 /// A key that was issued.

@@ -24,7 +24,7 @@ use std::time::Instant;
 
 use hyper::HeaderMap;
 use island_metrics::calendar::{RequestTime, UtcDay};
-use island_metrics::keys::{KeyPrefix, KeyStore, KeyTable};
+use island_metrics::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 use island_metrics::observe::{STATUS_CODES, WorkerMetrics};
 use island_metrics::quota::{
     AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize, TierLimits,
@@ -33,11 +33,10 @@ use island_metrics::request::{Endpoint, ProxyNetwork, TrustedProxies};
 use island_metrics::server::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 use island_metrics::sync::{ArcSwap, ArcSwapCache};
 
-use common::is_quick;
+use common::full_or_quick;
 use common::process::{Scratch, status_kib};
 use common::random::Random;
 use common::stats::nanos_each;
-use keys::KeyFile;
 use timing::{Chase, report};
 
 const DAY: i32 = 20_777;
@@ -46,11 +45,6 @@ const A_DAY: usize = 60_000;
 /// Days in a round.
 const DAYS: i32 = 5;
 const A_ROUND: usize = A_DAY * DAYS.unsigned_abs() as usize;
-const KEYS: u32 = 100_000;
-
-fn resident_kib() -> i64 {
-    own_kib("VmRSS:")
-}
 
 /// A size in the status of this process.
 fn own_kib(field: &str) -> i64 {
@@ -58,28 +52,27 @@ fn own_kib(field: &str) -> i64 {
 }
 
 fn main() {
-    let quick = is_quick();
-    let count = if quick { 1_000 } else { KEYS };
+    let count = full_or_quick(100_000, 1_000);
     // First, before freed memory can be reused.
     counters(count);
     let scratch = Scratch::new().unwrap();
-    let keys = KeyFile::write(scratch.path(), count);
-    key_table(&keys);
-    let gate = gate(&keys);
-    requests(&gate, &keys, if quick { 1 } else { 25 });
-    timing::same_time(&keys, if quick { 2_000 } else { 1_000_000 });
-    throughput(if quick { 100_000 } else { 20_000_000 });
-    spray(if quick { 10_000 } else { 10_000_000 });
+    keys::write(scratch.path(), count);
+    let store = KeyStore::new(scratch.path());
+    key_table(&store);
+    let records = store.read().unwrap();
+    requests(&gate(&records), count, full_or_quick(25, 1));
+    timing::same_time(&records, full_or_quick(1_000_000, 2_000));
+    throughput(full_or_quick(20_000_000, 100_000));
+    spray(full_or_quick(10_000_000, 10_000));
 }
 
-fn gate(keys: &KeyFile<'_>) -> QuotaGate {
-    let records = KeyStore::new(keys.directory).read().unwrap();
+fn gate(records: &KeyRecords) -> QuotaGate {
     let keyed = KeyedQuota::new(None);
     let today = UtcDay(DAY);
     keyed
         .reserve(records.numbers_end(), today, &|_| {})
         .unwrap();
-    let ring = KeyTable::new(KeyPrefix::default(), &records);
+    let ring = KeyTable::new(KeyPrefix::default(), records);
     let proxies = ["10.0.0.0/8", "192.168.0.0/16"];
     let proxies = proxies.map(|text| ProxyNetwork::parse(text).unwrap());
     QuotaGate {
@@ -162,7 +155,7 @@ fn counted() -> f64 {
 }
 
 /// Kinds of requests, measured in turn.
-fn requests(gate: &QuotaGate, keys: &KeyFile<'_>, rounds: usize) {
+fn requests(gate: &QuotaGate, keys: u32, rounds: usize) {
     let plain = headers(&[]);
     let bearer = headers(&[("authorization", &format!("Bearer {}", keys::known(7)))]);
     let forwarded = headers(&[("x-forwarded-for", "198.51.100.7, 10.1.2.3")]);
@@ -206,9 +199,9 @@ fn requests(gate: &QuotaGate, keys: &KeyFile<'_>, rounds: usize) {
     report(&kinds.map(|(name, _)| name), &all);
 }
 
-fn first_use(gate: &QuotaGate, keys: &KeyFile<'_>) -> f64 {
+fn first_use(gate: &QuotaGate, keys: u32) -> f64 {
     // Only keys that are not revoked.
-    let count = (keys.count / 3).min(20_000);
+    let count = (keys / 3).min(20_000);
     let bearer = |at: u32| format!("Bearer {}", keys::known(3 * at + 1));
     let sent: Vec<HeaderMap> = (0..count)
         .map(|at| headers(&[("authorization", &bearer(at))]))
@@ -276,7 +269,7 @@ fn spray(addresses: u32) {
     for _ in 0..50 {
         assert_ne!(quota.admit(known, 100, day), Decision::Refuse);
     }
-    let before = resident_kib();
+    let before = own_kib("VmRSS:");
     let begun = Instant::now();
     let mut refused = 0;
     for number in 0..addresses {
@@ -290,7 +283,7 @@ fn spray(addresses: u32) {
         }
     }
     let each = begun.elapsed().as_secs_f64() * 1e9 / (2.0 * f64::from(addresses));
-    let after = resident_kib();
+    let after = own_kib("VmRSS:");
     println!(
         "{addresses} IPv4 and as many IPv6 addresses, one request each: {each:.0} ns an address, \
          {refused} refused, memory {:+} KiB, a client counted before has {} of 50 left",
@@ -301,23 +294,22 @@ fn spray(addresses: u32) {
 
 /// Memory of the counters.
 fn counters(keys: u32) {
-    let before = resident_kib();
+    let before = own_kib("VmRSS:");
     let quota = AnonymousQuota::new(TableSize::for_clients(5_000_000));
-    let with_table = resident_kib();
+    let with_table = own_kib("VmRSS:");
     let keyed = KeyedQuota::new(None);
     keyed.reserve(keys, UtcDay(DAY), &|_| {}).unwrap();
     println!(
         "counters of five million addresses {} KiB, of {keys} keys {} KiB",
         with_table - before,
-        resident_kib() - with_table
+        own_kib("VmRSS:") - with_table
     );
     black_box((quota, keyed));
 }
 
 /// Memory and loading time of the keys.
-fn key_table(keys: &KeyFile<'_>) {
-    let store = KeyStore::new(keys.directory);
-    let before = resident_kib();
+fn key_table(store: &KeyStore) {
+    let before = own_kib("VmRSS:");
     let begun = Instant::now();
     let ring = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());
     let loaded = begun.elapsed().as_secs_f64() * 1e3;

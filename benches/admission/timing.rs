@@ -3,18 +3,18 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use island_metrics::keys::{KeyPrefix, KeyStatus, KeyStore, KeyTable};
+use island_metrics::keys::{KeyPrefix, KeyRecords, KeyStatus, KeyTable};
 
 use crate::common::random::Random;
 use crate::common::stats::{median, median_ratio, nanos_each, sorted};
-use crate::keys::{KeyFile, known, unknown, wrong_secret};
+use crate::keys::{known, unknown, wrong_secret};
 
 /// Prints the medians of all rounds, and the medians of each round's ratio to the first kind.
 pub(crate) fn report(names: &[&str], all: &[Vec<f64>]) {
     println!("{:<46} {:>8} {:>12}", "", "ns", "cache misses");
     for (name, rounds) in names.iter().zip(all) {
         let ratio = median_ratio(rounds, &all[0]);
-        let each = median(rounds.iter().copied());
+        let each = median(rounds);
         println!("{name:<46} {each:>8.1} {ratio:>12.2}");
     }
 }
@@ -57,16 +57,16 @@ const KINDS: [&str; 4] = [
 
 /// Prints the verification time of each kind, and Welch's t against the last: `count` measurements
 /// of each, in random order, without the slowest hundredth of all.
-pub(crate) fn same_time(keys: &KeyFile<'_>, count: usize) {
-    let records = KeyStore::new(keys.directory).read().unwrap();
-    let ring = KeyTable::new(KeyPrefix::default(), &records);
+pub(crate) fn same_time(records: &KeyRecords, count: usize) {
+    let ring = KeyTable::new(KeyPrefix::default(), records);
+    let keys = records.numbers_end();
     let mut times: [Vec<f64>; 4] = Default::default();
     let mut random = Random(2);
     let mut buffer = known(0).into_bytes();
     while times.iter().any(|times| times.len() < count) {
         let kind = random.next() % 4;
         // Any key with the same probability: its place in memory matters more than its kind.
-        let any = random.next() as u32 % (keys.count / 3 - 1) * 3;
+        let any = random.next() as u32 % (keys / 3 - 1) * 3;
         let text = match kind {
             0 => unknown(any + random.next() as u32 % 3),
             1 => wrong_secret(any),

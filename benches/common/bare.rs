@@ -1,13 +1,15 @@
 //! Reference server: a bare hyper that sends one captured response to every request.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::str::FromStr as _;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::HeaderName;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Response, StatusCode};
@@ -32,22 +34,12 @@ pub(crate) type Tls = Infallible;
 /// Serves the captured response on one thread, over TLS if there is a certificate.
 pub(crate) fn serve(captured: &Path, tls: Option<&Tls>) -> Outcome<()> {
     let captured = Captured::read(captured)?;
-    let body = Bytes::from(captured.body);
-    let mut headers = HeaderMap::new();
-    for (name, value) in &captured.headers {
-        let name: HeaderName = name.parse()?;
-        // Hyper writes these two itself.
-        if name != CONTENT_LENGTH && name != DATE {
-            headers.append(name, HeaderValue::from_str(value)?);
-        }
+    let mut response = Response::new(Full::new(Bytes::copy_from_slice(captured.body())));
+    *response.status_mut() = StatusCode::from_u16(captured.status)?;
+    for (name, value) in captured.headers_to_set() {
+        let headers = response.headers_mut();
+        headers.append(HeaderName::from_str(name)?, value.parse()?);
     }
-    let status = StatusCode::from_u16(captured.status)?;
-    let respond = move || {
-        let mut response = Response::new(Full::new(body.clone()));
-        *response.status_mut() = status;
-        *response.headers_mut() = headers.clone();
-        std::future::ready(Ok::<_, Infallible>(response))
-    };
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let socket = TcpSocket::new_v4()?;
@@ -58,8 +50,8 @@ pub(crate) fn serve(captured: &Path, tls: Option<&Tls>) -> Outcome<()> {
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            let respond = respond.clone();
-            let service = service_fn(move |_| respond());
+            let response = response.clone();
+            let service = service_fn(move |_| ready(Ok::<_, Infallible>(response.clone())));
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).pipeline_flush(true);
             match tls {

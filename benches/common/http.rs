@@ -1,14 +1,14 @@
 //! HTTP/1.1 as far as the load needs it: requests as bytes, responses delimited by Content-Length.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use memchr::memmem;
 use socket2::{Domain, Socket, Type};
 
+use super::process::write_file;
+pub(crate) use super::response::Response;
 use super::{Outcome, STALL};
 
 /// Headers that servers may set as they like: the time, their name, and what HTTP/1.1 implies.
@@ -60,41 +60,11 @@ fn number(bytes: &[u8]) -> usize {
     digits.fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'))
 }
 
-/// A response, parsed.
-#[derive(Clone)]
-pub(crate) struct Response {
-    pub(crate) raw: Vec<u8>,
-    pub(crate) status: u16,
-    /// Names in lower case, in the order sent.
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
 impl Response {
-    pub(crate) fn parse(raw: Vec<u8>) -> Outcome<Response> {
-        let head = Head::read(&raw).ok_or("a response without a head")?;
-        let text = std::str::from_utf8(&raw[..head.length])?;
-        let lines = text.lines().skip(1).filter_map(|line| line.split_once(':'));
-        let headers = lines
-            .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
-            .collect();
-        Ok(Response {
-            status: head.status,
-            headers,
-            body: raw[head.length..].to_vec(),
-            raw,
-        })
-    }
-
-    pub(crate) fn read(path: &Path) -> Outcome<Response> {
-        Response::parse(fs::read(path)?)
-    }
-
     /// Writes it, as received, to a new directory; returns the path.
     pub(crate) fn save(&self, directory: &Path) -> Outcome<PathBuf> {
-        fs::create_dir_all(directory)?;
         let path = directory.join("captured");
-        File::create(&path)?.write_all(&self.raw)?;
+        write_file(&path, &self.raw)?;
         Ok(path)
     }
 
@@ -109,25 +79,32 @@ impl Response {
         if self.status != other.status {
             return Some(format!("status {}, not {}", other.status, self.status));
         }
-        if self.body != other.body {
-            return Some(format!("another body of {} bytes", other.body.len()));
+        if self.body() != other.body() {
+            return Some(format!("another body of {} bytes", other.body().len()));
         }
-        let (ours, theirs) = (self.counted(), other.counted());
-        let all = ours.keys().chain(theirs.keys());
-        let mut differing = all.filter(|line| ours.get(*line) != theirs.get(*line));
-        let (name, value) = differing.next()?;
-        Some(format!("header \"{name}: {value}\" differs"))
+        // As multisets.
+        let [ours, theirs] = [self, other].map(|response| {
+            let all = response.headers.iter();
+            let own = |name: &String| OWN_HEADERS.contains(&name.as_str());
+            let mut compared: Vec<_> = all.filter(|(name, _)| !own(name)).collect();
+            compared.sort();
+            compared
+        });
+        (ours != theirs).then(|| format!("headers {theirs:?}, not {ours:?}"))
     }
+}
 
-    /// The header lines as a multiset.
-    fn counted(&self) -> BTreeMap<&(String, String), u32> {
-        let mut counts = BTreeMap::new();
-        for header in &self.headers {
-            if !OWN_HEADERS.contains(&header.0.as_str()) {
-                *counts.entry(header).or_default() += 1;
-            }
-        }
-        counts
+/// Reads a part of what is available on a non-blocking stream; `None` if nothing is. Its end is an
+/// error.
+pub(crate) fn read_some<'a>(
+    stream: &mut impl io::Read,
+    chunk: &'a mut [u8],
+) -> io::Result<Option<&'a [u8]>> {
+    match stream.read(chunk) {
+        Ok(0) => Err(io::Error::other("the connection was closed")),
+        Ok(count) => Ok(Some(&chunk[..count])),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -137,17 +114,10 @@ pub(crate) fn read_available(
     chunk: &mut [u8],
     received: &mut Vec<u8>,
 ) -> io::Result<()> {
-    loop {
-        match stream.read(chunk) {
-            Ok(0) => return Err(io::Error::other("the connection was closed")),
-            Ok(count) => received.extend_from_slice(&chunk[..count]),
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected => return Ok(()),
-                io::ErrorKind::Interrupted => {}
-                _ => return Err(error),
-            },
-        }
+    while let Some(bytes) = read_some(stream, chunk)? {
+        received.extend_from_slice(bytes);
     }
+    Ok(())
 }
 
 /// Connects from a local address.
@@ -203,17 +173,22 @@ pub(crate) fn fetch(address: SocketAddr, request: &[u8]) -> Outcome<Response> {
     Response::parse(exchange(Ipv4Addr::LOCALHOST, address, request)?)
 }
 
+/// Requires the status 200.
+pub(crate) fn require_ok(response: &[u8]) -> Result<(), String> {
+    match Head::read(response).map(|head| head.status) {
+        Some(200) => Ok(()),
+        status => Err(format!("status {status:?}")),
+    }
+}
+
 /// Sends GET for a resource that must exist.
 pub(crate) fn found(address: SocketAddr, target: &str) -> Outcome<Response> {
     let response = fetch(address, &get(target, ""))?;
-    if response.status == 200 {
-        Ok(response)
-    } else {
-        Err(format!("the status of {target} is {}", response.status).into())
-    }
+    require_ok(&response.raw).map_err(|error| format!("{target}: {error}"))?;
+    Ok(response)
 }
 
 /// The same, and its body as text.
 pub(crate) fn text(address: SocketAddr, target: &str) -> Outcome<String> {
-    Ok(String::from_utf8(found(address, target)?.body)?)
+    Ok(str::from_utf8(found(address, target)?.body())?.to_owned())
 }

@@ -3,7 +3,6 @@
 //! Both poll without sleeping: the load has a core of its own, and a server that had to wake it
 //! would pay for that.
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use super::histogram::Histogram;
@@ -78,7 +77,7 @@ pub(crate) fn closed(
     let batches = run(pool, requests, |sent, now| {
         (sent < all && (sent < first || now < duration)).then_some(now)
     })?;
-    let responses = u64::from(batches.total()) * requests.depth as u64;
+    let responses = batches.total() * requests.depth as u64;
     Ok((responses, begun.elapsed().as_secs_f64()))
 }
 
@@ -128,7 +127,12 @@ fn run(
         pool.receive(requests.status, &mut done)?;
         let now = Instant::now();
         let may_be_silent = following.is_some() && !idle.is_empty();
-        check_stall(now, &mut last, !done.is_empty() || may_be_silent)?;
+        if !done.is_empty() || may_be_silent {
+            last = now;
+        }
+        if now - last > STALL {
+            return Err("no responses".into());
+        }
         for &(at, ended) in &done {
             let (due, missing) = &mut pending[at];
             *missing -= ended;
@@ -138,15 +142,4 @@ fn run(
             }
         }
     }
-}
-
-/// Fails when a server has sent nothing for [`STALL`].
-fn check_stall(now: Instant, last: &mut Instant, is_alive: bool) -> io::Result<()> {
-    if is_alive {
-        *last = now;
-    }
-    if now - *last > STALL {
-        return Err(io::Error::new(io::ErrorKind::TimedOut, "no responses"));
-    }
-    Ok(())
 }

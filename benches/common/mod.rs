@@ -17,12 +17,13 @@ pub(crate) mod pool;
 pub(crate) mod process;
 pub(crate) mod random;
 pub(crate) mod requests;
+pub(crate) mod response;
 pub(crate) mod stats;
-pub(crate) mod text;
 pub(crate) mod world;
 
 use std::env;
 use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,44 @@ pub(crate) fn wait_for<T>(
         }
         thread::sleep(interval);
     }
+}
+
+/// Runs `work` beside `watch`, which has to return soon after its flag is set.
+pub(crate) fn beside<T: Send, U: Send>(
+    watch: impl FnOnce(&AtomicBool) -> T + Send,
+    work: impl FnOnce() -> Outcome<U> + Send,
+) -> Outcome<(T, U)> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watching = scope.spawn(|| watch(&is_over));
+        // On a thread of its own, so that `watch` returns when it panics.
+        let done = scope.spawn(work).join();
+        is_over.store(true, Ordering::Relaxed);
+        let seen = watching.join().map_err(|_| "a thread panicked")?;
+        Ok((seen, done.map_err(|_| "a thread panicked")??))
+    })
+}
+
+/// Runs `work` on so many threads at the same time, each with its number.
+pub(crate) fn in_parallel<T: Send>(
+    threads: usize,
+    work: impl Fn(usize) -> Outcome<T> + Sync,
+) -> Outcome<Vec<T>> {
+    thread::scope(|scope| {
+        let work = &work;
+        let start = |number| scope.spawn(move || work(number));
+        let started: Vec<_> = (0..threads).map(start).collect();
+        let mut done = Vec::new();
+        for one in started {
+            done.push(one.join().map_err(|_| "a thread panicked")??);
+        }
+        Ok(done)
+    })
+}
+
+/// Returns the first value, and the second in a run that [`is_quick`].
+pub(crate) fn full_or_quick<T>(full: T, quick: T) -> T {
+    if is_quick() { quick } else { full }
 }
 
 /// Whether this run only checks that the bench works: `cargo bench` passes `--bench`, and

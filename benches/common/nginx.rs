@@ -1,13 +1,12 @@
 //! nginx, if it is installed: one worker that serves a static file with the same headers.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::common::http::{Response, get};
-use crate::common::process::{Server, command, free_address, installed};
+use crate::common::process::{Server, command, free_address, installed, write_file};
 use crate::common::requests::{PAGE, if_none_match};
 use crate::common::{Outcome, SERVER_CORE};
 
@@ -23,19 +22,12 @@ pub(crate) fn start(
     tuned: bool,
     tls: Option<[&Path; 2]>,
 ) -> Outcome<Option<(Server, Vec<u8>)>> {
-    let place = installed("nginx").or_else(|| Some("/usr/sbin/nginx".into()));
-    let Some(program) = place.filter(|place| place.exists()) else {
+    let Some(program) = installed("nginx") else {
         return Ok(None);
     };
-    fs::create_dir_all(prefix)?;
     let file = prefix.join("body");
-    // A 304 needs a file, whose content is not sent.
-    let content: &[u8] = if captured.status == 304 {
-        b"{}"
-    } else {
-        &captured.body
-    };
-    File::create(&file)?.write_all(content)?;
+    // That of a 304 is empty.
+    write_file(&file, captured.body())?;
     let about = fs::metadata(&file)?;
     let mut request = request.to_vec();
     if captured.status == 304 {
@@ -55,7 +47,7 @@ pub(crate) fn start(
         );
     }
     let text = configuration(prefix, captured, &listen, tuned);
-    File::create(prefix.join("nginx.conf"))?.write_all(text.as_bytes())?;
+    write_file(&prefix.join("nginx.conf"), text)?;
     let mut nginx = command(program, Some(SERVER_CORE));
     nginx.arg("-p").arg(prefix).args(["-c", "nginx.conf"]);
     nginx.arg("-e").arg(prefix.join("error.log"));
@@ -73,7 +65,7 @@ fn configuration(prefix: &Path, captured: &Response, listen: &str, tuned: bool) 
         }
     }
     let kind = captured.header("content-type").unwrap_or_default();
-    let sendfile = if captured.body.len() > SENDFILE_BYTES {
+    let sendfile = if captured.body().len() > SENDFILE_BYTES {
         "on"
     } else {
         "off"

@@ -8,7 +8,7 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
 use super::Outcome;
-use super::http::{Head, connect};
+use super::http::{Head, connect, read_some};
 
 /// Source addresses from 127.0.1.1 on: an address may send 65,535 requests a day.
 pub(crate) struct Sources(u32);
@@ -24,15 +24,14 @@ impl Sources {
         Ipv4Addr::from_bits(self.0)
     }
 
-    /// The address returned last.
-    pub(crate) fn last(&self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.0)
+    /// `count` addresses not used before.
+    pub(crate) fn many(&mut self, count: usize) -> Vec<Ipv4Addr> {
+        (0..count).map(|_| self.fresh()).collect()
     }
 
     /// A pool of connections, each from an address of its own.
     pub(crate) fn pool(&mut self, to: SocketAddr, count: usize) -> Outcome<Pool> {
-        let froms: Vec<Ipv4Addr> = (0..count).map(|_| self.fresh()).collect();
-        Pool::connect(froms, to)
+        Pool::connect(self.many(count), to)
     }
 }
 
@@ -124,12 +123,7 @@ impl Pool {
 
     /// Sends on a connection without pending responses, so the socket's buffer is empty.
     pub(crate) fn send(&mut self, at: usize, bytes: &[u8]) -> io::Result<()> {
-        let sent = self.connections[at].stream.write(bytes)?;
-        if sent == bytes.len() {
-            Ok(())
-        } else {
-            Err(io::Error::other("a socket took a part of a request"))
-        }
+        self.connections[at].stream.write_all(bytes)
     }
 
     /// Polls once without waiting. `done` becomes the connections on which responses ended, and how
@@ -155,55 +149,41 @@ impl Pool {
 impl Connection {
     /// Reads all that is available and returns how many responses ended.
     fn read(&mut self, chunk: &mut [u8], status: u16) -> io::Result<usize> {
-        let mut ended = 0;
-        loop {
-            match self.stream.read(chunk) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
-                    ended += self.count_ends(&chunk[..count], status)?;
-                    // A short read has emptied the socket; more bytes raise another event.
-                    if count < chunk.len() {
-                        return Ok(ended);
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(ended),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+        let (mut ended, chunk_length) = (0, chunk.len());
+        while let Some(bytes) = read_some(&mut self.stream, chunk)? {
+            ended += self.count_ends(bytes, status)?;
+            // A short read has emptied the socket; more bytes raise another event.
+            if bytes.len() < chunk_length {
+                break;
             }
         }
+        Ok(ended)
     }
 
-    fn count_ends(&mut self, mut bytes: &[u8], status: u16) -> io::Result<usize> {
-        let mut ended = 0;
+    fn count_ends(&mut self, bytes: &[u8], status: u16) -> io::Result<usize> {
+        let mut joined = std::mem::take(&mut self.head);
+        let (mut bytes, mut ended) = (bytes, 0);
+        if !joined.is_empty() {
+            joined.extend_from_slice(bytes);
+            bytes = &joined;
+        }
         while !bytes.is_empty() {
-            if self.body_left > 0 {
-                let taken = self.body_left.min(bytes.len());
-                bytes = &bytes[taken..];
-                self.body_left -= taken;
-                ended += usize::from(self.body_left == 0);
-                continue;
-            }
-            let before = self.head.len();
-            let found = if before == 0 {
-                Head::read(bytes)
-            } else {
-                self.head.extend_from_slice(bytes);
-                Head::read(&self.head)
-            };
-            let Some(head) = found else {
-                if before == 0 {
-                    self.head.extend_from_slice(bytes);
+            if self.body_left == 0 {
+                let Some(head) = Head::read(bytes) else {
+                    self.head = bytes.to_vec();
+                    break;
+                };
+                if head.status != status {
+                    let text = format!("status {}, not {status}", head.status);
+                    return Err(io::Error::other(text));
                 }
-                break;
-            };
-            if head.status != status {
-                let text = format!("status {}, not {status}", head.status);
-                return Err(io::Error::other(text));
+                bytes = &bytes[head.length..];
+                self.body_left = head.body_length;
             }
-            self.head.clear();
-            bytes = &bytes[head.length - before..];
-            self.body_left = head.body_length;
-            ended += usize::from(head.body_length == 0);
+            let taken = self.body_left.min(bytes.len());
+            bytes = &bytes[taken..];
+            self.body_left -= taken;
+            ended += usize::from(self.body_left == 0);
         }
         Ok(ended)
     }

@@ -2,8 +2,8 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs;
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -18,6 +18,12 @@ use super::{LOAD_CORE, Outcome, wait_for};
 const TICK_NANOS: u64 = 10_000_000;
 /// Time a server has to start listening, or to exit after SIGTERM.
 const STOPPING: Duration = Duration::from_secs(2);
+
+/// Writes a file, and creates its directory if that is missing. A crash may lose it.
+pub(crate) fn write_file(path: &Path, content: impl AsRef<[u8]>) -> Outcome<()> {
+    fs::create_dir_all(path.parent().ok_or("no directory")?)?;
+    Ok(File::create(path)?.write_all(content.as_ref())?)
+}
 
 /// A temporary directory, removed when dropped.
 pub(crate) struct Scratch(PathBuf);
@@ -104,15 +110,11 @@ impl Server {
             stderr: None,
         };
         let listens = wait_for(STOPPING, Duration::from_millis(5), || {
-            if server.child.try_wait()?.is_some() {
-                return Ok(Some(false));
-            }
-            Ok(TcpStream::connect(address).is_ok().then_some(true))
+            let is_running = server.child.try_wait()?.is_none();
+            Ok(TcpStream::connect(address).ok().filter(|_| is_running))
         })?;
-        match listens {
-            Some(true) => Ok(server),
-            _ => Err("it did not start".into()),
-        }
+        listens.ok_or("it did not start")?;
+        Ok(server)
     }
 
     /// `/proc` directories of the process and its children.
@@ -283,8 +285,10 @@ pub(crate) fn reference(flag: &str, captured: &Path, core: Option<u32>) -> Outco
 /// The path of a program, if it is installed.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let places = env::split_paths(&path).map(|directory| directory.join(program));
-    places.into_iter().find(|place| place.exists())
+    // nginx is in the last one, which is not in the path of all users.
+    let directories = env::split_paths(&path).chain(["/usr/sbin".into()]);
+    let mut places = directories.map(|directory| directory.join(program));
+    places.find(|place| place.exists())
 }
 
 pub(crate) fn has_taskset() -> bool {

@@ -4,9 +4,12 @@
 use std::collections::{BTreeSet, HashSet};
 use std::net::SocketAddr;
 
+use island_metrics::model::{CreatedIn, SortField, SortOrder};
+use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+use serde_json::Value;
+
 use crate::common::Outcome;
 use crate::common::http::{GZIP, found, get, text};
-use crate::common::text::{SORTS, encode, values};
 
 pub(crate) const PAGE: &str = "/v1/islands?limit=50";
 /// Tags, and creators, used as filters.
@@ -25,15 +28,13 @@ pub(crate) struct Compared {
 
 /// The compared cases of a release server, which has issued `key`.
 pub(crate) fn compared(address: SocketAddr, key: &str) -> Outcome<Vec<Compared>> {
-    let sizes = nearest(address, &[300, 2_000, 20_000, 200_000])?;
-    let [small, two, twenty, large] = &sizes[..] else {
-        return Err("sizes are missing".into());
-    };
+    let sizes = nearest(address, [300, 2_000, 20_000, 200_000])?;
+    let [small, two, twenty, large] = sizes.each_ref().map(String::as_str);
     let page = found(address, PAGE)?;
     let known = if_none_match(page.header("etag").ok_or("no entity tag")?);
     let key = format!("authorization: Bearer {key}\r\n");
     let cases = [
-        ("300 B", small.as_str(), "", 1, 200),
+        ("300 B", small, "", 1, 200),
         ("2 KB", two, "", 1, 200),
         ("20 KB", twenty, "", 1, 200),
         ("200 KB", large, "", 1, 200),
@@ -60,13 +61,12 @@ pub(crate) fn if_none_match(tag: &str) -> String {
 /// Number of rows that match a filter.
 fn total(address: SocketAddr, filter: &str) -> Outcome<usize> {
     let page = text(address, &format!("/v1/islands?limit=1&{filter}"))?;
-    let (_, rest) = page.split_once("\"total\":").ok_or("no total")?;
-    let digits = rest.split(|letter: char| !letter.is_ascii_digit()).next();
-    Ok(digits.ok_or("no total")?.parse()?)
+    let page: Value = serde_json::from_str(&page)?;
+    Ok(page["meta"]["total"].as_u64().ok_or("no total")? as usize)
 }
 
 /// For each size the target with the nearest body: islands, histories, creators, `/v1/live`.
-pub(crate) fn nearest(address: SocketAddr, sizes: &[usize]) -> Outcome<Vec<String>> {
+fn nearest<const N: usize>(address: SocketAddr, sizes: [usize; N]) -> Outcome<[String; N]> {
     let islands = text(address, "/v1/islands?limit=120&offset=100")?;
     let creators = text(address, "/v1/creators?limit=60")?;
     let mut targets = vec!["/v1/live".to_owned()];
@@ -79,13 +79,31 @@ pub(crate) fn nearest(address: SocketAddr, sizes: &[usize]) -> Outcome<Vec<Strin
     }
     let mut bodies = Vec::new();
     for target in targets {
-        bodies.push((found(address, &target)?.body.len(), target));
+        bodies.push((found(address, &target)?.body().len(), target));
     }
-    let chosen = sizes.iter().map(|size| {
-        let nearest = bodies.iter().min_by_key(|(bytes, _)| bytes.abs_diff(*size));
-        Ok(nearest.ok_or("no islands")?.1.clone())
-    });
-    chosen.collect()
+    Ok(sizes.map(|size| {
+        let nearest = bodies.iter().min_by_key(|(bytes, _)| bytes.abs_diff(size));
+        nearest.expect("there is /v1/live").1.clone()
+    }))
+}
+
+/// All values of a JSON member, at any depth; the values are plain strings.
+pub(crate) fn values<'a>(json: &'a str, member: &str) -> Vec<&'a str> {
+    let name = format!("\"{member}\":\"");
+    let rest = json.split(name.as_str()).skip(1);
+    rest.filter_map(|rest| rest.split('"').next()).collect()
+}
+
+/// Percent-encodes all bytes but letters and digits.
+fn encode(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, NON_ALPHANUMERIC)
+}
+
+/// The orders of the list of islands, as parts of queries.
+pub(crate) fn orders() -> impl Iterator<Item = String> + Clone {
+    SortField::ALL.into_iter().flat_map(|sort| {
+        SortOrder::ALL.map(|order| format!("sort={}&order={}", sort.as_str(), order.as_str()))
+    })
 }
 
 /// Single filters of the list of islands, as parts of queries: tags and creators of the listed islands,
@@ -95,7 +113,7 @@ pub(crate) fn filters(listed: &str, most: usize) -> Vec<String> {
     let tags = tags.filter_map(|rest| rest.split(']').next());
     let tags = tags.flat_map(|tags| tags.split('"').skip(1).step_by(2));
     let tags: BTreeSet<String> = tags.map(|tag| format!("&tag={}", encode(tag))).collect();
-    let tools = ["uefn", "creative"].map(|tool| format!("&createdIn={tool}"));
+    let tools = CreatedIn::ALL.map(|tool| format!("&createdIn={}", tool.as_str()));
     let slugs: BTreeSet<&str> = values(listed, "creator").into_iter().collect();
     let slugs = slugs.into_iter().map(|slug| format!("&creator={slug}"));
     let tags = tags.into_iter().take(most);
@@ -115,29 +133,22 @@ pub(crate) fn pages(address: SocketAddr, count: usize) -> Outcome<Vec<Vec<u8>>> 
     let listed = text(address, "/v1/islands?limit=200")?;
     let mut kinds = Vec::new();
     for filter in [String::new()].into_iter().chain(filters(&listed, FILTERS)) {
-        let rows = total(address, &filter)?;
-        for sort in SORTS {
-            for order in ["asc", "desc"] {
-                let target = format!("/v1/islands?limit=50&sort={sort}&order={order}{filter}");
-                // Fewer than 50 rows have one page, a short one.
-                kinds.push((target, rows.saturating_sub(49).max(1)));
-            }
+        // Fewer than 50 rows have one page, a short one.
+        let offsets = total(address, &filter)?.saturating_sub(49).max(1);
+        for order in orders() {
+            kinds.push((format!("/v1/islands?limit=50&{order}{filter}"), offsets));
         }
     }
     // The kinds in turn, each time from another row on.
-    let mut pages = Vec::new();
-    for turn in 0_usize.. {
-        let before = pages.len();
-        for (target, offsets) in kinds.iter().filter(|(_, offsets)| turn < *offsets) {
+    let turns = kinds.iter().map(|(_, offsets)| *offsets).max().unwrap_or(0);
+    let all = (0..turns).flat_map(|turn| {
+        let left = kinds.iter().filter(move |(_, offsets)| turn < *offsets);
+        left.map(move |(target, offsets)| {
             let offset = turn * stride(*offsets) % offsets;
-            pages.push(get(&format!("{target}&offset={offset}"), ""));
-        }
-        if pages.len() >= count || pages.len() == before {
-            break;
-        }
-    }
-    pages.truncate(count);
-    Ok(pages)
+            get(&format!("{target}&offset={offset}"), "")
+        })
+    });
+    Ok(all.take(count).collect())
 }
 
 /// Distinct searches, for pieces of titles.

@@ -1,5 +1,6 @@
 //! Times, medians, and ratios that a slow moment does not distort.
 
+use std::borrow::Borrow;
 use std::time::Instant;
 
 use super::Outcome;
@@ -28,14 +29,15 @@ pub(crate) fn nanos_each(count: usize, work: impl FnOnce()) -> f64 {
 }
 
 /// The values in ascending order.
-pub(crate) fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
+pub(crate) fn sorted(values: impl IntoIterator<Item: Borrow<f64>>) -> Vec<f64> {
+    let values = values.into_iter().map(|value| *value.borrow());
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values
 }
 
 /// The median; NaN without values.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
     let values = sorted(values);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
@@ -43,20 +45,6 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 /// The median of the ratios of each round: both sides of a ratio were measured within moments.
 pub(crate) fn median_ratio(ours: &[f64], theirs: &[f64]) -> f64 {
     median(ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs))
-}
-
-/// The bounds of the median's 95 % confidence interval: of the sorted values, those that are
-/// `1.96 √n / 2` positions before and after the middle.
-pub(crate) fn median_bounds(values: impl IntoIterator<Item = f64>) -> [f64; 2] {
-    let values = sorted(values);
-    let middle = values.len() / 2;
-    let distance = (0.98 * (values.len() as f64).sqrt()).ceil() as usize;
-    let at = |position: usize| values.get(position).copied().unwrap_or(f64::NAN);
-    let last = values.len().saturating_sub(1);
-    [
-        at(middle.saturating_sub(distance)),
-        at((middle + distance).min(last)),
-    ]
 }
 
 /// The largest value; 0 without values.

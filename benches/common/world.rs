@@ -12,43 +12,20 @@ use super::{BINARY, Outcome, SERVER_CORE};
 /// When most benches publish, by `--generated-at`.
 pub(crate) const GENERATED_AT: &str = "2026-11-21T12:05:00Z";
 
-/// Size of a synthetic dataset.
-#[derive(Clone, Copy)]
-pub(crate) struct Size {
-    pub(crate) islands: u32,
-    pub(crate) creators: u32,
-    pub(crate) days: u32,
-}
-
-/// Large enough for bodies of all sizes: `/v1/live` has about 200 KB.
-pub(crate) const MEDIUM: Size = Size {
-    islands: 10_000,
-    creators: 3_000,
-    days: 90,
-};
+/// Size of a dataset with bodies of all sizes, as arguments of `synth`: `/v1/live` has about 200 KB.
+pub(crate) const MEDIUM: &str = "--islands 10000 --creators 3000 --days 90";
 
 /// The highest daily limit of an address.
 pub(crate) const LIMIT_MAX: u32 = 65_535;
 
-/// Enough to show that a bench works.
-pub(crate) const TINY: Size = Size {
-    islands: 400,
-    creators: 150,
-    days: 3,
-};
+/// Size of a dataset that is enough to show that a bench works, as arguments of `synth`.
+pub(crate) const TINY: &str = "--islands 400 --creators 150 --days 3";
 
-/// Writes a synthetic dataset. `more` are further arguments of `synth`.
-pub(crate) fn synthesize(dataset: &Path, size: Size, more: &[(&str, u32)]) -> Outcome<()> {
+/// Writes a synthetic dataset of the size that the arguments of `synth` set.
+pub(crate) fn synthesize(dataset: &Path, size: &str) -> Outcome<()> {
     let mut synth = command(BINARY, None);
     synth.arg("synth").arg("--to").arg(dataset);
-    let sizes = [
-        ("--islands", size.islands),
-        ("--creators", size.creators),
-        ("--days", size.days),
-    ];
-    for (flag, number) in sizes.iter().chain(more) {
-        synth.arg(flag).arg(number.to_string());
-    }
+    synth.args(size.split(' '));
     run(synth).map(drop)
 }
 
@@ -62,9 +39,9 @@ pub(crate) fn publish_command(dataset: &Path, published: &Path, generated_at: &s
 }
 
 /// Publishes a synthetic dataset and returns the published directory.
-pub(crate) fn published(scratch: &Path, size: Size) -> Outcome<PathBuf> {
+pub(crate) fn published(scratch: &Path, size: &str) -> Outcome<PathBuf> {
     let (dataset, published) = (scratch.join("dataset"), scratch.join("published"));
-    synthesize(&dataset, size, &[])?;
+    synthesize(&dataset, size)?;
     run(publish_command(&dataset, &published, GENERATED_AT))?;
     fs::remove_dir_all(&dataset)?;
     Ok(published)

@@ -1,13 +1,12 @@
 //! Short connections, each with one request: connections a second, and the server's CPU time for each.
 
-use std::thread;
 use std::time::Instant;
 
-use crate::common::Outcome;
-use crate::common::http::{Head, exchange, get};
+use crate::common::http::{exchange, get, require_ok};
 use crate::common::pool::Sources;
 use crate::common::process::Server;
-use crate::common::stats::{in_turns, median};
+use crate::common::stats::{in_turns, median, median_ratio};
+use crate::common::{Outcome, in_parallel};
 use crate::{Pair, TARGET};
 
 /// Concurrent clients.
@@ -17,28 +16,17 @@ const CLIENTS: usize = 32;
 fn visits(sources: &mut Sources, server: &Server, count: usize) -> Outcome<(f64, f64)> {
     let (each, to) = (count / CLIENTS, server.address);
     let (begun, done) = (Instant::now(), each * CLIENTS);
-    let visit = || {
-        thread::scope(|scope| {
-            let clients = (0..CLIENTS).map(|_| {
-                let from = sources.fresh();
-                scope.spawn(move || {
-                    let request = get(TARGET, "");
-                    (0..each).try_for_each(|_| -> Outcome<()> {
-                        let response = exchange(from, to, &request)?;
-                        match Head::read(&response).map(|head| head.status) {
-                            Some(200) => Ok(()),
-                            status => Err(format!("status {status:?}").into()),
-                        }
-                    })
-                })
-            });
-            for client in clients.collect::<Vec<_>>() {
-                client.join().map_err(|_| "a client panicked")??;
-            }
-            Ok(done as u64)
-        })
+    let (froms, request) = (sources.many(CLIENTS), get(TARGET, ""));
+    let visit = |client: usize| -> Outcome<()> {
+        for _ in 0..each {
+            require_ok(&exchange(froms[client], to, &request)?)?;
+        }
+        Ok(())
     };
-    let micros = server.cpu_micros_each(visit)?;
+    let micros = server.cpu_micros_each(|| {
+        in_parallel(CLIENTS, visit)?;
+        Ok(done as u64)
+    })?;
     Ok((micros, done as f64 / begun.elapsed().as_secs_f64()))
 }
 
@@ -60,10 +48,8 @@ pub(crate) fn measure(
         let rate = median(rounds.iter().map(|(_, rate)| *rate));
         println!("  {name:<16}{micros:>10.1}{rate:>16.0}");
     }
-    let ratios = ours
-        .iter()
-        .zip(&hyper)
-        .map(|(ours, hyper)| ours.0 / hyper.0);
-    println!("  ratio of CPU {:.2}", median(ratios));
+    let cpu = |rounds: &[(f64, f64)]| rounds.iter().map(|round| round.0).collect::<Vec<_>>();
+    let ratio = median_ratio(&cpu(&ours), &cpu(&hyper));
+    println!("  ratio of CPU {ratio:.2}");
     Ok(())
 }

@@ -23,12 +23,8 @@ const GOAL_KIB: f64 = 12.0;
 
 /// Opens connections and sends one request on each.
 fn open(sources: &mut Sources, server: &Server, count: usize) -> Outcome<Pool> {
-    let froms: Vec<_> = (0..count)
-        .map(|number| match number % PER_ADDRESS {
-            0 => sources.fresh(),
-            _ => sources.last(),
-        })
-        .collect();
+    let addresses = sources.many(count.div_ceil(PER_ADDRESS));
+    let froms = (0..count).map(|number| addresses[number / PER_ADDRESS]);
     let mut pool = Pool::connect(froms, server.address)?;
     let mut requests = Requests::same(&get(TARGET, ""), 1, 200);
     let (responses, _) = closed(&mut pool, &mut requests, Duration::ZERO)?;
@@ -60,7 +56,7 @@ pub(crate) fn measure(pair: &Pair, sources: &mut Sources, count: usize) -> Outco
     let (mut each, mut leaks) = (Vec::new(), Vec::new());
     for (name, server) in pair {
         let cycles = cycles(name, server, sources, count)?;
-        each.push(cycles.iter().map(|cycle| cycle.each).collect::<Vec<f64>>());
+        each.push(cycles.iter().map(|(_, each)| *each).collect::<Vec<f64>>());
         leaks.extend(leak(name, &cycles));
     }
     for (when, at) in [("in the first cycle", 0), ("in the last", CYCLES - 1)] {
@@ -77,14 +73,9 @@ pub(crate) fn measure(pair: &Pair, sources: &mut Sources, count: usize) -> Outco
     Err(leaks.join("; ").into())
 }
 
-/// Usage of a server in one cycle.
-struct Cycle {
-    before: Usage,
-    with: Usage,
-    after: Usage,
-    /// KiB for each connection above the usage before the first cycle.
-    each: f64,
-}
+/// Usage before, with and after the connections of a cycle; KiB for each connection above the usage
+/// before the first cycle.
+type Cycle = ([Usage; 3], f64);
 
 fn cycles(name: &str, server: &Server, sources: &mut Sources, count: usize) -> Outcome<Vec<Cycle>> {
     // Memory taken for the first connection of all is not counted.
@@ -109,12 +100,7 @@ fn cycles(name: &str, server: &Server, sources: &mut Sources, count: usize) -> O
             with.descriptors,
             after.descriptors
         );
-        all.push(Cycle {
-            before,
-            with,
-            after,
-            each,
-        });
+        all.push(([before, with, after], each));
     }
     Ok(all)
 }
@@ -122,14 +108,13 @@ fn cycles(name: &str, server: &Server, sources: &mut Sources, count: usize) -> O
 /// The leak, if there is one. An allocator keeps freed memory and needs some cycles until it reuses
 /// all; a leak would add as much in each cycle.
 fn leak(name: &str, cycles: &[Cycle]) -> Option<String> {
-    let (first, last) = (cycles.first()?, cycles.last()?);
-    if last.after.descriptors > first.before.descriptors {
-        let stay = last.after.descriptors - first.before.descriptors;
+    let (([start, with, _], _), ([before, _, end], _)) = (cycles.first()?, cycles.last()?);
+    if end.descriptors > start.descriptors {
+        let stay = end.descriptors - start.descriptors;
         return Some(format!("{name} keeps {stay} descriptors"));
     }
-    let growth = |to: Usage, from: Usage| to.resident_kib.saturating_sub(from.resident_kib);
-    let taken = growth(first.with, first.before);
-    let grown = growth(last.after, last.before);
+    let growth = |to: &Usage, from: &Usage| to.resident_kib.saturating_sub(from.resident_kib);
+    let (taken, grown) = (growth(with, start), growth(end, before));
     let leaks = grown as f64 > taken as f64 * LEAK_SHARE && grown > LEAK_KIB;
     leaks.then(|| format!("{name} still grows, by {grown} KiB in the last cycle"))
 }

@@ -4,7 +4,6 @@
 //! In: the release binary with 300,000 islands, all of them new on the first day. Out: a table on
 //! stdout, and an error if a value is above its bound. See `benches/README.md`.
 #![expect(
-    clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::print_stdout,
     reason = "computes with measurements and prints them"
@@ -13,23 +12,23 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, BufWriter, Read, Write};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::histogram::Histogram;
-use crate::common::http::{GZIP, Response, connect, connect_slow, get};
-use crate::common::process::{Scratch, Server, pin_load, run};
-use crate::common::world::{self, GENERATED_AT, Size, publish_command};
-use crate::common::{Outcome, is_quick};
+use crate::common::http::{GZIP, Response, connect, connect_slow, exchange_on, get};
+use crate::common::process::{Scratch, Server, pin_load, run, write_file};
+use crate::common::stats::{largest, median};
+use crate::common::world::{self, GENERATED_AT, publish_command};
+use crate::common::{Outcome, beside, full_or_quick, in_parallel};
 
 /// The first day: all islands are new on it, in a body of 121 MB with 300,000.
 const FIRST_DAY: &str = "2026-11-01";
-const MIB: f64 = 1024.0;
 
 /// The values, printed as they are measured.
 #[derive(Default)]
@@ -49,25 +48,16 @@ impl Table {
 
 /// Writes a dataset whose first day has every island.
 fn dataset(directory: &Path, islands: u32) -> Outcome<()> {
-    let size = Size {
-        islands,
-        creators: islands / 3,
-        days: 3,
-    };
-    world::synthesize(directory, size, &[])?;
-    let mut codes = BufReader::new(File::open(directory.join("islands.csv"))?).lines();
-    codes.next();
-    fs::create_dir_all(directory.join("ccu"))?;
-    let first = directory.join(format!("ccu/{FIRST_DAY}.csv"));
-    let mut first = BufWriter::new(File::create(first)?);
-    writeln!(first, "code,peakCCU")?;
-    for (peak, line) in (0..500).cycle().zip(codes) {
-        let line = line?;
+    let creators = islands / 3;
+    let size = format!("--islands {islands} --creators {creators} --days 3");
+    world::synthesize(directory, &size)?;
+    let mut rows = String::from("code,peakCCU\n");
+    let listed = fs::read_to_string(directory.join("islands.csv"))?;
+    for (peak, line) in (0..500).cycle().zip(listed.lines().skip(1)) {
         let code = line.split(',').next().ok_or("an empty line")?;
-        writeln!(first, "{code},{peak}")?;
+        writeln!(rows, "{code},{peak}")?;
     }
-    first.flush()?;
-    Ok(())
+    write_file(&directory.join(format!("ccu/{FIRST_DAY}.csv")), rows)
 }
 
 fn open(server: &Server) -> Outcome<TcpStream> {
@@ -76,20 +66,13 @@ fn open(server: &Server) -> Outcome<TcpStream> {
 
 /// Sends requests and reads until the server closes; returns the number of bytes received.
 fn exchange(server: &Server, requests: &[u8]) -> Outcome<u64> {
-    let mut stream = open(server)?;
+    let stream = open(server)?;
     let mut writing = stream.try_clone()?;
-    thread::scope(|scope| {
-        let sending = scope.spawn(move || writing.write_all(requests));
-        let (mut all, mut buffer) = (0, vec![0; 1 << 20]);
-        loop {
-            match stream.read(&mut buffer)? {
-                0 => break,
-                count => all += count as u64,
-            }
-        }
-        sending.join().map_err(|_| "the sender panicked")??;
-        Ok(all)
-    })
+    let mut reading = BufReader::with_capacity(1 << 20, stream);
+    let receive = || Ok(io::copy(&mut reading, &mut io::sink())?);
+    let (sent, received) = beside(|_| writing.write_all(requests), receive)?;
+    sent?;
+    Ok(received)
 }
 
 /// A request repeated so many times; the last closes the connection.
@@ -109,33 +92,23 @@ fn cpu_millis(server: &Server, line: &str, headers: &str, times: usize) -> Outco
 
 /// Milliseconds that health takes on another connection of the worker during `work`: the median and
 /// the longest.
-fn health_beside(server: &Server, work: impl FnOnce() -> Outcome<()>) -> Outcome<(f64, f64)> {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let watching = scope.spawn(|| -> Outcome<(Histogram, u64)> {
-            let mut stream = open(server)?;
-            let (mut seen, mut longest) = (Histogram::default(), 0);
-            let mut buffer = [0; 4096];
-            while !is_over.load(Ordering::Relaxed) {
-                let begun = Instant::now();
-                stream.write_all(&get("/v1/health", ""))?;
-                let count = stream.read(&mut buffer)?;
-                if !buffer[..count].ends_with(b"}") {
-                    return Err("health arrived in pieces".into());
-                }
-                let nanos = begun.elapsed().as_nanos() as u64;
-                seen.record(nanos);
-                longest = longest.max(nanos);
-                thread::sleep(Duration::from_millis(1));
-            }
-            Ok((seen, longest))
-        });
-        let done = work();
-        is_over.store(true, Ordering::Relaxed);
-        let (seen, longest) = watching.join().map_err(|_| "the watcher panicked")??;
-        done?;
-        Ok((seen.quantile_micros(0.5) / 1e3, longest as f64 / 1e6))
-    })
+fn health_beside(
+    server: &Server,
+    work: impl FnOnce() -> Outcome<()> + Send,
+) -> Outcome<(f64, f64)> {
+    let watch = |is_over: &AtomicBool| -> Outcome<Vec<f64>> {
+        let (mut stream, mut millis) = (open(server)?, Vec::new());
+        while !is_over.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            exchange_on(&mut stream, &get("/v1/health", ""))?;
+            millis.push(begun.elapsed().as_secs_f64() * 1e3);
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(millis)
+    };
+    let (millis, ()) = beside(watch, work)?;
+    let millis = millis?;
+    Ok((median(&millis), largest(&millis)))
 }
 
 /// MiB of memory for so many clients that read next to nothing of the response.
@@ -152,7 +125,7 @@ fn memory_of_slow_readers(server: &Server, request: &[u8], readers: usize) -> Ou
     }
     thread::sleep(Duration::from_millis(500));
     let after = server.usage()?.anonymous_kib;
-    Ok(after.saturating_sub(before) as f64 / MIB)
+    Ok(after.saturating_sub(before) as f64 / 1024.0)
 }
 
 /// CPU time of requests whose body is not sent, and of the whole body.
@@ -193,27 +166,16 @@ fn waits(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
         300.0,
     );
     let request = pipeline(&format!("GET {target}"), "", 1);
-    let (_, longest) = health_beside(server, || {
-        thread::scope(|scope| {
-            let read = || exchange(server, &request);
-            let readers: Vec<_> = (0..6).map(|_| scope.spawn(read)).collect();
-            for reader in readers {
-                reader.join().map_err(|_| "a reader panicked")??;
-            }
-            Ok(())
-        })
-    })?;
+    let read = || in_parallel(6, |_| exchange(server, &request)).map(drop);
+    let (_, longest) = health_beside(server, read)?;
     table.row(
         "health beside six GETs of it, longest",
         longest,
         "ms",
         500.0,
     );
-    let mut pages = Vec::new();
-    for at in 0..1000 {
-        let line = format!("GET /v1/islands?limit=200&offset={}", at * 17);
-        pages.extend_from_slice(format!("{line} HTTP/1.1\r\nhost: x\r\n{GZIP}\r\n").as_bytes());
-    }
+    let page = |at| get(&format!("/v1/islands?limit=200&offset={}", at * 17), GZIP);
+    let mut pages: Vec<u8> = (0..1000).flat_map(page).collect();
     pages.extend_from_slice(&pipeline("HEAD /v1", "", 1));
     let (median, longest) = health_beside(server, || exchange(server, &pages).map(drop))?;
     let name = "health beside 1,000 pages of 200, gzip";
@@ -239,10 +201,9 @@ fn memory(server: &Server, target: &str, table: &mut Table) -> Outcome<()> {
 
 fn main() -> Outcome<()> {
     println!("{}", pin_load()?);
-    let islands = if is_quick() { 20_000 } else { 300_000 };
+    let islands = full_or_quick(300_000, 20_000);
     let scratch = Scratch::new()?;
-    let data = scratch.path().join("dataset");
-    let published = scratch.path().join("published");
+    let [data, published] = ["dataset", "published"].map(|name| scratch.path().join(name));
     dataset(&data, islands)?;
     run(publish_command(&data, &published, GENERATED_AT))?;
     let server = world::serve(|serve| {

@@ -12,7 +12,7 @@ use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{History, Manifest, Snapshot, Storage};
 
 use crate::common::process::{Scratch, run};
-use crate::common::world::{GENERATED_AT, Size, publish_command, synthesize};
+use crate::common::world::{GENERATED_AT, publish_command, synthesize};
 
 /// The published islands, and values for queries.
 pub(crate) struct World {
@@ -38,12 +38,9 @@ impl World {
         let scratch = Scratch::new().unwrap();
         let dataset = scratch.path().join("dataset");
         let published = scratch.path().join("published");
-        let size = Size {
-            islands,
-            creators: islands / 5,
-            days: 1,
-        };
-        synthesize(&dataset, size, &[("--long-run-days", 2)]).unwrap();
+        let creators = islands / 5;
+        let size = format!("--islands {islands} --creators {creators} --days 1 --long-run-days 2");
+        synthesize(&dataset, &size).unwrap();
         run(publish_command(&dataset, &published, GENERATED_AT)).unwrap();
         let manifest = Manifest::read(&Directory::open(&published).unwrap()).unwrap();
         let file = published.join(manifest.unwrap().history.unwrap().file);

@@ -17,6 +17,7 @@ mod data;
 mod rounds;
 mod search;
 
+use std::cell::Cell;
 use std::hint::black_box;
 
 use island_metrics::model::{CreatedIn, SortField, SortOrder, fold};
@@ -92,35 +93,38 @@ fn requests(rounds: usize) {
         ),
         ("/v1/creators", Some("q=studios&limit=50")),
     ];
-    let routed = targets.iter().map(|(path, query)| -> Work<'_> {
-        Box::new(|| usize::from(parse(black_box(path), black_box(*query)).route.is_ok()))
-    });
-    let queried = targets.iter().filter_map(|(_, query)| *query);
-    let normalized = queried.clone().map(|query| -> Work<'_> {
-        Box::new(move || usize::from(IslandQuery::parse(Some(black_box(query))).is_ok()))
-    });
-    let kinds: Vec<Work<'_>> = routed.chain(normalized).collect();
-    let times = medians(&kinds, rounds);
+    let (mut names, mut kinds): (Vec<String>, Vec<Work<'_>>) = Default::default();
+    for (path, query) in targets {
+        names.push(format!("route {path} {}", query.unwrap_or_default()));
+        let parse = move || parse(black_box(path), black_box(query));
+        kinds.push(Box::new(move || usize::from(parse().route.is_ok())));
+    }
+    for query in targets.into_iter().filter_map(|(_, query)| query) {
+        names.push(format!("query {query}"));
+        let parse = move || IslandQuery::parse(Some(black_box(query)));
+        kinds.push(Box::new(move || usize::from(parse().is_ok())));
+    }
     println!("{:<74} {:>10}", "parsing a request", "ns");
-    let route_names =
-        targets.map(|(path, query)| format!("route {path} {}", query.unwrap_or_default()));
-    let query_names = queried.map(|query| format!("query {query}"));
-    for (name, time) in route_names.into_iter().chain(query_names).zip(times) {
+    for (name, time) in names.iter().zip(medians(&kinds, rounds)) {
         println!("{name:<74} {time:>10.0}");
     }
 }
 
-/// Selects rows in all twelve orders in turn, so that the CPU caches do not hold one order's rows.
-pub(crate) fn in_every_order<'a>(world: &'a World, query: &IslandQuery) -> Work<'a> {
-    let all = SortField::ALL.into_iter().flat_map(|sort| {
+/// A query in all twelve orders.
+fn orders(query: &IslandQuery) -> Vec<IslandQuery> {
+    let of = |sort: SortField| {
         SortOrder::ALL.map(|order| IslandQuery {
             sort,
             order,
             ..query.clone()
         })
-    });
-    let queries: Vec<IslandQuery> = all.collect();
-    let turn = std::cell::Cell::new(0);
+    };
+    SortField::ALL.into_iter().flat_map(of).collect()
+}
+
+/// Selects rows in all twelve orders in turn, so that the CPU caches do not hold one order's rows.
+pub(crate) fn in_every_order<'a>(world: &'a World, query: &IslandQuery) -> Work<'a> {
+    let (queries, turn) = (orders(query), Cell::new(0));
     Box::new(move || {
         turn.set((turn.get() + 1) % queries.len());
         let selected = world.history.select_islands(&queries[turn.get()]);
@@ -132,18 +136,12 @@ pub(crate) fn in_every_order<'a>(world: &'a World, query: &IslandQuery) -> Work<
 fn whole_pages(world: &World, step: u64) -> Work<'_> {
     // A prime, so that all rows are visited.
     const FAR: u64 = 7919;
-    let orders = SortField::ALL.len() as u64 * 2;
-    let turn = std::cell::Cell::new(0);
+    let (queries, turn) = (orders(&plain()), Cell::new(0));
     let context = ReadContext::with_content(1, false);
     Box::new(move || {
         turn.set(turn.get() + 1);
-        let kind = (turn.get() % orders) as usize;
         let offset = turn.get() * step * FAR % u64::from(world.islands);
-        let query = IslandQuery {
-            sort: SortField::ALL[kind / 2],
-            order: SortOrder::ALL[kind % 2],
-            ..at(offset, plain())
-        };
+        let query = at(offset, queries[turn.get() as usize % queries.len()].clone());
         let found = world.snapshot.get(&Route::Islands(query), context).unwrap();
         let Content::Whole(text) = found.content else {
             unreachable!("a page is in memory");

@@ -123,7 +123,7 @@ fn measure(world: &World, filter: &IslandQuery, needle: &str, rounds: usize) -> 
     let measured = |search: &Vec<f64>| Measured {
         needle: needle.to_owned(),
         total,
-        search: median(search.iter().copied()),
+        search: median(search),
         to_titles: median_ratio(search, &times[0]),
         to_text: median_ratio(search, &times[1]),
     };

@@ -8,9 +8,9 @@ use crate::common::loops::Requests;
 use crate::common::nginx;
 use crate::common::process::{Server, command, reference};
 use crate::common::requests::{Compared, PAGE, compared, pages, searches};
-use crate::common::{Outcome, SERVER_CORE, bare};
+use crate::common::{Outcome, SERVER_CORE, bare, full_or_quick};
 use crate::epoll;
-use crate::settings::Settings;
+use crate::rounds::round_count;
 
 /// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,33 +85,21 @@ pub(crate) struct Maker<'a> {
     /// The program of axum and actix-web.
     pub(crate) rivals: Option<PathBuf>,
     pub(crate) key: String,
-    pub(crate) settings: &'a Settings,
     /// Parts of the names of the requested cases; empty for all.
     pub(crate) chosen: &'a [String],
 }
 
 impl Maker<'_> {
     pub(crate) fn cases(&self) -> Outcome<Vec<Case>> {
-        let address = self.real.address;
-        let is_chosen = |name: &str| {
+        let is_chosen = |name: &&str| {
             self.chosen.is_empty() || self.chosen.iter().any(|part| name.contains(part))
         };
-        let mut cases = Vec::new();
-        for compared in compared(address, &self.key)? {
-            if is_chosen(compared.name) {
-                cases.push(self.compared(&compared)?);
-            }
-        }
-        let count = self.settings.distinct;
-        let name = "page of 50, uncached";
-        if is_chosen(name) {
-            cases.push(self.uncached(name, pages(address, count)?)?);
-        }
-        let name = "search, uncached";
-        if is_chosen(name) {
-            cases.push(self.uncached(name, searches(address, count)?)?);
-        }
-        Ok(cases)
+        let compared = compared(self.real.address, &self.key)?.into_iter();
+        let compared = compared.filter(|compared| is_chosen(&compared.name));
+        let uncached = ["page of 50, uncached", "search, uncached"].into_iter();
+        let uncached = uncached.filter(is_chosen).map(|name| self.uncached(name));
+        let all = compared.map(|compared| self.compared(&compared));
+        all.chain(uncached).collect()
     }
 
     /// A case in which all send the response of the release server; a server that sends anything
@@ -185,12 +173,19 @@ impl Maker<'_> {
         Ok(Some((server, request.to_vec())))
     }
 
-    /// A case of the release server only: distinct requests beside one page from its cache.
-    fn uncached(&self, name: &'static str, requests: Vec<Vec<u8>>) -> Outcome<Case> {
+    /// A case of the release server only: distinct requests, in all rounds together, beside one page
+    /// from its cache.
+    fn uncached(&self, name: &'static str) -> Outcome<Case> {
+        let (address, count) = (self.real.address, full_or_quick(120_000, 4_000));
+        let requests = if name.starts_with("page") {
+            pages(address, count)?
+        } else {
+            searches(address, count)?
+        };
         let first = requests.first().ok_or("no requests")?;
-        let bytes = fetch(self.real.address, first)?.raw.len();
+        let bytes = fetch(address, first)?.raw.len();
         // A server is under load once to warm up, and twice in each round.
-        let runs = 2 * self.settings.rounds + 1;
+        let runs = 2 * round_count() + 1;
         let contestants = [
             (Kind::Real, Requests::distinct(requests, runs)),
             (Kind::Cached, Requests::same(&get(PAGE, ""), 1, 200)),

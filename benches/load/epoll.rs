@@ -1,8 +1,7 @@
 //! Lower bound: an epoll loop that counts ends of heads and writes prepared bytes. It parses nothing
 //! and its `Date` is constant, so it measures what the kernel alone costs.
 
-use std::collections::HashMap;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -10,7 +9,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Registry, Token};
 
 use crate::common::Outcome;
-use crate::common::http::Response;
+use crate::common::http::{Response, read_some};
 
 /// Argument that runs the bench as this server.
 pub(crate) const FLAG: &str = "--epoll-loop";
@@ -39,18 +38,17 @@ pub(crate) fn serve(captured: &Path) -> Outcome<()> {
     let address = listener.local_addr()?;
     writeln!(io::stderr(), "listening on http://{address}")?;
     let mut events = Events::with_capacity(1024);
-    let mut connections: HashMap<usize, Connection> = HashMap::new();
-    let (mut buffer, mut next) = (vec![0; 64 * 1024], 0);
+    let (mut connections, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
     loop {
         poll.poll(&mut events, None)?;
         for event in &events {
             let Token(at) = event.token();
             if event.token() == LISTENER {
-                accept(&listener, poll.registry(), &mut connections, &mut next)?;
-            } else if let Some(connection) = connections.get_mut(&at)
+                accept(&listener, poll.registry(), &mut connections)?;
+            } else if let Some(connection) = &mut connections[at]
                 && connection.ready(&mut buffer, &response, &batch).is_err()
             {
-                connections.remove(&at);
+                connections[at] = None;
             }
         }
     }
@@ -59,8 +57,7 @@ pub(crate) fn serve(captured: &Path) -> Outcome<()> {
 fn accept(
     listener: &TcpListener,
     registry: &Registry,
-    connections: &mut HashMap<usize, Connection>,
-    next: &mut usize,
+    connections: &mut Vec<Option<Connection>>,
 ) -> io::Result<()> {
     loop {
         let mut stream = match listener.accept() {
@@ -70,14 +67,12 @@ fn accept(
         };
         stream.set_nodelay(true)?;
         let interest = Interest::READABLE | Interest::WRITABLE;
-        registry.register(&mut stream, Token(*next), interest)?;
-        let connection = Connection {
+        registry.register(&mut stream, Token(connections.len()), interest)?;
+        connections.push(Some(Connection {
             stream,
             matched: 0,
             owed: 0,
-        };
-        connections.insert(*next, connection);
-        *next += 1;
+        }));
     }
 }
 
@@ -85,18 +80,12 @@ impl Connection {
     /// Reads all that is available, then writes as much as the socket takes. An error ends the
     /// connection.
     fn ready(&mut self, buffer: &mut [u8], response: &[u8], batch: &[u8]) -> io::Result<()> {
-        loop {
-            match self.stream.read(buffer) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
-                    self.owed += response.len() * self.heads(&buffer[..count]);
-                    // A short read has emptied the socket; more bytes raise another event.
-                    if count < buffer.len() {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
+        let buffer_length = buffer.len();
+        while let Some(bytes) = read_some(&mut self.stream, buffer)? {
+            self.owed += response.len() * self.heads(bytes);
+            // A short read has emptied the socket; more bytes raise another event.
+            if bytes.len() < buffer_length {
+                break;
             }
         }
         while self.owed > 0 {

@@ -19,12 +19,9 @@ mod epoll;
 mod readme;
 mod report;
 mod rounds;
-mod settings;
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -32,29 +29,18 @@ use std::time::Instant;
 
 use crate::cases::{Case, Maker};
 use crate::common::pool::Sources;
-use crate::common::process::{Scratch, pin_load, run};
+use crate::common::process::{Scratch, pin_load, run, write_file};
 use crate::common::stats::median;
-use crate::common::{BINARY, Outcome, bare, histogram, is_quick, world};
-use crate::rounds::{Record, measure, warm};
-use crate::settings::{FULL, QUICK, RATE_SHARE, Settings};
-
-/// Cargo's target directory, found from the path of the binary.
-fn target() -> Outcome<PathBuf> {
-    let target = Path::new(BINARY).ancestors().nth(2);
-    Ok(target.ok_or("no target directory")?.to_owned())
-}
-
-fn write(path: &Path, text: &str) -> Outcome<()> {
-    fs::create_dir_all(path.parent().ok_or("no directory")?)?;
-    Ok(File::create(path)?.write_all(text.as_bytes())?)
-}
+use crate::common::world::{self, MEDIUM, TINY};
+use crate::common::{BINARY, Outcome, bare, full_or_quick, is_quick};
+use crate::rounds::{RATE_SHARE, Record, measure, warm};
 
 /// Builds `benches/rivals`, the crate with axum and actix-web, into `target/rivals` and returns the path of
 /// the program. A quick run requires a program built before.
-fn build_rivals(target: &Path, quick: bool) -> Outcome<PathBuf> {
+fn build_rivals(target: &Path) -> Outcome<PathBuf> {
     let into = target.join("rivals");
     let program = into.join("release/rivals");
-    if quick {
+    if is_quick() {
         let there = program.exists().then_some(program);
         return there.ok_or_else(|| "a quick run does not build them".into());
     }
@@ -71,23 +57,23 @@ fn build_rivals(target: &Path, quick: bool) -> Outcome<PathBuf> {
     Ok(program)
 }
 
-fn benchmark(quick: bool, save: bool, chosen: &[String]) -> Outcome<()> {
-    let settings: Settings = if quick { QUICK } else { FULL };
-    histogram::check();
-    let target = target()?;
-    let rivals = build_rivals(&target, quick).map_err(|error| {
+fn benchmark(save: bool, chosen: &[String]) -> Outcome<()> {
+    // Cargo's target directory.
+    let target = Path::new(BINARY).ancestors().nth(2);
+    let target = target.ok_or("no target directory")?;
+    let rivals = build_rivals(target).map_err(|error| {
         let text = error.to_string();
         let last = text.lines().last().unwrap_or_default().to_owned();
         println!("without axum and actix-web: {last}");
     });
     let begun = Instant::now();
     let scratch = Scratch::new()?;
-    let starts = (0..if quick { 1 } else { 5 }).map(|_| world::start_millis(None));
+    let starts = (0..full_or_quick(5, 1)).map(|_| world::start_millis(None));
     let starts = starts.collect::<Outcome<Vec<f64>>>()?;
     println!("start to first 200 on the sample: {:.1} ms", median(starts));
     let published = match env::var_os("IM_BENCH_PUBLISHED") {
         Some(directory) => directory.into(),
-        None => world::published(scratch.path(), settings.size)?,
+        None => world::published(scratch.path(), full_or_quick(MEDIUM, TINY))?,
     };
     println!("{}", pin_load()?);
     let state = scratch.path().join("state");
@@ -101,16 +87,15 @@ fn benchmark(quick: bool, save: bool, chosen: &[String]) -> Outcome<()> {
         scratch: scratch.path(),
         rivals: rivals.ok(),
         key,
-        settings: &settings,
         chosen,
     };
     let mut cases = maker.cases()?;
     let mut sources = Sources::new();
-    warm(&mut sources, &mut cases, settings.closed)?;
-    let records = measure(&mut sources, &mut cases, &settings, begun)?;
+    warm(&mut sources, &mut cases)?;
+    let records = measure(&mut sources, &mut cases, begun)?;
     // Only all cases together are saved.
-    let save = save && !quick && chosen.is_empty();
-    report(&target, &cases, &records, save)?;
+    let save = save && !is_quick() && chosen.is_empty();
+    report(target, &cases, &records, save)?;
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());
     Ok(())
 }
@@ -130,12 +115,12 @@ fn report(target: &Path, cases: &[Case], records: &[Record], save: bool) -> Outc
         waited * 100.0
     );
     let raw = target.join("bench/load.csv");
-    write(&raw, &report::raw_csv(cases, records))?;
+    write_file(&raw, report::raw_csv(cases, records))?;
     println!("all rounds: {}", raw.display());
     if save {
         let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results");
-        write(&results.join("load.csv"), &report::median_csv(cases, &rows))?;
-        write(&results.join("load.svg"), &chart::svg(cases, &rows))?;
+        write_file(&results.join("load.csv"), report::median_csv(cases, &rows))?;
+        write_file(&results.join("load.svg"), chart::svg(cases, &rows))?;
         let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/README.md");
         readme::update(&readme, cases, &rows)?;
         println!(
@@ -159,9 +144,5 @@ fn main() -> Outcome<()> {
     }
     let (flags, chosen): (Vec<String>, Vec<String>) =
         env::args().skip(1).partition(|word| word.starts_with("--"));
-    benchmark(
-        is_quick(),
-        flags.iter().any(|flag| flag == "--save"),
-        &chosen,
-    )
+    benchmark(flags.iter().any(|flag| flag == "--save"), &chosen)
 }

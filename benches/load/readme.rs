@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::cases::{Case, Kind};
 use crate::common::Outcome;
+use crate::common::process::write_file;
 use crate::report::Row;
 
 /// Lines around the table.
@@ -24,12 +25,7 @@ pub(crate) fn update(path: &Path, cases: &[Case], rows: &[Row]) -> Outcome<()> {
     let (before, rest) = text.split_once(BEGIN).ok_or_else(missing)?;
     let (_, after) = rest.split_once(END).ok_or_else(missing)?;
     let table = table(cases, rows);
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the file is under version control"
-    )]
-    fs::write(path, format!("{before}{BEGIN}\n{table}\n{END}{after}"))?;
-    Ok(())
+    write_file(path, format!("{before}{BEGIN}\n{table}\n{END}{after}"))
 }
 
 fn table(cases: &[Case], rows: &[Row]) -> String {
@@ -38,11 +34,12 @@ fn table(cases: &[Case], rows: &[Row]) -> String {
     for (at, case) in cases.iter().enumerate() {
         let of = |kind: Kind| rows.iter().find(|row| row.case == at && row.kind == kind);
         let Some(real) = of(Kind::Real) else { continue };
-        if of(Kind::Cached).is_some() {
+        let [ratios @ .., cached] = real.ratios;
+        if !cached.is_nan() {
             let _ = writeln!(
                 uncached,
-                "- {}: {:.2} µs, **{:.2}** times a page from the cache",
-                case.name, real.cpu, real.cached
+                "- {}: {:.2} µs, **{cached:.2}** times a page from the cache",
+                case.name, real.cpu
             );
             continue;
         }
@@ -59,7 +56,7 @@ fn table(cases: &[Case], rows: &[Row]) -> String {
             let cpu = of(kind).map_or(String::new(), |row| format!("{:.2}", row.cpu));
             let _ = write!(text, " {cpu} |");
         }
-        for ratio in real.ratios {
+        for ratio in ratios {
             let _ = write!(text, " **{ratio:.2}** |");
         }
         text.push('\n');

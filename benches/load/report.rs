@@ -1,13 +1,13 @@
 //! The results, as a table and as CSV.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use crate::cases::{Case, Kind};
 use crate::common::stats::{median, median_ratio};
 use crate::rounds::Record;
 
-/// The servers that all are compared with.
-const BASES: [Kind; 3] = [Kind::Hyper, Kind::Epoll, Kind::Nginx];
+/// The servers that others are compared with: three of them, or the release server with a cached page.
+const BASES: [Kind; 4] = [Kind::Hyper, Kind::Epoll, Kind::Nginx, Kind::Cached];
 
 /// The medians of one server in one case.
 pub(crate) struct Row {
@@ -16,37 +16,27 @@ pub(crate) struct Row {
     pub(crate) cpu: f64,
     throughput: f64,
     latencies: [f64; 3],
-    /// Ratios of CPU time to each of [`BASES`].
-    pub(crate) ratios: [f64; 3],
-    /// Ratio of CPU time to the cached page.
-    pub(crate) cached: f64,
+    /// Ratios of CPU time to each of [`BASES`]; NaN without this server in the case.
+    pub(crate) ratios: [f64; 4],
 }
 
 /// One row for each server of each case.
 pub(crate) fn rows(cases: &[Case], records: &[Record]) -> Vec<Row> {
     let mut rows = Vec::new();
     for case in 0..cases.len() {
-        let of = |kind: Kind| {
-            let mine = records
-                .iter()
-                .filter(move |r| r.case == case && r.kind == kind);
-            mine.collect::<Vec<&Record>>()
+        let of = |kind: Kind, value: &dyn Fn(&Record) -> f64| {
+            let mine = records.iter().filter(|r| r.case == case && r.kind == kind);
+            mine.map(value).collect::<Vec<f64>>()
         };
-        let cpus = |kind: Kind| of(kind).iter().map(|r| r.busy.cpu).collect::<Vec<f64>>();
-        for kind in Kind::ALL {
-            let mine = of(kind);
-            if mine.is_empty() {
-                continue;
-            }
-            let against = |base: Kind| median_ratio(&cpus(kind), &cpus(base));
+        let cpus = |kind: Kind| of(kind, &|r| r.busy.cpu);
+        for kind in Kind::ALL.into_iter().filter(|kind| !cpus(*kind).is_empty()) {
             rows.push(Row {
                 case,
                 kind,
                 cpu: median(cpus(kind)),
-                throughput: median(mine.iter().map(|r| r.busy.throughput)),
-                latencies: [0, 1, 2].map(|at| median(mine.iter().map(|r| r.latencies[at]))),
-                ratios: BASES.map(against),
-                cached: against(Kind::Cached),
+                throughput: median(of(kind, &|r| r.busy.throughput)),
+                latencies: [0, 1, 2].map(|at| median(of(kind, &|r| r.latencies[at]))),
+                ratios: BASES.map(|base| median_ratio(&cpus(kind), &cpus(base))),
             });
         }
     }
@@ -62,15 +52,18 @@ fn shown(ratio: f64) -> String {
     }
 }
 
+/// Columns of ratios.
+fn columns(cells: &[impl Display]) -> String {
+    let cells = cells.iter().map(|cell| format!("{cell:>8}"));
+    cells.collect::<Vec<_>>().concat()
+}
+
 pub(crate) fn table(cases: &[Case], rows: &[Row]) -> String {
     let mut text = String::new();
     for (at, case) in cases.iter().enumerate() {
-        let compared = case.contestants.iter().all(|one| one.kind != Kind::Cached);
-        let heads = if compared {
-            ["/hyper", "/epoll", "/nginx"]
-        } else {
-            ["/cached", "", ""]
-        };
+        let is_compared = case.contestants.iter().all(|one| one.kind != Kind::Cached);
+        let bases = if is_compared { 0..3 } else { 3..4 };
+        let heads = &["/hyper", "/epoll", "/nginx", "/cached"][bases.clone()];
         let _ = writeln!(
             text,
             "\n{}: {} bytes; latencies at {:.0} requests/s",
@@ -80,25 +73,24 @@ pub(crate) fn table(cases: &[Case], rows: &[Row]) -> String {
         );
         let _ = writeln!(
             text,
-            "  {:<16}{:>9}{:>12}{:>9}{:>9}{:>9}{:>9}{:>8}{:>8}",
-            "", "CPU us", "requests/s", "p50 us", "p99", "p99.9", heads[0], heads[1], heads[2]
+            "  {:<16}{:>9}{:>12}{:>9}{:>9}{:>9} {}",
+            "",
+            "CPU us",
+            "requests/s",
+            "p50 us",
+            "p99",
+            "p99.9",
+            columns(heads)
         );
         for row in rows.iter().filter(|row| row.case == at) {
-            let ratios = if compared {
-                row.ratios.map(shown)
-            } else {
-                [shown(row.cached), String::new(), String::new()]
-            };
             let [p50, p99, p999] = row.latencies;
             let _ = writeln!(
                 text,
-                "  {:<16}{:>9.2}{:>12.0}{p50:>9.0}{p99:>9.0}{p999:>9.0}{:>9}{:>8}{:>8}",
+                "  {:<16}{:>9.2}{:>12.0}{p50:>9.0}{p99:>9.0}{p999:>9.0} {}",
                 row.kind.name(),
                 row.cpu,
                 row.throughput,
-                ratios[0],
-                ratios[1],
-                ratios[2]
+                columns(&row.ratios.map(shown)[bases.clone()])
             );
         }
     }
@@ -139,16 +131,15 @@ pub(crate) fn median_csv(cases: &[Case], rows: &[Row]) -> String {
         let case = &cases[row.case];
         let rate = case.requests_per_second();
         let [p50, p99, p999] = row.latencies;
-        let [hyper, epoll, nginx] = row.ratios.map(shown);
+        let ratios = row.ratios.map(shown).join(",");
         let _ = writeln!(
             text,
-            "\"{}\",{},{},{:.2},{:.0},{rate:.0},{p50:.0},{p99:.0},{p999:.0},{hyper},{epoll},{nginx},{}",
+            "\"{}\",{},{},{:.2},{:.0},{rate:.0},{p50:.0},{p99:.0},{p999:.0},{ratios}",
             case.name,
             case.bytes,
             row.kind.name(),
             row.cpu,
-            row.throughput,
-            shown(row.cached)
+            row.throughput
         );
     }
     text

@@ -3,10 +3,20 @@
 use std::time::{Duration, Instant};
 
 use crate::cases::{Case, Contestant, Kind};
-use crate::common::Outcome;
 use crate::common::loops::{closed, open};
 use crate::common::pool::Sources;
-use crate::settings::{CONNECTIONS, DEADLINE, RATE_SHARE, Settings};
+use crate::common::{Outcome, full_or_quick};
+
+const CONNECTIONS: usize = 32;
+/// Rate of the open loop, as a share of the highest rate of the slowest server of a case.
+pub(crate) const RATE_SHARE: f64 = 0.5;
+/// No round begins later, so that a slow machine ends too.
+const DEADLINE: Duration = Duration::from_mins(6);
+
+/// Number of rounds. Full ones are many and short: the speed of a shared machine changes within a second.
+pub(crate) fn round_count() -> usize {
+    full_or_quick(25, 1)
+}
 
 /// Result of one server in one case of one round.
 pub(crate) struct Record {
@@ -29,7 +39,8 @@ pub(crate) struct Busy {
 }
 
 /// Runs a closed loop.
-fn busy(sources: &mut Sources, contestant: &mut Contestant, run: Duration) -> Outcome<Busy> {
+fn busy(sources: &mut Sources, contestant: &mut Contestant) -> Outcome<Busy> {
+    let run = Duration::from_millis(full_or_quick(100, 20));
     let server = &contestant.server;
     let mut pool = sources.pool(server.address, CONNECTIONS)?;
     // The first requests on a connection cost more; distinct requests cannot be spent on that.
@@ -50,11 +61,11 @@ fn busy(sources: &mut Sources, contestant: &mut Contestant, run: Duration) -> Ou
 }
 
 /// Warms all servers up, and sets the rate of each case by its slowest.
-pub(crate) fn warm(sources: &mut Sources, cases: &mut [Case], run: Duration) -> Outcome<()> {
+pub(crate) fn warm(sources: &mut Sources, cases: &mut [Case]) -> Outcome<()> {
     for case in cases {
         let mut slowest = f64::INFINITY;
         for contestant in &mut case.contestants {
-            let throughput = busy(sources, contestant, run)?.throughput;
+            let throughput = busy(sources, contestant)?.throughput;
             slowest = slowest.min(throughput / contestant.requests.depth as f64);
         }
         case.rate = slowest * RATE_SHARE;
@@ -66,11 +77,10 @@ pub(crate) fn warm(sources: &mut Sources, cases: &mut [Case], run: Duration) -> 
 pub(crate) fn measure(
     sources: &mut Sources,
     cases: &mut [Case],
-    settings: &Settings,
     begun: Instant,
 ) -> Outcome<Vec<Record>> {
     let mut records = Vec::new();
-    for round in 0..settings.rounds {
+    for round in 0..round_count() {
         if begun.elapsed() > DEADLINE && round > 0 {
             break;
         }
@@ -80,10 +90,11 @@ pub(crate) fn measure(
             // The first server finds a cooler core, so the order changes.
             for turn in 0..count {
                 let contestant = &mut case.contestants[(turn + round) % count];
-                let busy = busy(sources, contestant, settings.closed)?;
+                let busy = busy(sources, contestant)?;
                 let mut pool = sources.pool(contestant.server.address, CONNECTIONS)?;
                 let requests = &mut contestant.requests;
-                let latencies = open(&mut pool, requests, rate, settings.open)?;
+                let run = Duration::from_millis(full_or_quick(50, 20));
+                let latencies = open(&mut pool, requests, rate, run)?;
                 records.push(Record {
                     round,
                     case: at,

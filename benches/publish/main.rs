@@ -25,57 +25,15 @@ use std::time::{Duration, Instant};
 
 use common::process::{Scratch, run, stat, status_kib};
 use common::stats::{largest, median};
-use common::world::{Size, publish_command, start_millis, synthesize};
-use common::{Outcome, is_quick};
+use common::world::{publish_command, start_millis, synthesize};
+use common::{Outcome, full_or_quick, is_quick};
 
-/// Size of the dataset, and number of runs.
-struct Settings {
-    size: Size,
-    long_run_days: u32,
-    rows: u32,
-    rounds: usize,
-}
-
-const FULL: Settings = Settings {
-    size: Size {
-        islands: 300_000,
-        creators: 100_000,
-        days: 365,
-    },
-    long_run_days: 700,
-    rows: 60_000,
-    rounds: 3,
-};
-const SMALL: Settings = Settings {
-    size: Size {
-        islands: 20_000,
-        creators: 7_000,
-        days: 180,
-    },
-    long_run_days: 360,
-    rows: 4_000,
-    rounds: 5,
-};
+/// Sizes of the dataset, as arguments of `synth`.
+const FULL: &str = "--islands 300000 --creators 100000 --days 365 --long-run-days 700 --rows 60000";
+const SMALL: &str = "--islands 20000 --creators 7000 --days 180 --long-run-days 360 --rows 4000";
 /// Two days are enough for all rows, orders and indexes.
-const STARTS: Settings = Settings {
-    size: Size {
-        days: 2,
-        ..FULL.size
-    },
-    long_run_days: 2,
-    rounds: 0,
-    ..FULL
-};
-const QUICK: Settings = Settings {
-    size: Size {
-        islands: 400,
-        creators: 100,
-        days: 5,
-    },
-    long_run_days: 8,
-    rows: 80,
-    rounds: 1,
-};
+const STARTS: &str = "--islands 300000 --creators 100000 --days 2 --long-run-days 2 --rows 60000";
+const QUICK: &str = "--islands 400 --creators 100 --days 5 --long-run-days 8 --rows 80";
 
 /// Variable with the path of a Python that has DuckDB.
 const DUCKDB: &str = "IM_BENCH_DUCKDB";
@@ -85,26 +43,6 @@ const STAMPS: [&str; 3] = [
     "2026-11-21T12:15:00Z",
     "2026-11-21T12:25:00Z",
 ];
-
-/// The directories of a run.
-struct Places {
-    dataset: PathBuf,
-    published: PathBuf,
-    rival: PathBuf,
-}
-
-impl Places {
-    fn publish(&self, stamp: &str) -> Command {
-        publish_command(&self.dataset, &self.published, stamp)
-    }
-
-    fn duckdb(&self, python: &OsString) -> Command {
-        let mut duckdb = Command::new(python);
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/publish/rival.py");
-        duckdb.arg(script).arg(&self.dataset).arg(&self.rival);
-        duckdb
-    }
-}
 
 /// The runs of a round, which are the rows of the table. The last needs DuckDB.
 const RUNS: [&str; 4] = [
@@ -116,23 +54,30 @@ const RUNS: [&str; 4] = [
 const FROM_NOTHING: usize = 0;
 const DUCKDB_RUN: usize = 3;
 
-fn round(places: &Places, python: Option<&OsString>) -> Outcome<Vec<Run>> {
-    empty(&places.published)?;
-    let mut runs = vec![watch(places.publish(STAMPS[0]))?];
-    let live = places.dataset.join("live");
+/// Runs of a round on a dataset, to the directory published and that of DuckDB.
+fn round(
+    [dataset, published, rival]: &[PathBuf; 3],
+    python: Option<&OsString>,
+) -> Outcome<Vec<Run>> {
+    let publish = |stamp| watch(&mut publish_command(dataset, published, stamp));
+    empty(published)?;
+    let mut runs = vec![publish(STAMPS[0])?];
+    let live = dataset.join("live");
     let added = live.join("1795263000.csv");
     fs::copy(live.join("1795262400.csv"), &added)?;
-    runs.push(watch(places.publish(STAMPS[1]))?);
-    let daily = places.dataset.join("daily");
+    runs.push(publish(STAMPS[1])?);
+    let daily = dataset.join("daily");
     let next = daily.join("2026-11-21.csv");
     fs::copy(daily.join("2026-11-20.csv"), &next)?;
-    runs.push(watch(places.publish(STAMPS[2]))?);
+    runs.push(publish(STAMPS[2])?);
     fs::remove_file(added)?;
     fs::remove_file(next)?;
     if let Some(python) = python {
-        empty(&places.published)?;
-        empty(&places.rival)?;
-        runs.push(watch(places.duckdb(python))?);
+        empty(published)?;
+        empty(rival)?;
+        let mut duckdb = Command::new(python);
+        duckdb.arg("benches/publish/rival.py");
+        runs.push(watch(duckdb.arg(dataset).arg(rival))?);
     }
     Ok(runs)
 }
@@ -147,7 +92,7 @@ struct Run {
 }
 
 /// Runs a process, which must succeed, and samples it.
-fn watch(mut command: Command) -> Outcome<Run> {
+fn watch(command: &mut Command) -> Outcome<Run> {
     const INTERVAL: Duration = Duration::from_millis(5);
     let begun = Instant::now();
     let command = command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -181,45 +126,31 @@ fn empty(directory: &Path) -> Outcome<()> {
     Ok(fs::create_dir_all(directory)?)
 }
 
-fn benchmark(settings: &Settings) -> Outcome<()> {
+/// Publishes a dataset of the size that the arguments of `synth` set in so many rounds.
+fn benchmark(size: &str, rounds: usize) -> Outcome<()> {
     let scratch = Scratch::new()?;
-    let at = |name: &str| scratch.path().join(name);
-    let places = Places {
-        dataset: at("dataset"),
-        published: at("published"),
-        rival: at("rival"),
-    };
-    let more = [
-        ("--long-run-days", settings.long_run_days),
-        ("--rows", settings.rows),
-    ];
-    synthesize(&places.dataset, settings.size, &more)?;
-    let input_bytes = bytes_below(&places.dataset)?;
-    println!(
-        "{} islands, {} rows a day, {} days and {} long-run days: {} MB of CSV; {} rounds",
-        settings.size.islands,
-        settings.rows,
-        settings.size.days,
-        settings.long_run_days,
-        input_bytes / 1_000_000,
-        settings.rounds
-    );
+    let directories = ["dataset", "published", "rival"].map(|name| scratch.path().join(name));
+    let [dataset, published, rival] = &directories;
+    synthesize(dataset, size)?;
+    let input_bytes = bytes_below(dataset)?;
+    let megabytes = input_bytes / 1_000_000;
+    println!("{size}: {megabytes} MB of CSV; {rounds} rounds");
     let python = env::var_os(DUCKDB);
     if python.is_none() {
         println!(
             "without DuckDB: it needs {DUCKDB}=VENV/bin/python, of a venv with `pip install duckdb`"
         );
     }
-    let rounds = (0..settings.rounds).map(|_| round(&places, python.as_ref()));
+    let rounds = (0..rounds).map(|_| round(&directories, python.as_ref()));
     let rounds = rounds.collect::<Outcome<Vec<_>>>()?;
-    if settings.rounds > 0 {
+    if !rounds.is_empty() {
         table(&rounds, input_bytes);
     }
-    empty(&places.published)?;
-    run(places.publish(STAMPS[0]))?;
-    starts(&places.published, if is_quick() { 3 } else { 15 })?;
-    if python.is_some() && settings.rounds > 0 {
-        let compared = same::compare(&places.published, &places.rival)?;
+    empty(published)?;
+    run(publish_command(dataset, published, STAMPS[0]))?;
+    starts(published, full_or_quick(15, 3))?;
+    if python.is_some() && !rounds.is_empty() {
+        let compared = same::compare(published, rival)?;
         println!("DuckDB's JSON is the same: {compared} islands compared, detail and history");
     }
     Ok(())
@@ -292,14 +223,12 @@ fn table(rounds: &[Vec<Run>], input_bytes: u64) {
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
-    let mut settings = match () {
-        () if is_quick() => QUICK,
-        () if has("small") => SMALL,
-        () if has("starts") => STARTS,
-        () => FULL,
+    let (size, rounds) = match () {
+        () if is_quick() => (QUICK, 1),
+        () if has("small") => (SMALL, 5),
+        () if has("starts") => (STARTS, 0),
+        () => (FULL, 3),
     };
-    if let Some(rounds) = arguments.iter().find_map(|argument| argument.parse().ok()) {
-        settings.rounds = rounds;
-    }
-    benchmark(&settings)
+    let given = arguments.iter().find_map(|argument| argument.parse().ok());
+    benchmark(size, given.unwrap_or(rounds))
 }

@@ -25,22 +25,17 @@ pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
         None,
     )?;
     let mut compared = 0;
-    for (file, is_detail) in [("islands.json", true), ("ccu.json", false)] {
+    for file in ["islands.json", "ccu.json"] {
         let lines = BufReader::new(File::open(rival.join(file))?).lines();
         for line in lines.step_by(SHARE) {
             let mut theirs: Value = serde_json::from_str(&line?)?;
-            let island = if is_detail {
-                &theirs["island"]
-            } else {
-                &theirs
-            };
-            let code = island["code"].as_str().and_then(|code| code.parse().ok());
+            // A history has the code, a detail an island with it.
+            let detail = theirs.get("island");
+            let code = detail.unwrap_or(&theirs)["code"].as_str();
+            let code = code.and_then(|code| code.parse().ok());
             let code: IslandCode = code.ok_or("a line without a code")?;
-            let route = if is_detail {
-                Route::Island(code)
-            } else {
-                Route::IslandCcu(code)
-            };
+            compared += usize::from(detail.is_some());
+            let route = detail.map_or(Route::IslandCcu(code), |_| Route::Island(code));
             let found = snapshot.get(&route, ReadContext::with_content(0, false));
             let found = found.map_err(|missing| format!("{code}: {missing:?}"))?;
             let body = found.content.into_bytes()?;
@@ -55,7 +50,6 @@ pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
             if ours != theirs {
                 return Err(format!("not the same JSON: {ours} and {theirs}").into());
             }
-            compared += usize::from(is_detail);
         }
     }
     Ok(compared)

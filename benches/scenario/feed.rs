@@ -3,7 +3,7 @@
 //! A history changes in four ways in turn: other titles, other metrics of the newest day, a new day,
 //! and that day removed again, so that the dataset does not grow. Each change marks all rows.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,7 @@ use island_metrics::calendar::{UnixSeconds, UtcDay};
 use super::directory::names;
 use super::versions::{Marks, Version};
 use crate::common::Outcome;
+use crate::common::process::write_file;
 
 /// Interval of live steps.
 pub(crate) const STEP_SECONDS: i64 = 600;
@@ -34,7 +35,7 @@ pub(crate) struct Feed {
     daily: Vec<u8>,
     /// The islands of live files, and the least players of each.
     played: Vec<(String, u64)>,
-    /// Number of the newest live step. Steps before the first publish are negative.
+    /// Time of the newest live step.
     step: i64,
     changes: u32,
     first_day: UtcDay,
@@ -59,16 +60,15 @@ impl Feed {
         let played = played(&live.join(newest_step))?;
         fs::remove_dir_all(&live)?;
         fs::create_dir(&live)?;
-        let midnight = UnixSeconds::parse(&format!("{newest_day}T00:00:00Z")).ok_or("no day")?;
         let mut feed = Feed {
             islands: fs::read(dataset.join("islands.csv"))?,
             daily: fs::read(dataset.join(format!("daily/{newest_day}.csv")))?,
             dataset: dataset.to_owned(),
             unfinished: unfinished.to_owned(),
             played,
-            step: 0,
+            step: FIRST_STEP,
             changes: 0,
-            first_day: midnight.day(),
+            first_day: UtcDay::parse(&newest_day).ok_or("no day")?,
             first_day_factor: FIRST_FACTOR,
             last_factor: FIRST_FACTOR,
             marks: Marks {
@@ -78,36 +78,32 @@ impl Feed {
                 days: days as u64,
             },
         };
-        for step in 1 - STEPS..0 {
-            feed.write_step(step)?;
+        for back in 1..STEPS {
+            feed.write_step(FIRST_STEP - back * STEP_SECONDS)?;
         }
         feed.write_titles()?;
         feed.write_newest_day()?;
         Ok(feed)
     }
 
-    /// The first version.
-    pub(crate) fn first(&self) -> Outcome<Version> {
-        self.version(true)
-    }
-
     /// The next version: a live step more, the oldest removed, and another history if requested.
     pub(crate) fn advance(&mut self, history: bool) -> Outcome<Version> {
-        self.step += 1;
-        fs::remove_file(self.dataset.join(step_name(self.step - STEPS)))?;
+        self.step += STEP_SECONDS;
+        let oldest = step_name(self.step - STEPS * STEP_SECONDS);
+        fs::remove_file(self.dataset.join(oldest))?;
         if history {
             self.change_history()?;
         }
         self.version(history)
     }
 
-    fn version(&self, has_history: bool) -> Outcome<Version> {
-        let step = step_time(self.step);
-        let published = step + LAG_SECONDS;
+    /// Writes the newest live step, and returns the version that the dataset now has.
+    pub(crate) fn version(&self, has_history: bool) -> Outcome<Version> {
+        let published = self.step + LAG_SECONDS;
         Ok(Version {
             published,
             stamp: UnixSeconds(published).to_string(),
-            step,
+            step: self.step,
             players: self.write_step(self.step)?,
             marks: self.marks.clone(),
             has_history,
@@ -166,7 +162,8 @@ impl Feed {
     fn write_step(&self, step: i64) -> Outcome<u64> {
         let mut text = b"code,players\n".to_vec();
         let mut sum = 0;
-        for (more, (code, least)) in (step.unsigned_abs()..).zip(&self.played) {
+        let number = (step / STEP_SECONDS).unsigned_abs();
+        for (more, (code, least)) in (number..).zip(&self.played) {
             let players = least + more % 7;
             sum += players;
             writeln!(text, "{code},{players}")?;
@@ -177,17 +174,13 @@ impl Feed {
 
     /// Replaces a file atomically.
     fn put(&self, name: &str, text: &[u8]) -> Outcome<()> {
-        File::create(&self.unfinished)?.write_all(text)?;
+        write_file(&self.unfinished, text)?;
         Ok(fs::rename(&self.unfinished, self.dataset.join(name))?)
     }
 }
 
-fn step_time(step: i64) -> i64 {
-    FIRST_STEP + step * STEP_SECONDS
-}
-
 fn step_name(step: i64) -> String {
-    format!("live/{}.csv", step_time(step))
+    format!("live/{step}.csv")
 }
 
 /// The rows of a live file.
@@ -210,14 +203,9 @@ fn with_column(file: &[u8], column: &str, change: impl Fn(&str) -> String) -> Ou
     out.write_record(&header)?;
     for row in rows.records() {
         let row = row?;
-        for (at, field) in row.iter().enumerate() {
-            if at == changed {
-                out.write_field(change(field))?;
-            } else {
-                out.write_field(field)?;
-            }
-        }
-        out.write_record(None::<&[u8]>)?;
+        let field = change(&row[changed]);
+        let fields = row.iter().enumerate();
+        out.write_record(fields.map(|(at, old)| if at == changed { &field } else { old }))?;
     }
     Ok(out.into_inner().map_err(|error| error.to_string())?)
 }

@@ -128,17 +128,16 @@ impl Wave {
     /// Faults of its results.
     pub(crate) fn faults(&self, results: &[KindResult]) -> Outcome<Vec<String>> {
         let mut faults = Vec::new();
-        for (result, count) in results.iter().zip(self.counts) {
-            if count == 0 {
-                continue;
-            }
+        let started = results.iter().zip(self.counts);
+        for (result, count) in started.filter(|(_, count)| *count > 0) {
             let (kind, limit) = (result.kind, self.limit(result.kind)?);
-            let name = kind.name();
-            if result.opened < count {
-                faults.push(format!("{name}: {} of {count} could begin", result.opened));
+            let (opened, closed) = (result.opened, result.closed);
+            let mut add = |fault: &str| faults.push(format!("{}: {fault}", kind.name()));
+            if opened < count {
+                add(&format!("{opened} of {count} could begin"));
             }
-            if result.closed < count {
-                faults.push(format!("{name}: {} of {count} were closed", result.closed));
+            if closed < count {
+                add(&format!("{closed} of {count} were closed"));
             }
             // The system buffers less for some slow readers, which then have less time.
             let minimum = if kind.reads() {
@@ -146,14 +145,11 @@ impl Wave {
             } else {
                 self.timeout_seconds as f64
             };
-            let (first, last) = (result.first, result.last);
-            if last > limit + LATE_SECONDS {
-                faults.push(format!("{name}: closed after {last:.2} s, not {limit:.0}"));
-            }
-            if result.closed > 0 && first < minimum - EARLY_SECONDS {
-                faults.push(format!(
-                    "{name}: closed after {first:.2} s, not {minimum:.0}"
-                ));
+            let allowed = minimum - EARLY_SECONDS..=limit + LATE_SECONDS;
+            for seconds in [result.first, result.last] {
+                if closed > 0 && !allowed.contains(&seconds) {
+                    add(&format!("closed after {seconds:.2} s, not {limit:.0}"));
+                }
             }
         }
         Ok(faults)

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,13 +16,12 @@ use mio::{Events, Poll};
 use crate::common::histogram::Histogram;
 use crate::common::http::{Head, connect, get, read_available};
 use crate::common::pool::{Sources, register, wait};
-use crate::common::{Outcome, STALL};
+use crate::common::{Outcome, STALL, beside};
 
 /// Faults that are printed.
 const PRINTED_MAX: u64 = 20;
 /// Longest wait for an event, so that a closed loop reads the clock.
 const POLL_MAX: Duration = Duration::from_millis(10);
-const STALL_CHECK: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Fault of a response.
@@ -47,14 +47,10 @@ impl Fault {
             ..Fault::failed(reason)
         }
     }
-
-    pub(crate) fn kind(&self) -> &'static str {
-        if self.is_mixed { "mixed" } else { "failed" }
-    }
 }
 
 /// Validates the responses to a list of requests.
-pub(crate) trait Validate {
+pub(crate) trait Validate: Send {
     /// Validates the response to request number `request`, received on `connection`.
     fn validate(&mut self, connection: usize, request: usize, response: &[u8])
     -> Result<(), Fault>;
@@ -170,12 +166,9 @@ impl<V: Validate> Load<V> {
         &mut self,
         work: impl FnOnce() -> Outcome<T> + Send,
     ) -> Outcome<(T, Flow)> {
-        thread::scope(|scope| {
-            let working = scope.spawn(work);
-            let flow = self.run(&|_| working.is_finished())?;
-            let done = working.join().map_err(|_| "a thread panicked")?;
-            Ok((done?, flow))
-        })
+        let load = |is_over: &AtomicBool| self.run(&|_| is_over.load(Ordering::Relaxed));
+        let (flow, done) = beside(load, work)?;
+        Ok((done, flow?))
     }
 
     /// Runs the load until `is_over` of the elapsed time, and all responses have arrived.
@@ -183,7 +176,7 @@ impl<V: Validate> Load<V> {
         self.replace_closed()?;
         let mut events = Events::with_capacity(1024);
         let begun = Instant::now();
-        let (mut sent, mut next_check) = (0_u64, STALL_CHECK);
+        let mut sent = 0_u64;
         loop {
             let now = Instant::now();
             let is_over = is_over(now - begun);
@@ -205,10 +198,7 @@ impl<V: Validate> Load<V> {
             for event in &events {
                 self.receive(event.token().0)?;
             }
-            if now - begun >= next_check {
-                next_check += STALL_CHECK;
-                self.end_stalled()?;
-            }
+            self.end_stalled(now)?;
             if self.plan.rate.is_some() && events.is_empty() && !self.plan.nap.is_zero() {
                 thread::sleep(self.plan.nap);
             }
@@ -228,11 +218,9 @@ impl<V: Validate> Load<V> {
         let request = get(target, &[headers, more.as_str()].concat());
         let connection = &mut self.connections[at];
         connection.pending = Some((number, due));
-        match connection.stream.write(&request) {
-            Ok(count) if count == request.len() => Ok(()),
-            Ok(_) => self.fail(at, "a socket took a part of a request"),
-            Err(error) => self.fail(at, &error.to_string()),
-        }
+        // All of it, as the socket's buffer is empty.
+        let sent = connection.stream.write_all(&request);
+        sent.or_else(|error| self.fail(at, &error.to_string()))
     }
 
     /// Reads what is available, and validates the response if it is complete.
@@ -256,13 +244,11 @@ impl<V: Validate> Load<V> {
             Ok(()) => self.flow.valid += 1,
             Err(fault) => self.count(number, &fault),
         }
-        self.release(at, closes || ended.is_err())
-    }
-
-    /// Makes a connection available for the next request.
-    fn release(&mut self, at: usize, closes: bool) -> Outcome<()> {
         self.idle.push_back(at);
-        if closes { self.replace(at) } else { Ok(()) }
+        if closes || ended.is_err() {
+            self.replace(at)?;
+        }
+        Ok(())
     }
 
     fn count(&mut self, number: usize, fault: &Fault) {
@@ -271,21 +257,22 @@ impl<V: Validate> Load<V> {
         let before = self.total.failed + self.total.mixed;
         if before + self.flow.failed + self.flow.mixed <= PRINTED_MAX {
             let (target, headers) = &self.plan.requests[number];
-            let (kind, reason) = (fault.kind(), &fault.reason);
+            let kind = if fault.is_mixed { "mixed" } else { "failed" };
+            let reason = &fault.reason;
             println!("{kind}: {reason}; {target} {}", headers.trim_end());
         }
     }
 
     /// Counts the failure of a connection, and of its request, and replaces it.
     fn fail(&mut self, at: usize, reason: &str) -> Outcome<()> {
-        let Some((number, _)) = self.connections[at].pending.take() else {
+        if let Some((number, _)) = self.connections[at].pending.take() {
+            self.count(number, &Fault::failed(reason));
+            self.idle.push_back(at);
+        } else {
             self.flow.failed += 1;
             println!("failed: a connection without a request: {reason}");
-            // It is in `idle` already.
-            return self.replace(at);
-        };
-        self.count(number, &Fault::failed(reason));
-        self.release(at, true)
+        }
+        self.replace(at)
     }
 
     /// Replaces connections that the server closed between two runs, as it does with idle ones.
@@ -305,10 +292,10 @@ impl<V: Validate> Load<V> {
         Ok(())
     }
 
-    fn end_stalled(&mut self) -> Outcome<()> {
+    fn end_stalled(&mut self, now: Instant) -> Outcome<()> {
         for at in 0..self.connections.len() {
             let pending = self.connections[at].pending;
-            if pending.is_some_and(|(_, due)| due.elapsed() > STALL) {
+            if pending.is_some_and(|(_, due)| now > due + STALL) {
                 self.fail(at, "no response")?;
             }
         }

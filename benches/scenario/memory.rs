@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use super::Faults;
 use crate::common::Outcome;
 use crate::common::process::{Server, Usage};
 use crate::common::stats::median;
@@ -20,17 +21,17 @@ impl Memory {
         Ok(())
     }
 
-    /// Prints the medians of an early and of the last part of a run and their ratios. Returns faults:
-    /// the ratios above `growth_max`, of resident and of anonymous memory, if the run is long enough.
-    pub(crate) fn report(
+    /// Prints the medians of an early and of the last part of a run and their ratios. In a run that is
+    /// long enough, ratios of resident and of anonymous memory above `growth_max` are faults.
+    pub(super) fn report(
         &self,
         parts: [Range<Duration>; 2],
         length: Duration,
         growth_max: [f64; 2],
-    ) -> Vec<String> {
+        faults: &Faults,
+    ) {
         println!("  {:<10}{:>12}{:>12}{:>8}", "MiB", "early", "last", "ratio");
         let is_checked = length >= CHECKED;
-        let mut faults = Vec::new();
         for (at, name) in ["VmRSS", "RssAnon"].into_iter().enumerate() {
             let [early, last] = parts.each_ref().map(|part| {
                 let within = self.0.iter();
@@ -40,23 +41,15 @@ impl Memory {
             });
             let ratio = last / early;
             println!("  {name:<10}{early:>12.1}{last:>12.1}{ratio:>8.3}");
-            if is_checked && ratio > growth_max[at] {
-                faults.push(format!("{name} has grown by a factor of {ratio:.3}"));
-            }
+            let fault = format_args!("{name} has grown by a factor of {ratio:.3}");
+            faults.require(!is_checked || ratio <= growth_max[at], fault);
         }
         let [early, last] = parts.map(|part| {
             let [start, end] = [part.start, part.end].map(|at| at.as_secs_f64());
             format!("{start:.0} to {end:.0} s")
         });
-        println!(
-            "  medians of {early} and of {last}; goal: within 1 %, at most {}{}",
-            growth_max[0],
-            if is_checked {
-                ""
-            } else {
-                "; too short to check"
-            }
-        );
-        faults
+        let most = growth_max[0];
+        print!("  medians of {early} and of {last}; goal: within 1 %, at most {most}");
+        println!("{}", ["; too short to check", ""][usize::from(is_checked)]);
     }
 }

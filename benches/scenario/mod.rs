@@ -39,6 +39,7 @@ mod validator;
 mod versions;
 
 use std::env;
+use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
@@ -49,8 +50,8 @@ use std::time::{Duration, Instant};
 use crate::common::http::GZIP;
 use crate::common::process::{Scratch, Server, Usage, free_address, pin_load, raise_limit};
 use crate::common::stats::{median, median_ratio};
-use crate::common::world::{self, Size, TINY};
-use crate::common::{Outcome, histogram, wait_for};
+use crate::common::world::{self, TINY};
+use crate::common::{Outcome, beside, full_or_quick, wait_for};
 use load::{Flow, Load, Plan, Validate};
 use publisher::{Pace, Publisher};
 use targets::Target;
@@ -80,7 +81,6 @@ const STOPPING: &str = "stopping: ";
 /// Runs a scenario by its name, as the arguments of the process require.
 pub(crate) fn main(scenario: &str) -> Outcome<()> {
     raise_limit()?;
-    histogram::check();
     println!("{}; publishes and attackers beside the load", pin_load()?);
     let scratch = Scratch::new()?;
     let (faults, begun) = (Faults::default(), Instant::now());
@@ -92,16 +92,17 @@ pub(crate) fn main(scenario: &str) -> Outcome<()> {
         _ => Err("no such scenario".into()),
     }?;
     println!("{:.0} s in all", begun.elapsed().as_secs_f64());
-    match faults.count() {
+    match faults.0.into_inner() {
         0 => println!("no faults"),
         count => return Err(format!("{count} faults").into()),
     }
     Ok(())
 }
 
-/// The length of a run, where the arguments of the bench have one.
-fn length() -> Option<Duration> {
-    env::args().find_map(|word| word.parse().ok().map(Duration::from_secs))
+/// The length of a run: that of its form, unless the arguments of the bench have one.
+fn length(full: Duration, quick: Duration) -> Duration {
+    let given = env::args().find_map(|word| word.parse().ok());
+    given.map_or(full_or_quick(full, quick), Duration::from_secs)
 }
 
 /// Faults, printed as they are found.
@@ -109,14 +110,21 @@ fn length() -> Option<Duration> {
 struct Faults(AtomicUsize);
 
 impl Faults {
-    fn add(&self, fault: &str) {
+    fn add(&self, fault: impl Display) {
         if self.0.fetch_add(1, Ordering::Relaxed) < PRINTED_MAX {
             println!("fault: {fault}");
         }
     }
 
     fn add_all(&self, faults: impl IntoIterator<Item = String>) {
-        faults.into_iter().for_each(|fault| self.add(&fault));
+        faults.into_iter().for_each(|fault| self.add(fault));
+    }
+
+    /// Adds a fault unless `is_right`.
+    fn require(&self, is_right: bool, fault: impl Display) {
+        if !is_right {
+            self.add(fault);
+        }
     }
 
     /// Adds the faults of a load, and prints their number.
@@ -124,13 +132,8 @@ impl Faults {
         let (failed, mixed) = (total.failed, total.mixed);
         let all = total.valid + failed + mixed;
         println!("{all} responses validated: {failed} failed, {mixed} of two versions or outdated");
-        if failed + mixed > 0 {
-            self.add(&format!("{failed} responses failed, {mixed} were mixed"));
-        }
-    }
-
-    fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        let fault = format_args!("{failed} responses failed, {mixed} were mixed");
+        self.require(failed + mixed == 0, fault);
     }
 }
 
@@ -185,15 +188,13 @@ impl Subject {
     /// Ends the server and returns its log. An exit without success, or a line that begins in none
     /// of the expected ways after a number, is a fault.
     fn end(mut self, expected: &[&str], faults: &Faults) -> Outcome<Vec<String>> {
-        if !self.server.terminate(EXITING)? {
-            faults.add("the server did not exit with success");
-        }
+        let exited = self.server.terminate(EXITING)?;
+        faults.require(exited, "the server did not exit with success");
         let lines = self.log.join().map_err(|_| "the log reader panicked")?;
         for line in &lines {
             let text = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
-            if !expected.iter().any(|begin| text.starts_with(begin)) {
-                faults.add(&format!("the server logs: {line}"));
-            }
+            let is_expected = expected.iter().any(|begin| text.starts_with(begin));
+            faults.require(is_expected, format_args!("the server logs: {line}"));
         }
         Ok(lines)
     }
@@ -231,7 +232,7 @@ impl<'a> Chore<'a> {
                 continue;
             }
             if let Err(error) = (self.act)() {
-                faults.add(&format!("{}: {error}", self.name));
+                faults.add(format_args!("{}: {error}", self.name));
                 return;
             }
             due = (due + self.interval).max(Instant::now());
@@ -240,47 +241,25 @@ impl<'a> Chore<'a> {
 }
 
 /// Runs the load for `length`, with each chore on a thread of its own.
-fn run_beside<V: Validate + Send>(
+fn run_beside<V: Validate>(
     load: &mut Load<V>,
     length: Duration,
     chores: Vec<Chore<'_>>,
     faults: &Faults,
 ) -> Outcome<Flow> {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for chore in chores {
-            scope.spawn(|| chore.repeat(&is_over, faults));
-        }
-        // On a thread of its own, so that the chores end when it panics.
-        let flow = scope.spawn(|| load.run_for(length)).join();
-        is_over.store(true, Ordering::Relaxed);
-        flow.map_err(|_| "the load panicked")?
-    })
+    let repeat = |is_over: &AtomicBool| {
+        thread::scope(|scope| {
+            for chore in chores {
+                scope.spawn(|| chore.repeat(is_over, faults));
+            }
+        });
+    };
+    Ok(beside(repeat, || load.run_for(length))?.1)
 }
-
-/// Size of the platform in `refresh` and `soak`.
-struct Scale {
-    size: Size,
-    /// Islands that the load requests, and the measure of its other targets.
-    islands: usize,
-}
-
-const FULL_SCALE: Scale = Scale {
-    size: Size {
-        islands: 20_000,
-        creators: 8_000,
-        days: 30,
-    },
-    islands: 600,
-};
-
-const QUICK_SCALE: Scale = Scale {
-    size: TINY,
-    islands: 60,
-};
 
 /// A platform that is published again and again.
 struct Platform {
+    size: &'static str,
     publisher: Publisher,
     keys: Vec<String>,
 }
@@ -288,14 +267,16 @@ struct Platform {
 impl Platform {
     /// Publishes the first version and issues the keys of the load. The state directory is `state`
     /// in `scratch`.
-    fn new(scratch: &Path, scale: &Scale, pace: Pace) -> Outcome<Platform> {
-        world::synthesize(&scratch.join("dataset"), scale.size, &[])?;
+    fn new(scratch: &Path, pace: Pace) -> Outcome<Platform> {
+        let size = full_or_quick("--islands 20000 --creators 8000 --days 30", TINY);
+        world::synthesize(&scratch.join("dataset"), size)?;
         let publisher = Publisher::new(scratch, pace)?;
         let keys = (0..KEYS).map(|number| {
             let address = format!("bench{number}@example.com");
             world::issue_key(&scratch.join("state"), &address)
         });
         Ok(Platform {
+            size,
             publisher,
             keys: keys.collect::<Outcome<_>>()?,
         })

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use island_metrics::regular_file::Directory;
 use island_metrics::snapshot::Manifest;
 
-use super::POLL;
 use super::directory::{stray_dumps, strays};
 use super::feed::Feed;
 use super::versions::{Version, Versions};
+use super::{Chore, POLL};
 use crate::common::http::text;
 use crate::common::process::command;
 use crate::common::world::publish_command;
@@ -62,7 +62,7 @@ impl Publisher {
     pub(crate) fn new(scratch: &Path, pace: Pace) -> Outcome<Publisher> {
         let dataset = scratch.join("dataset");
         let feed = Feed::new(&dataset, &scratch.join("unfinished"))?;
-        let first = feed.first()?;
+        let first = feed.version(true)?;
         let mut publisher = Publisher {
             feed,
             versions: Versions::default(),
@@ -79,8 +79,13 @@ impl Publisher {
         Ok(publisher)
     }
 
+    /// Publishes at the intervals of its pace.
+    pub(super) fn chore(&mut self) -> Chore<'_> {
+        Chore::new("publish", self.pace.interval, move || self.next())
+    }
+
     /// Publishes the next version: another history if it is its turn.
-    pub(crate) fn next(&mut self) -> Outcome<()> {
+    fn next(&mut self) -> Outcome<()> {
         let begun = Instant::now();
         let number = self.publishes.len();
         self.advance(number.is_multiple_of(self.pace.history_every))?;
@@ -96,7 +101,8 @@ impl Publisher {
 
     fn publish(&mut self, version: Version) -> Outcome<()> {
         let (stamp, has_history) = (version.stamp.clone(), version.has_history);
-        self.versions.push(version);
+        let versions = self.versions.lock();
+        versions.expect("no thread panics with it").push(version);
         let mut publish = command("nice", None);
         publish.args(["-n", NICE, "bash", "-c", TIMED]);
         let inner = publish_command(&self.dataset, &self.directory, &stamp);

@@ -11,13 +11,12 @@ use super::publisher::{Pace, Publish, Publisher};
 use super::targets::targets;
 use super::validator::Validator;
 use super::{
-    CONNECTIONS, Chore, Column, FULL_SCALE, Faults, Platform, QUICK_SCALE, SERVING, STOPPING,
-    Scale, Subject, feed, length, report_rounds, run_beside, trial,
+    CONNECTIONS, Chore, Column, Faults, Platform, SERVING, STOPPING, Subject, feed, length,
+    report_rounds, run_beside, trial,
 };
 use crate::common::process::Server;
 use crate::common::stats::{in_turns, largest, median};
-use crate::common::world::Size;
-use crate::common::{Outcome, is_quick};
+use crate::common::{Outcome, full_or_quick};
 
 /// The longest part of a run whose median is compared, and the longest left out before the first.
 const MINUTE: Duration = Duration::from_mins(1);
@@ -28,94 +27,44 @@ const GOAL: f64 = 50.0;
 /// A running server has to serve a publish within a second.
 const SERVED_WITHIN_MILLIS: f64 = 1000.0;
 
-struct Settings {
-    scale: Scale,
-    length: Duration,
-    pace: Pace,
-    /// Rounds with publishes and without, and the length of each.
-    rounds: usize,
-    round: Duration,
-}
-
-const FULL: Settings = Settings {
-    scale: FULL_SCALE,
-    length: Duration::from_mins(10),
-    pace: Pace {
-        interval: Duration::from_secs(1),
-        history_every: 30,
-    },
-    rounds: 4,
-    round: Duration::from_secs(10),
-};
-
-const QUICK: Settings = Settings {
-    scale: QUICK_SCALE,
-    length: Duration::from_secs(5),
-    pace: Pace {
-        interval: Duration::from_millis(400),
-        history_every: 3,
-    },
-    rounds: 1,
-    round: Duration::from_millis(500),
-};
-
-impl Settings {
-    fn new() -> Settings {
-        let Some(length) = length() else {
-            return if is_quick() { QUICK } else { FULL };
-        };
-        // Histories change more often in a short run.
-        let mut pace = FULL.pace;
-        pace.history_every = (length.as_secs() as usize / 8).clamp(4, pace.history_every);
-        Settings {
-            length,
-            pace,
-            round: (length / 60).clamp(Duration::from_secs(1), FULL.round),
-            ..FULL
-        }
-    }
-
-    fn print(&self, targets: usize) {
-        let Size {
-            islands,
-            creators,
-            days,
-        } = self.scale.size;
-        println!(
-            "{islands} islands, {creators} creators, {days} daily files, {} live steps; {targets} targets, each with \
-             gzip and without; a publish every {:.1} s, one in {} with another history",
-            feed::STEPS,
-            self.pace.interval.as_secs_f64(),
-            self.pace.history_every
-        );
-    }
-}
-
 pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
-    let settings = Settings::new();
-    let mut platform = Platform::new(scratch, &settings.scale, settings.pace)?;
+    let length = length(Duration::from_mins(10), Duration::from_secs(5));
+    let round = (length / 60).clamp(Duration::from_secs(1), Duration::from_secs(10));
+    let pace = Pace {
+        interval: full_or_quick(Duration::from_secs(1), Duration::from_millis(400)),
+        // Histories change more often in a short run.
+        history_every: (length.as_secs() as usize / 8).clamp(4, 30),
+    };
+    let mut platform = Platform::new(scratch, pace)?;
     let subject = Subject::start(|serve| {
         serve.arg("--published").arg(&platform.publisher.directory);
         serve.arg("--state").arg(scratch.join("state"));
     })?;
     let address = subject.address;
-    let targets = targets(address, settings.scale.islands)?;
-    settings.print(targets.len());
+    let targets = targets(address)?;
+    println!(
+        "{}, {} live steps; {} targets, each with gzip and without; a publish every {:.1} s, one in {} \
+         with another history",
+        platform.size,
+        feed::STEPS,
+        targets.len(),
+        pace.interval.as_secs_f64(),
+        pace.history_every
+    );
     trial::run(&mut platform, address, &targets)?;
     let mut load = platform.load(address, &targets)?;
     let publisher = &mut platform.publisher;
-    load.run_for(settings.round)?;
+    load.run_for(round)?;
     let open = subject.settled(&mut load, None)?.descriptors;
     let from = publisher.publishes.len();
-    let memory = full_load(&mut load, publisher, &subject.server, &settings, faults)?;
+    let memory = full_load(&mut load, publisher, &subject.server, length, faults)?;
     let under_load = from..publisher.publishes.len();
     publisher.settle(address)?;
-    let rounds = in_turns(settings.rounds, |side| {
+    let rounds = in_turns(full_or_quick(4, 1), |side| {
         if side == 0 {
-            return load.run_for(settings.round);
+            return load.run_for(round);
         }
-        let next = Chore::new("publish", settings.pace.interval, || publisher.next());
-        let flow = run_beside(&mut load, settings.round, vec![next], faults)?;
+        let flow = run_beside(&mut load, round, vec![publisher.chore()], faults)?;
         publisher.settle(address)?;
         Ok(flow)
     })?;
@@ -126,14 +75,12 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
     let log = subject.end(&[SERVING, STOPPING], faults)?;
     let loaded = log.iter().filter(|line| line.starts_with(SERVING)).count();
     println!("{loaded} publishes loaded after the first");
-    let (length, warm) = (settings.length, MINUTE.min(settings.length / 10));
-    let part = MINUTE.min(length / 5);
+    let (warm, part) = (MINUTE.min(length / 10), MINUTE.min(length / 5));
     let parts = [warm..warm + part, length.saturating_sub(part)..length];
-    faults.add_all(memory.report(parts, length, GROWTH_MAX));
+    memory.report(parts, length, GROWTH_MAX, faults);
     println!("descriptors: {open} at the beginning, {still_open} at the end");
-    if open != still_open {
-        faults.add("the number of open descriptors has changed");
-    }
+    let fault = "the number of open descriptors has changed";
+    faults.require(open == still_open, fault);
     report_costs(publisher);
     let columns: [Column; 2] = [
         ("requests/s", Flow::responses_per_second),
@@ -148,20 +95,16 @@ fn full_load(
     load: &mut Load<Validator<'_>>,
     publisher: &mut Publisher,
     server: &Server,
-    settings: &Settings,
+    length: Duration,
     faults: &Faults,
 ) -> Outcome<Memory> {
     let mut memory = Memory::default();
     let times = || server.cpu_nanos().map(|cpu| [cpu, server.waited_nanos()]);
     let (before, begun) = (times()?, Instant::now());
-    let interval = settings.pace.interval;
-    let chores = vec![
-        Chore::new("publish", interval, || publisher.next()),
-        Chore::new("memory", interval.min(settings.length / 50), || {
-            memory.sample(&begun, server)
-        }),
-    ];
-    let flow = run_beside(load, settings.length, chores, faults)?;
+    let sample = || memory.sample(&begun, server);
+    let interval = Duration::from_secs(1).min(length / 50);
+    let chores = vec![publisher.chore(), Chore::new("memory", interval, sample)];
+    let flow = run_beside(load, length, chores, faults)?;
     let after = times()?;
     let [busy, waiting] = [0, 1].map(|which| {
         let nanos = after[which].saturating_sub(before[which]);
@@ -206,7 +149,7 @@ fn report_publishes(
          that took longer",
         measured.len(),
         lags.len(),
-        median(lags.iter().copied()),
+        median(&lags),
         largest(&lags),
         unseen.len(),
         largest(&unseen),
@@ -218,16 +161,14 @@ fn report_publishes(
         publisher.faults.len(),
     );
     faults.add_all(publisher.faults.iter().cloned());
-    if largest(&unseen) > SERVED_WITHIN_MILLIS {
-        faults.add("a publish was not served within a second");
-    }
+    let is_served = largest(&unseen) <= SERVED_WITHIN_MILLIS;
+    faults.require(is_served, "a publish was not served within a second");
     for (number, checksum) in &validator.page_checksums {
         let history = &all[*number].history;
-        if format!("{checksum:08x}") != *history {
-            faults.add(&format!(
-                "tags of pages of publish {number} have {checksum:08x}, not {history}"
-            ));
-        }
+        let checksum = format!("{checksum:08x}");
+        let fault =
+            format_args!("tags of pages of publish {number} have {checksum}, not {history}");
+        faults.require(checksum == *history, fault);
     }
 }
 

@@ -19,10 +19,10 @@ use super::publisher::wait_served;
 use super::{CONNECTIONS, Column, Faults, report_rounds};
 use crate::common::http::{Response, found, text};
 use crate::common::process::run as run_command;
+use crate::common::requests::values;
 use crate::common::stats::in_turns;
-use crate::common::text::values;
-use crate::common::world::{self, Size, TINY, publish_command};
-use crate::common::{Outcome, is_quick};
+use crate::common::world::{self, publish_command};
+use crate::common::{Outcome, full_or_quick};
 
 /// `generatedAt` of the two versions.
 const STAMPS: [&str; 2] = ["2026-11-21T12:05:00Z", "2026-11-21T12:15:00Z"];
@@ -39,39 +39,16 @@ const TARGETS: [&str; 9] = [
     "/v1/live/intraday",
 ];
 
-struct Settings {
-    size: Size,
-    rounds: usize,
-    run: Duration,
-    /// Interval of publishes, longer than the server takes to load one.
-    interval: Duration,
-    /// Requests per second.
-    rate: f64,
-}
-
-const FULL: Settings = Settings {
-    size: Size {
-        islands: 300_000,
-        creators: 60_000,
-        days: 2,
-    },
-    rounds: 7,
-    run: Duration::from_secs(4),
-    interval: Duration::from_secs(3),
-    rate: 10_000.0,
-};
-
-const QUICK: Settings = Settings {
-    size: Size { days: 2, ..TINY },
-    rounds: 1,
-    run: Duration::from_millis(900),
-    interval: Duration::from_millis(400),
-    rate: 1_000.0,
-};
-
 pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
-    let settings = if is_quick() { QUICK } else { FULL };
-    let mut publisher = Swapper::new(scratch, settings.size)?;
+    let size = full_or_quick(
+        "--islands 300000 --creators 60000 --days 2",
+        "--islands 400 --creators 150 --days 2",
+    );
+    let (round_count, rate) = full_or_quick((7, 10_000.0), (1, 1_000.0));
+    let run = full_or_quick(Duration::from_secs(4), Duration::from_millis(900));
+    // Longer than the server takes to load a publish.
+    let interval = full_or_quick(Duration::from_secs(3), Duration::from_millis(400));
+    let mut publisher = Swapper::new(scratch, size)?;
     let server = world::serve(|serve| {
         serve.arg("--published").arg(&publisher.served);
     })?;
@@ -85,37 +62,33 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
         connections: CONNECTIONS,
         requests: targets.iter().map(|target| (target.clone(), "")).collect(),
         headers: vec![String::new()],
-        rate: Some(settings.rate),
+        rate: Some(rate),
         nap: Duration::ZERO,
     };
     let mut load = Load::new(address, plan, versions)?;
     // Warms up the server.
-    load.run_for(settings.run)?;
+    load.run_for(run)?;
     let (mut swap_count, mut seen) = (0, 0);
-    let rounds = in_turns(settings.rounds, |side| {
+    let rounds = in_turns(round_count, |side| {
         load.validator.connections = vec![(None, 0); CONNECTIONS];
         let before = publisher.published;
         let flow = if side == 1 {
-            load.beside(|| publisher.repeat(settings.interval, settings.run))?
-                .1
+            load.beside(|| publisher.repeat(interval, run))?.1
         } else {
-            load.run_for(settings.run)?
+            load.run_for(run)?
         };
         wait_served(address, STAMPS[(publisher.published + 1) % 2])?;
         // A connection changes its version once for each publish: more would be going back.
         let (swaps, changes) = (publisher.published - before, load.validator.changes());
-        if changes > swaps {
-            faults.add(&format!(
-                "{changes} changes of version by {swaps} publishes"
-            ));
-        }
+        let fault = format_args!("{changes} changes of version by {swaps} publishes");
+        faults.require(changes <= swaps, fault);
         swap_count += swaps;
         seen += changes;
         Ok(flow)
     })?;
     println!(
-        "{} islands, {} days; {:.0} requests/s on {CONNECTIONS} connections, open loop; {} rounds of {:.1?} each way",
-        settings.size.islands, settings.size.days, settings.rate, settings.rounds, settings.run
+        "{size}; {rate:.0} requests/s on {CONNECTIONS} connections, open loop; {round_count} rounds of \
+         {run:.1?} each way"
     );
     println!("{swap_count} publishes, {seen} seen; all responses compared byte for byte:");
     faults.add_load(&load.total);
@@ -140,10 +113,10 @@ struct Swapper {
 impl Swapper {
     /// Publishes both versions. They have the same islands, but the last two days are exchanged, so
     /// that all rows differ.
-    fn new(scratch: &Path, size: Size) -> Outcome<Swapper> {
+    fn new(scratch: &Path, size: &str) -> Outcome<Swapper> {
         let dataset = scratch.join("dataset");
         let prepared = ["first", "second"].map(|name| scratch.join(name));
-        world::synthesize(&dataset, size, &[])?;
+        world::synthesize(&dataset, size)?;
         run_command(publish_command(&dataset, &prepared[0], STAMPS[0]))?;
         let daily = dataset.join("daily");
         let days = names(&daily)?;
@@ -202,7 +175,7 @@ impl Swapper {
             wait_served(address, stamp)?;
             let known = targets
                 .iter()
-                .map(|target| Known::new(found(address, target)?));
+                .map(|target| Known::new(&found(address, target)?));
             versions.push(known.collect::<Outcome<Vec<Known>>>()?);
             if versions.len() == 1 {
                 self.swap()?;
@@ -227,11 +200,11 @@ struct Known {
 }
 
 impl Known {
-    fn new(response: Response) -> Outcome<Known> {
+    fn new(response: &Response) -> Outcome<Known> {
         let tag = response.header("etag").ok_or("no entity tag")?;
         Ok(Known {
             tag: format!("\r\netag: {tag}\r\n").into_bytes(),
-            body: response.body,
+            body: response.body().to_vec(),
         })
     }
 

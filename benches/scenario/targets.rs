@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use crate::common::Outcome;
 use crate::common::http::text;
-use crate::common::requests::{filters, stride};
-use crate::common::text::{SORTS, values};
+use crate::common::requests::{filters, orders, stride, values};
+use crate::common::{Outcome, full_or_quick};
 
 /// How a response is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +61,10 @@ fn fixed(path: &str, contains: &str) -> Target {
     target(Kind::Fixed, path, contains)
 }
 
-/// All targets, those that change with every publish first: of so many islands, and in proportion
+/// All targets, those that change with every publish first: of some islands, and in proportion
 /// creators, pages and searches.
-pub(crate) fn targets(address: SocketAddr, islands: usize) -> Outcome<Vec<Target>> {
+pub(crate) fn targets(address: SocketAddr) -> Outcome<Vec<Target>> {
+    let islands: usize = full_or_quick(600, 60);
     let mut targets = vec![
         target(Kind::Index, "/v1", "\"version\":\"v1\""),
         target(Kind::Live, "/v1/live", "{\"time\":"),
@@ -116,13 +116,9 @@ fn page(query: &str, limit: usize, offset: usize) -> Target {
 /// Pages of all orders and some filters, at larger and larger offsets, without end.
 fn pages(listed: &str) -> impl Iterator<Item = Target> {
     let mut queries = vec!["/v1/creators?".to_owned()];
-    for sort in SORTS {
-        for order in ["asc", "desc"] {
-            queries.push(format!("/v1/islands?sort={sort}&order={order}"));
-        }
-    }
-    let filters = filters(listed, 10).into_iter().zip(SORTS.iter().cycle());
-    queries.extend(filters.map(|(filter, sort)| format!("/v1/islands?sort={sort}{filter}")));
+    queries.extend(orders().map(|order| format!("/v1/islands?{order}")));
+    let filters = filters(listed, 10).into_iter().zip(orders().cycle());
+    queries.extend(filters.map(|(filter, order)| format!("/v1/islands?{order}{filter}")));
     (0..).step_by(75).flat_map(move |offset| {
         let queries = queries.clone().into_iter();
         queries.map(move |query| page(&query, 50, offset))
@@ -146,20 +142,16 @@ fn searches(listed: &str) -> Vec<Target> {
 pub(crate) fn order(targets: usize) -> Vec<Request> {
     let all = targets * 2;
     let step = stride(all);
+    let request = |number: usize| Request {
+        target: number / 2,
+        gzip: number.is_multiple_of(2),
+    };
     let mut order = Vec::new();
     for at in 0..all {
         if at.is_multiple_of(HOT_EVERY - 1) {
-            let hot = order.len() / HOT_EVERY;
-            order.push(Request {
-                target: hot / 2 % HOT,
-                gzip: hot.is_multiple_of(2),
-            });
+            order.push(request(order.len() / HOT_EVERY % (2 * HOT)));
         }
-        let chosen = at * step % all;
-        order.push(Request {
-            target: chosen / 2,
-            gzip: chosen.is_multiple_of(2),
-        });
+        order.push(request(at * step % all));
     }
     order
 }

@@ -16,7 +16,7 @@ use super::validator::{Tag, Validator};
 use super::versions::Versions;
 use crate::common::Outcome;
 use crate::common::http::{GZIP, Response, fetch, get};
-use crate::common::text::values;
+use crate::common::requests::values;
 
 /// A response as received.
 #[derive(Clone)]
@@ -261,9 +261,9 @@ impl Sample {
         let tag = Tag::parse(tag.as_bytes()).ok_or("a malformed tag")?;
         let mut plain = Vec::new();
         if tag.gzip {
-            GzDecoder::new(&response.body[..]).read_to_end(&mut plain)?;
+            GzDecoder::new(response.body()).read_to_end(&mut plain)?;
         } else {
-            plain = response.body;
+            plain = response.body().to_vec();
         }
         Ok(Parts {
             status: response.status,

@@ -10,7 +10,7 @@ use flate2::bufread::GzDecoder;
 use memchr::memmem;
 use serde_json::Value;
 
-use super::body;
+use super::body::{self, require};
 use super::load::{Fault, Validate};
 use super::targets::{Kind, Request, Target};
 use super::versions::{Version, Versions};
@@ -77,10 +77,6 @@ fn failed<T>(reason: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::failed(reason))
 }
 
-fn mixed<T>(reason: String) -> Result<T, Fault> {
-    Err(Fault::mixed(reason))
-}
-
 impl Validate for Validator<'_> {
     fn validate(&mut self, connection: usize, number: usize, response: &[u8]) -> Result<(), Fault> {
         self.check(connection, self.order[number], response)
@@ -119,9 +115,7 @@ impl<'a> Validator<'a> {
         response: &[u8],
     ) -> Result<(), Fault> {
         self.responses += 1;
-        let Some(found) = Head::read(response) else {
-            return failed("it has no head");
-        };
+        let found = Head::read(response).ok_or_else(|| Fault::failed("it has no head"))?;
         let (head, body) = response.split_at(found.length);
         if found.status != 200 {
             let body = String::from_utf8_lossy(body);
@@ -130,47 +124,44 @@ impl<'a> Validator<'a> {
         if body.len() != found.body_length {
             return failed(format!("{} bytes, not {}", body.len(), found.body_length));
         }
-        let Some(tag) = header(head, "\r\netag: ") else {
-            return failed("it has no entity tag");
-        };
+        let tag = header(head, "\r\netag: ");
+        let tag = tag.ok_or_else(|| Fault::failed("it has no entity tag"))?;
         let gzip = match header(head, "\r\ncontent-encoding: ") {
             None => false,
             Some(b"gzip") if request.gzip => true,
-            Some(other) => {
-                return failed(format!("its coding is \"{}\"", other.escape_ascii()));
-            }
+            Some(other) => return failed(format!("its coding is \"{}\"", other.escape_ascii())),
         };
         let known = &self.known[request.target][usize::from(request.gzip)];
         let version = match known.iter().find(|known| known.tag == tag) {
             Some(known) if known.gzip == gzip && known.body == body => known.version,
             Some(_) => {
                 let tag = tag.escape_ascii();
-                return mixed(format!("the tag {tag} came with other bytes before"));
+                let reason = format!("the tag {tag} came with other bytes before");
+                return Err(Fault::mixed(reason));
             }
-            None => self.learn(request, tag, gzip, body)?,
+            None => {
+                let (tag, body) = (tag.to_vec(), body.to_vec());
+                let received = Known {
+                    tag,
+                    gzip,
+                    body,
+                    version: 0,
+                };
+                self.learn(request, received)?
+            }
         };
         self.check_order(connection, request, version)
     }
 
     /// Validates a body not received before.
-    fn learn(
-        &mut self,
-        request: Request,
-        tag: &[u8],
-        gzip: bool,
-        body: &[u8],
-    ) -> Result<usize, Fault> {
-        let version = self.check_body(request, tag, gzip, body)?;
+    fn learn(&mut self, request: Request, mut received: Known) -> Result<usize, Fault> {
+        let version = self.check_body(request, &received)?;
+        received.version = version;
         let known = &mut self.known[request.target][usize::from(request.gzip)];
         if known.len() == KEPT {
             known.pop_front();
         }
-        known.push_back(Known {
-            tag: tag.to_vec(),
-            gzip,
-            body: body.to_vec(),
-            version,
-        });
+        known.push_back(received);
         if !self.targets[request.target].kind.is_history() {
             self.first_seen.entry(version).or_insert_with(Instant::now);
         }
@@ -178,59 +169,57 @@ impl<'a> Validator<'a> {
     }
 
     /// Returns the number of the version that all of a body is of.
-    fn check_body(
-        &mut self,
-        request: Request,
-        tag: &[u8],
-        gzip: bool,
-        body: &[u8],
-    ) -> Result<usize, Fault> {
-        let plain = if gzip {
-            inflate(body)?
+    fn check_body(&mut self, request: Request, received: &Known) -> Result<usize, Fault> {
+        let plain = if received.gzip {
+            inflate(&received.body)?
         } else {
-            Cow::Borrowed(body)
+            Cow::Borrowed(&received.body[..])
         };
         let parsed: Value = serde_json::from_slice(&plain)
             .map_err(|error| Fault::failed(format!("its JSON: {error}")))?;
-        let Some(stamp) = parsed["meta"]["generatedAt"].as_str() else {
-            return failed("it has no generatedAt");
-        };
+        let stamp = parsed["meta"]["generatedAt"].as_str();
+        let stamp = stamp.ok_or_else(|| Fault::failed("it has no generatedAt"))?;
         let Some(number) = self.number(stamp) else {
-            return mixed(format!("nothing was published at {stamp}"));
+            return Err(Fault::mixed(format!("nothing was published at {stamp}")));
         };
-        let version = &self.versions[number];
-        let target = &self.targets[request.target];
-        if memmem::find(&plain, target.contains.as_bytes()).is_none() {
-            return mixed(format!("it does not contain {}", target.contains));
-        }
-        let shown = tag.escape_ascii();
-        let Some(found) = Tag::parse(tag).filter(|tag| tag.gzip == gzip) else {
-            return mixed(format!(
-                "its tag {shown} is malformed, or of another coding"
-            ));
-        };
-        if found.published != version.published {
-            return mixed(format!("its tag {shown} is not of {stamp}"));
-        }
-        if target.kind.is_history() && !version.has_history {
-            return mixed(format!("no history was published at {stamp}"));
-        }
+        let checked = self.check_version(number, request, received, &plain, &parsed);
+        checked.map_err(Fault::mixed)?;
+        Ok(number)
+    }
+
+    fn check_version(
+        &mut self,
+        number: usize,
+        request: Request,
+        received: &Known,
+        plain: &[u8],
+        parsed: &Value,
+    ) -> Result<(), String> {
+        let (version, target) = (&self.versions[number], &self.targets[request.target]);
+        let (stamp, contains) = (&version.stamp, &target.contains);
+        let is_contained = memmem::find(plain, contains.as_bytes()).is_some();
+        require!(is_contained, "it does not contain {contains}");
+        let shown = received.tag.escape_ascii();
+        let tag = Tag::parse(&received.tag).filter(|tag| tag.gzip == received.gzip);
+        let tag =
+            tag.ok_or_else(|| format!("its tag {shown} is malformed, or of another coding"))?;
+        let is_of_version = tag.published == version.published;
+        require!(is_of_version, "its tag {shown} is not of {stamp}");
+        let is_published = version.has_history || !target.kind.is_history();
+        require!(is_published, "no history was published at {stamp}");
         let checksum = match target.kind {
-            Kind::Page => *self.page_checksums.entry(number).or_insert(found.checksum),
-            _ => crc32fast::hash(&plain),
+            Kind::Page => *self.page_checksums.entry(number).or_insert(tag.checksum),
+            _ => crc32fast::hash(plain),
         };
-        if found.checksum != checksum {
-            return mixed(format!("its tag is {shown}, its checksum {checksum:08x}"));
-        }
-        match body::check(&parsed, target.kind, version) {
-            Ok(()) => Ok(number),
-            Err(reason) => mixed(format!("of {stamp}: {reason}")),
-        }
+        let is_intact = tag.checksum == checksum;
+        require!(is_intact, "its tag is {shown}, its checksum {checksum:08x}");
+        body::check(parsed, target.kind, version).map_err(|reason| format!("of {stamp}: {reason}"))
     }
 
     /// The number of the version published at `stamp`.
     fn number(&mut self, stamp: &str) -> Option<usize> {
-        self.versions.extend(self.log.since(self.versions.len()));
+        let log = self.log.lock().expect("no thread panics with it");
+        self.versions.extend_from_slice(&log[self.versions.len()..]);
         self.versions.iter().rposition(|one| one.stamp == stamp)
     }
 
@@ -247,7 +236,8 @@ impl<'a> Validator<'a> {
         let is_history = self.targets[request.target].kind.is_history();
         if later.any(|later| later.has_history || !is_history) {
             let [of, seen] = [version, *earliest].map(|number| &self.versions[number].stamp);
-            return mixed(format!("it is of {of}, after a response of {seen}"));
+            let reason = format!("it is of {of}, after a response of {seen}");
+            return Err(Fault::mixed(reason));
         }
         *earliest = version.max(*earliest);
         Ok(())

@@ -1,7 +1,7 @@
 //! Versions of the dataset. Each is recorded before its publish begins, so that the validator
 //! knows it before any server can.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Marks of one history, present in each of its rows and in no row of another.
 #[derive(Clone, Debug)]
@@ -31,20 +31,4 @@ pub(crate) struct Version {
 }
 
 /// All versions in order, shared by the publisher and the validator.
-#[derive(Clone, Default)]
-pub(crate) struct Versions(Arc<Mutex<Vec<Version>>>);
-
-impl Versions {
-    fn lock(&self) -> MutexGuard<'_, Vec<Version>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn push(&self, version: Version) {
-        self.lock().push(version);
-    }
-
-    /// The versions from a number on.
-    pub(crate) fn since(&self, number: usize) -> Vec<Version> {
-        self.lock()[number..].to_vec()
-    }
-}
+pub(crate) type Versions = Arc<Mutex<Vec<Version>>>;

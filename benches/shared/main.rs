@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::histogram::{self, Histogram};
+use crate::common::histogram::Histogram;
 use crate::common::http::{fetch, get};
 use crate::common::loops::{Requests, closed, open};
 use crate::common::pool::Sources;
@@ -326,7 +326,6 @@ fn main() -> Outcome<()> {
         println!("skipped: needs redis-server, `apt-get install redis-server`");
         return Ok(());
     }
-    histogram::check();
     println!("{}", pin_load()?);
     let scratch = Scratch::new()?;
     let mut store = Store::start()?;

@@ -85,8 +85,7 @@ impl Client {
 
     /// Opens connections, each from an address of its own.
     pub(crate) fn open(&self, target: Target, connections: usize) -> Outcome<Pool> {
-        let mut sources = self.sources.borrow_mut();
-        let froms: Vec<_> = (0..connections).map(|_| sources.fresh()).collect();
+        let froms = self.sources.borrow_mut().many(connections);
         Pool::connect_by(froms, target.address, |stream| self.wrap(target, stream))
     }
 

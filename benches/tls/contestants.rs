@@ -13,7 +13,7 @@ use crate::common::http::Response;
 use crate::common::loops::{Requests, closed};
 use crate::common::process::{Server, reference, run};
 use crate::common::requests::Compared;
-use crate::common::stats::{median, median_bounds, median_ratio};
+use crate::common::stats::{median, median_ratio, sorted};
 use crate::common::{Outcome, SERVER_CORE, nginx};
 
 /// Argument that runs this program as the bare hyper over TLS; its certificate and key follow.
@@ -201,7 +201,7 @@ impl<'a> Case<'a> {
     pub(crate) fn row(&self, name: &str) -> String {
         let of = |name: &str| self.contestants.iter().find(|one| one.name == name);
         let ours = &self.contestants[0].micros;
-        let mut row = format!("| {name} | {:.1} |", median(ours.iter().copied()));
+        let mut row = format!("| {name} | {:.1} |", median(ours));
         for other in [PLAIN, BARE, NGINX] {
             if let Some(Contestant { micros, .. }) = of(other) {
                 let ratios = ours.iter().zip(micros).map(|(a, b)| a / b);
@@ -214,6 +214,20 @@ impl<'a> Case<'a> {
         }
         row
     }
+}
+
+/// The bounds of the median's 95 % confidence interval: of the sorted values, those that are
+/// `1.96 √n / 2` positions before and after the middle.
+fn median_bounds(values: impl IntoIterator<Item = f64>) -> [f64; 2] {
+    let values = sorted(values);
+    let middle = values.len() / 2;
+    let distance = (0.98 * (values.len() as f64).sqrt()).ceil() as usize;
+    let at = |position: usize| values.get(position).copied().unwrap_or(f64::NAN);
+    let last = values.len().saturating_sub(1);
+    [
+        at(middle.saturating_sub(distance)),
+        at((middle + distance).min(last)),
+    ]
 }
 
 /// The first two lines of the table.

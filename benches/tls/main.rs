@@ -5,7 +5,9 @@
 //! `openssl`. Out: CPU time per request and per full handshake, and the memory of an idle connection.
 //! `benches/README.md` describes this bench.
 #![expect(
+    clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
     clippy::print_stdout,
     reason = "computes with measurements and prints them"
 )]

@@ -129,7 +129,9 @@ mod tests {
             ..IslandState::new(code(number), UtcDay(20_690))
         });
         let mut plan = Plan::new(now);
-        states.into_iter().for_each(|state| plan.record(state));
+        for state in states {
+            plan.record(state);
+        }
         let step = LivePass::due_step(now);
         assert_eq!(step.0 % 86_400, 7 * 3600);
         let mut pass = LivePass::new(step, 2, &plan).unwrap();

@@ -2,13 +2,14 @@
 
 use std::error::Error;
 use std::net::Ipv4Addr;
+use std::str::FromStr as _;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::web::{self, Bytes, Data};
 use actix_web::{App, HttpResponse, HttpServer, rt};
 
-use crate::captured::Captured;
+use crate::response::Response;
 
 struct Prepared {
     status: StatusCode,
@@ -27,16 +28,15 @@ async fn respond(prepared: Data<Prepared>) -> HttpResponse {
         .map_into_boxed_body()
 }
 
-pub(crate) fn serve(captured: Captured) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve(captured: &Response) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut headers = HeaderMap::new();
-    for (name, value) in &captured.headers {
-        let name: HeaderName = name.parse()?;
-        headers.append(name, HeaderValue::from_str(value)?);
+    for (name, value) in captured.headers_to_set() {
+        headers.append(HeaderName::from_str(name)?, HeaderValue::from_str(value)?);
     }
     let prepared = Data::new(Prepared {
         status: StatusCode::from_u16(captured.status)?,
         headers,
-        body: Bytes::from(captured.body),
+        body: Bytes::copy_from_slice(captured.body()),
     });
     let app = move || {
         let shared = Data::clone(&prepared);

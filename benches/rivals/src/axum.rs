@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::net::Ipv4Addr;
+use std::str::FromStr as _;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -11,16 +12,15 @@ use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
-use crate::captured::Captured;
+use crate::response::Response as Captured;
 
-pub(crate) fn serve(captured: Captured) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve(captured: &Captured) -> Result<(), Box<dyn Error + Send + Sync>> {
     let status = StatusCode::from_u16(captured.status)?;
     let mut headers = HeaderMap::new();
-    for (name, value) in &captured.headers {
-        let name: HeaderName = name.parse()?;
-        headers.append(name, HeaderValue::from_str(value)?);
+    for (name, value) in captured.headers_to_set() {
+        headers.append(HeaderName::from_str(name)?, HeaderValue::from_str(value)?);
     }
-    let body = Bytes::from(captured.body);
+    let body = Bytes::copy_from_slice(captured.body());
     let respond = async move || {
         let mut response = Response::new(Body::from(body.clone()));
         *response.status_mut() = status;

@@ -3,23 +3,24 @@
 
 mod actix;
 mod axum;
-mod captured;
+#[path = "../../common/response.rs"]
+mod response;
 
 use std::env;
 use std::error::Error;
 use std::path::Path;
 
-use captured::Captured;
+use response::Response;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let words: Vec<String> = env::args().skip(1).collect();
     let [framework, file] = &words[..] else {
         return Err("usage: rivals axum|actix FILE".into());
     };
-    let captured = Captured::read(Path::new(file))?;
+    let captured = Response::read(Path::new(file))?;
     match framework.as_str() {
-        "axum" => axum::serve(captured),
-        "actix" => actix::serve(captured),
+        "axum" => axum::serve(&captured),
+        "actix" => actix::serve(&captured),
         _ => Err("usage: rivals axum|actix FILE".into()),
     }
 }

@@ -14,14 +14,16 @@ use super::hostile::{Kind, KindResult, Wave, set_timeouts};
 use super::load::{Fault, Flow, Load, Plan, Validate};
 use super::metrics::Page;
 use super::{Faults, STOPPING, Subject, floods, source};
-use crate::common::http::{GZIP, Head, exchange, get, text};
+use crate::common::http::{GZIP, exchange, get, require_ok, text};
 use crate::common::process::Usage;
-use crate::common::text::values;
-use crate::common::{Outcome, is_quick};
+use crate::common::requests::values;
+use crate::common::{Outcome, beside, full_or_quick, is_quick};
 
 /// Honest keep-alive connections, and visits a second.
 const CONNECTIONS: usize = 50;
 const VISITS: f64 = 100.0;
+/// Honest load alone before each wave.
+const QUIET: Duration = Duration::from_secs(20);
 /// Network of the visitors' addresses.
 const NETWORK: u8 = 5;
 const HONEST_P99_MAX_MICROS: f64 = 5000.0;
@@ -35,51 +37,15 @@ const EXPECTED_LOG: [&str; 4] = [
     STOPPING,
 ];
 
-struct Settings {
-    wave: Wave,
-    /// Waves that warm up, and waves that count.
-    warm: usize,
-    rounds: usize,
-    /// Honest load alone before each wave.
-    quiet: Duration,
-    /// Honest requests per second.
-    rate: f64,
-    /// Connections of each kind of flood.
-    flood: usize,
-    /// Times that a descriptor becomes free while connections wait for it.
-    starved: usize,
-    /// Whether latency and memory are checked.
-    checks_all: bool,
-}
-
-const FULL: Settings = Settings {
-    wave: Wave {
-        counts: [5000, 4950, 50, 2500, 2500],
-        // All connect before the first is closed, and the accept queue stays short.
-        ramp: Duration::from_secs(7),
-        wait: Duration::from_secs(105),
-        // The default. That of idle connections is shorter than the default, so that a wave takes no
-        // longer than its slow readers.
-        timeout_seconds: 10,
-    },
-    warm: 2,
-    rounds: 2,
-    quiet: Duration::from_secs(20),
-    rate: 3000.0,
-    flood: 10_000,
-    starved: 20,
-    checks_all: true,
-};
-
-const QUICK: Settings = Settings {
-    wave: Wave::QUICK,
-    warm: 1,
-    rounds: 1,
-    quiet: Duration::from_secs(1),
-    rate: 500.0,
-    flood: 300,
-    starved: 3,
-    checks_all: false,
+/// Attackers of a full run.
+const WAVE: Wave = Wave {
+    counts: [5000, 4950, 50, 2500, 2500],
+    // All connect before the first is closed, and the accept queue stays short.
+    ramp: Duration::from_secs(7),
+    wait: Duration::from_secs(105),
+    // The default. That of idle connections is shorter than the default, so that a wave takes no
+    // longer than its slow readers.
+    timeout_seconds: 10,
 };
 
 /// Timeouts longer than any wave.
@@ -90,27 +56,21 @@ struct StatusOnly;
 
 impl Validate for StatusOnly {
     fn validate(&mut self, _: usize, _: usize, response: &[u8]) -> Result<(), Fault> {
-        match Head::read(response).map(|head| head.status) {
-            Some(200) => Ok(()),
-            status => Err(Fault::failed(format!("status {status:?}"))),
-        }
+        require_ok(response).map_err(Fault::failed)
     }
 }
 
 pub(super) fn run(faults: &Faults) -> Outcome<()> {
-    let settings = if is_quick() { QUICK } else { FULL };
     control()?;
-    let subject = Subject::start(|serve| {
-        set_timeouts(settings.wave.timeout_seconds, serve);
-    })?;
-    let mut attack = Attack::new(&settings, &subject, faults)?;
+    let wave = full_or_quick(WAVE, Wave::QUICK);
+    let subject = Subject::start(|serve| set_timeouts(wave.timeout_seconds, serve))?;
+    let rate = full_or_quick(3000.0, 500.0);
+    let mut attack = Attack::new(wave, rate, &subject, faults)?;
     println!(
-        "{} attackers at a time beside {:.0} honest requests per second on {CONNECTIONS} connections, and {:.0} visits",
-        settings.wave.size(),
-        settings.rate,
-        attack.visits
+        "{} attackers at a time beside {rate:.0} honest requests per second on {CONNECTIONS} connections, and {VISITS:.0} visits",
+        wave.size(),
     );
-    for number in 1..=settings.warm + settings.rounds {
+    for number in 1..=attack.warm + full_or_quick(2, 1) {
         attack.wave(number)?;
     }
     attack.flood("connect and close", floods::closing)?;
@@ -119,7 +79,7 @@ pub(super) fn run(faults: &Faults) -> Outcome<()> {
     attack.report_usage();
     attack.report_honest();
     subject.end(&EXPECTED_LOG, faults)?;
-    starved::run(settings.starved, faults)
+    starved::run(full_or_quick(20, 3), faults)
 }
 
 /// Self-test: attackers of a server with raised timeouts have to be reported as not closed.
@@ -143,13 +103,12 @@ fn control() -> Outcome<()> {
 
 /// The course of the attack.
 struct Attack<'a> {
-    settings: &'a Settings,
+    wave: Wave,
+    /// Number of waves that warm up.
+    warm: usize,
     subject: &'a Subject,
     faults: &'a Faults,
     load: Load<StatusOnly>,
-    /// Visits a second, and all so far.
-    visits: f64,
-    visited: usize,
     /// Honest load warming up, alone, attacked, flooded.
     honest: [Flow; 4],
     waves: Vec<Vec<KindResult>>,
@@ -165,11 +124,7 @@ const ATTACKED: usize = 2;
 const FLOODED: usize = 3;
 
 impl<'a> Attack<'a> {
-    fn new(
-        settings: &'a Settings,
-        subject: &'a Subject,
-        faults: &'a Faults,
-    ) -> Outcome<Attack<'a>> {
+    fn new(wave: Wave, rate: f64, subject: &'a Subject, faults: &'a Faults) -> Outcome<Attack<'a>> {
         let listed = text(subject.address, "/v1/islands?limit=50")?;
         let code = *values(&listed, "code").first().ok_or("no islands")?;
         let plan = Plan {
@@ -181,18 +136,17 @@ impl<'a> Attack<'a> {
                 (format!("/v1/islands/{code}/ccu"), ""),
             ],
             headers: vec![String::new()],
-            rate: Some(settings.rate),
+            rate: Some(rate),
             nap: Duration::from_micros(100),
         };
         let mut load = Load::new(subject.address, plan, StatusOnly)?;
         let baseline = subject.settled(&mut load, None)?;
         Ok(Attack {
-            settings,
+            wave,
+            warm: full_or_quick(2, 1),
             subject,
             faults,
             load,
-            visits: VISITS.min(settings.rate / 5.0),
-            visited: 0,
             honest: Default::default(),
             waves: Vec::new(),
             baseline,
@@ -206,21 +160,13 @@ impl<'a> Attack<'a> {
         window: usize,
         work: impl FnOnce() -> Outcome<T> + Send,
     ) -> Outcome<T> {
-        let (address, rate, first) = (self.subject.address, self.visits, self.visited);
-        let requests = self.load.plan.requests.clone();
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let visiting = scope.spawn(|| visit(address, &requests, rate, first, &is_over));
-            let ended = self.load.beside(work);
-            is_over.store(true, Ordering::Relaxed);
-            let visits = visiting.join().map_err(|_| "the visitor panicked")?;
-            let (done, flow) = ended?;
-            self.visited += (visits.valid + visits.failed) as usize;
-            self.load.total.add(&visits);
-            self.honest[window].add(&flow);
-            self.honest[window].add(&visits);
-            Ok(done)
-        })
+        let (address, requests) = (self.subject.address, self.load.plan.requests.clone());
+        let visiting = |is_over: &AtomicBool| visit(address, &requests, is_over);
+        let (visits, (done, flow)) = beside(visiting, || self.load.beside(work))?;
+        self.load.total.add(&visits);
+        self.honest[window].add(&flow);
+        self.honest[window].add(&visits);
+        Ok(done)
     }
 
     /// Usage once all attackers are gone.
@@ -231,9 +177,8 @@ impl<'a> Attack<'a> {
 
     /// Honest load alone, then a wave beside it.
     fn wave(&mut self, number: usize) -> Outcome<()> {
-        let (settings, subject) = (self.settings, self.subject);
-        let is_warm = number <= settings.warm;
-        let mut wave = settings.wave;
+        let (mut wave, subject) = (self.wave, self.subject);
+        let is_warm = number <= self.warm;
         if is_warm {
             // Readers with most time would make it longer.
             wave.counts[Kind::LoopbackReader as usize] = 0;
@@ -244,7 +189,7 @@ impl<'a> Attack<'a> {
             [ALONE, ATTACKED]
         };
         self.beside(windows[0], || {
-            thread::sleep(settings.quiet);
+            thread::sleep(full_or_quick(QUIET, Duration::from_secs(1)));
             Ok(())
         })?;
         let before = Page::read(subject.admin)?;
@@ -253,7 +198,7 @@ impl<'a> Attack<'a> {
         let closed = wave.faults(&results)?;
         let counted = counted(&wave, &before, &Page::read(subject.admin)?);
         for fault in closed.into_iter().chain(counted) {
-            self.faults.add(&format!("wave {number}: {fault}"));
+            self.faults.add(format_args!("wave {number}: {fault}"));
         }
         if is_warm {
             let most = &mut self.baseline.resident_kib;
@@ -265,7 +210,7 @@ impl<'a> Attack<'a> {
     }
 
     fn flood(&mut self, name: &str, flood: fn(SocketAddr, usize) -> Outcome<f64>) -> Outcome<()> {
-        let (address, count) = (self.subject.address, self.settings.flood);
+        let (address, count) = (self.subject.address, full_or_quick(10_000, 300));
         let rate = self.beside(FLOODED, || flood(address, count))?;
         let usage = self.settled()?;
         self.after
@@ -285,7 +230,7 @@ impl<'a> Attack<'a> {
                     result.kind.name(),
                     result.opened,
                     result.closed,
-                    self.settings.wave.limit(result.kind)?,
+                    self.wave.limit(result.kind)?,
                     result.first,
                     result.median,
                     result.last
@@ -305,20 +250,17 @@ impl<'a> Attack<'a> {
             let ratio = usage.resident_kib as f64 / base.resident_kib as f64;
             let (kib, descriptors) = (usage.resident_kib, usage.descriptors);
             println!("{name:<40}{kib:>12}{ratio:>10.3}{descriptors:>8}");
-            if descriptors != base.descriptors {
-                let before = base.descriptors;
-                self.faults
-                    .add(&format!("{name}: {descriptors} descriptors, not {before}"));
-            }
-            if self.settings.checks_all && ratio > GROWTH_MAX {
-                self.faults
-                    .add(&format!("{name}: memory is {ratio:.3} times the base"));
-            }
+            let before = base.descriptors;
+            let fault = format_args!("{name}: {descriptors} descriptors, not {before}");
+            self.faults.require(descriptors == before, fault);
+            let fault = format_args!("{name}: memory is {ratio:.3} times the base");
+            self.faults
+                .require(is_quick() || ratio <= GROWTH_MAX, fault);
         }
         println!(
             "the ratio is to the most after the first {} waves; {} descriptors before all; goals: at most {GROWTH_MAX}, \
              and the same",
-            self.settings.warm, base.descriptors
+            self.warm, base.descriptors
         );
     }
 
@@ -332,48 +274,36 @@ impl<'a> Attack<'a> {
             let [p50, p99, p999] = flow.latencies.percentiles_micros();
             let (answered, failed) = (flow.valid, flow.failed);
             println!("{name:<24}{answered:>12}{failed:>8}{p50:>10.0}{p99:>10.0}{p999:>10.0}");
-            if answered == 0 {
-                self.faults.add(&format!("honest, {name}: no response"));
-            }
-            if window == ATTACKED && self.settings.checks_all && p99 > HONEST_P99_MAX_MICROS {
-                self.faults
-                    .add(&format!("honest, {name}: p99 is {p99:.0} us"));
-            }
+            let fault = format_args!("honest, {name}: no response");
+            self.faults.require(answered > 0, fault);
+            let is_soon = window != ATTACKED || is_quick() || p99 <= HONEST_P99_MAX_MICROS;
+            let fault = format_args!("honest, {name}: p99 is {p99:.0} us");
+            self.faults.require(is_soon, fault);
         }
         println!("goals: none fails; p99 attacked at most {HONEST_P99_MAX_MICROS} us");
         self.faults.add_load(&self.load.total);
     }
 }
 
-/// Visits at a constant rate until `is_over`: each connects, sends one request and leaves. Visit
-/// `first` is the first.
-fn visit(
-    address: SocketAddr,
-    requests: &[(String, &str)],
-    rate: f64,
-    first: usize,
-    is_over: &AtomicBool,
-) -> Flow {
-    let (mut flow, mut validator) = (Flow::default(), StatusOnly);
+/// Visits at a constant rate until `is_over`: each connects, sends one request and leaves.
+fn visit(address: SocketAddr, requests: &[(String, &str)], is_over: &AtomicBool) -> Flow {
+    let mut flow = Flow::default();
     let begun = Instant::now();
     for number in 1.. {
-        let due = begun + Duration::from_secs_f64(number as f64 / rate);
+        let due = begun + Duration::from_secs_f64(number as f64 / VISITS);
         thread::sleep(due.saturating_duration_since(Instant::now()));
         if is_over.load(Ordering::Relaxed) {
             break;
         }
         let (target, headers) = &requests[number % requests.len()];
-        let from = source(NETWORK, first + number);
+        let from = source(NETWORK, number);
         let response = exchange(from, address, &get(target, headers));
-        let failed = |error: std::io::Error| Fault::failed(error.to_string());
-        match response
-            .map_err(failed)
-            .and_then(|raw| validator.validate(0, 0, &raw))
-        {
+        let response = response.map_err(|error| error.to_string());
+        match response.and_then(|raw| require_ok(&raw)) {
             Ok(()) => flow.valid += 1,
-            Err(fault) => {
+            Err(reason) => {
                 flow.failed += 1;
-                println!("failed: {}; a visit of {target}", fault.reason);
+                println!("failed: {reason}; a visit of {target}");
             }
         }
         flow.latencies.record(due.elapsed().as_nanos() as u64);

@@ -18,19 +18,12 @@ const DESCRIPTORS: u64 = 64;
 const CLIENTS: u8 = 120;
 /// Time over which CPU time is measured.
 const MEASURED: Duration = Duration::from_secs(3);
+/// Longer than the measurement of a server.
+const TIMEOUT: [&str; 2] = ["--send-seconds", "60"];
 const CPU_SHARE_MAX: f64 = 0.01;
 const SERVED_WITHIN: Duration = Duration::from_millis(150);
 /// Longest wait for a client to be served.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-
-struct Starved {
-    name: &'static str,
-    /// Clients served while there was no free descriptor.
-    served: usize,
-    cpu_share: f64,
-    /// The longest time from a free descriptor to the first byte for another client.
-    slowest: Duration,
-}
 
 /// Measures both servers; a descriptor becomes free so many times.
 pub(crate) fn run(times: usize, faults: &Faults) -> Outcome<()> {
@@ -38,20 +31,22 @@ pub(crate) fn run(times: usize, faults: &Faults) -> Outcome<()> {
         "\n{:<24}{:>12}{:>12}{:>16}",
         "starved server", "served", "CPU %", "byte, ms max"
     );
-    for one in [known_limit(times)?, lowered_limit(times)?] {
-        let (name, served, percent) = (one.name, one.served, one.cpu_share * 100.0);
-        let millis = one.slowest.as_secs_f64() * 1000.0;
-        println!("{name:<24}{served:>12}{percent:>12.2}{millis:>16.1}");
-        if !(1..usize::from(CLIENTS)).contains(&served) {
-            faults.add(&format!("{name}: {served} of {CLIENTS} were served"));
-        }
-        if one.cpu_share > CPU_SHARE_MAX {
-            faults.add(&format!("{name}: {percent:.1} % of a core while it waited"));
-        }
-        if one.slowest > SERVED_WITHIN {
-            faults.add(&format!("{name}: a response came after {millis:.0} ms"));
-        }
-    }
+    // Set before the start, so that the server allows fewer connections.
+    let serve = world::serve_command(world::LIMIT_MAX);
+    let mut limited = command("sh", None);
+    let script = format!("ulimit -n {DESCRIPTORS}; exec \"$0\" \"$@\"");
+    limited.args(["-c", &script]).arg(serve.get_program());
+    limited.args(serve.get_args()).args(TIMEOUT);
+    limited.args(["--connections-per-address", "1024"]);
+    let server = Server::start(limited)?;
+    starve("limit known at start", &server, times, faults)?;
+    drop(server);
+    // Lowered while the server runs, so that accepting fails.
+    let server = world::serve(|serve| {
+        serve.args(TIMEOUT);
+    })?;
+    server.limit_descriptors(DESCRIPTORS)?;
+    starve("limit lowered", &server, times, faults)?;
     println!("goals: at most 1 % of a core, and 150 ms after a descriptor is free");
     Ok(())
 }
@@ -72,29 +67,9 @@ fn is_served(stream: &TcpStream) -> bool {
     }
 }
 
-/// With the limit set before the start: the server allows fewer connections.
-fn known_limit(times: usize) -> Outcome<Starved> {
-    let serve = world::serve_command(world::LIMIT_MAX);
-    let mut limited = command("sh", None);
-    let script = format!("ulimit -n {DESCRIPTORS}; exec \"$0\" \"$@\"");
-    limited.args(["-c", &script]).arg(serve.get_program());
-    limited
-        .args(serve.get_args())
-        .args(["--send-seconds", "60"]);
-    limited.args(["--connections-per-address", "1024"]);
-    starve("limit known at start", &Server::start(limited)?, times)
-}
-
-/// With the limit lowered while the server runs, so that accepting fails.
-fn lowered_limit(times: usize) -> Outcome<Starved> {
-    let server = world::serve(|serve| {
-        serve.args(["--send-seconds", "60"]);
-    })?;
-    server.limit_descriptors(DESCRIPTORS)?;
-    starve("limit lowered", &server, times)
-}
-
-fn starve(name: &'static str, server: &Server, times: usize) -> Outcome<Starved> {
+/// Prints how many clients are served while there is no free descriptor, the share of CPU time then,
+/// and the longest time from a free descriptor to the first byte for another client.
+fn starve(name: &str, server: &Server, times: usize, faults: &Faults) -> Outcome<()> {
     let mut clients = (1..=CLIENTS)
         .map(|number| connect(server.address, number))
         .collect::<Outcome<Vec<TcpStream>>>()?;
@@ -103,7 +78,7 @@ fn starve(name: &'static str, server: &Server, times: usize) -> Outcome<Starved>
     thread::sleep(MEASURED);
     let cpu_nanos = server.cpu_nanos()? - before.0;
     let cpu_share = cpu_nanos as f64 / before.1.elapsed().as_nanos() as f64;
-    let count = clients.iter().filter(|client| is_served(client)).count();
+    let answered = clients.iter().filter(|client| is_served(client)).count();
     let mut slowest = Duration::ZERO;
     for _ in 0..times {
         let Some(at) = clients.iter().position(is_served) else {
@@ -122,10 +97,14 @@ fn starve(name: &'static str, server: &Server, times: usize) -> Outcome<Starved>
         }
         slowest = slowest.max(free.elapsed());
     }
-    Ok(Starved {
-        name,
-        served: count,
-        cpu_share,
-        slowest,
-    })
+    let (percent, millis) = (cpu_share * 100.0, slowest.as_secs_f64() * 1000.0);
+    println!("{name:<24}{answered:>12}{percent:>12.2}{millis:>16.1}");
+    let is_starved = (1..usize::from(CLIENTS)).contains(&answered);
+    let fault = format_args!("{name}: {answered} of {CLIENTS} were served");
+    faults.require(is_starved, fault);
+    let fault = format_args!("{name}: {percent:.1} % of a core while it waited");
+    faults.require(cpu_share <= CPU_SHARE_MAX, fault);
+    let fault = format_args!("{name}: a response came after {millis:.0} ms");
+    faults.require(slowest <= SERVED_WITHIN, fault);
+    Ok(())
 }

@@ -51,11 +51,8 @@ impl Abuse {
             for (kind, bytes) in kinds {
                 let status = self.send(address, &bytes)?;
                 *self.responses.entry((kind, status)).or_default() += 1;
-                if status >= 500 {
-                    stage
-                        .faults
-                        .add(&format!("the status of {kind} is {status}"));
-                }
+                let fault = format_args!("the status of {kind} is {status}");
+                stage.faults.require(status < 500, fault);
             }
         }
         floods::closing(address, FLOOD)?;
@@ -80,16 +77,11 @@ impl Abuse {
         // The server may close the connection before all is sent.
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(Shutdown::Write);
-        let (mut received, mut chunk) = (Vec::new(), [0; 4096]);
-        loop {
-            match stream.read(&mut chunk) {
-                Ok(0) => break,
-                Ok(count) => received.extend_from_slice(&chunk[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err("the connection was not closed".into());
-                }
-                Err(_) => break,
-            }
+        let mut received = Vec::new();
+        if let Err(error) = stream.read_to_end(&mut received)
+            && error.kind() == io::ErrorKind::WouldBlock
+        {
+            return Err("the connection was not closed".into());
         }
         Ok(Head::read(&received).map_or(0, |head| head.status))
     }

@@ -49,12 +49,10 @@ impl KeyChanges {
         let effective = || Ok((is_accepted(address, key)? == accepted).then_some(()));
         wait_for(WAIT_MAX, POLL, effective)?;
         let lag = begun.elapsed();
-        if lag > WITHIN {
-            let (change, millis) = (CHANGES[change], lag.as_millis());
-            let fault = format!("a key {change} was not effective for {millis} ms");
-            stage.faults.add(&fault);
-        }
         self.lags[change].push(lag.as_secs_f64() * 1000.0);
+        let (change, millis) = (CHANGES[change], lag.as_millis());
+        let fault = format_args!("a key {change} was not effective for {millis} ms");
+        stage.faults.require(lag <= WITHIN, fault);
         Ok(())
     }
 
@@ -63,7 +61,7 @@ impl KeyChanges {
             println!(
                 "  keys {change}: {}, effective after {:.0} ms (median), {:.0} at most; goal 1000",
                 lags.len(),
-                median(lags.iter().copied()),
+                median(lags),
                 largest(lags)
             );
         }

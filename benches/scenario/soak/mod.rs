@@ -10,24 +10,21 @@ mod keys;
 mod service_manager;
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use rustix::process::Signal;
 
 use super::hostile::{Wave, set_timeouts};
-use super::load::{Flow, Load};
+use super::load::Load;
 use super::memory::Memory;
 use super::metrics::Page;
 use super::publisher::{Pace, Publisher};
 use super::targets::targets;
 use super::validator::Validator;
-use super::{
-    Chore, FULL_SCALE, Faults, Platform, QUICK_SCALE, SERVING, STOPPING, Scale, Subject, length,
-    run_beside,
-};
-use crate::common::{Outcome, is_quick};
+use super::{Chore, Faults, Platform, SERVING, STOPPING, Subject, length, run_beside};
+use crate::common::{Outcome, full_or_quick};
 use abuse::Abuse;
 use access_log::AccessLog;
 use keys::KeyChanges;
@@ -55,63 +52,13 @@ const KEY_PREFIX: &[u8] = b"im_live_";
 const KEY_ID: std::ops::Range<usize> = 8..18;
 const SECRET_AT: usize = 19;
 
-struct Settings {
-    scale: Scale,
-    length: Duration,
-    /// Everything runs for so long, then the server is measured without load.
-    cycle: Duration,
-    /// Time to measure the highest rate.
-    peak: Duration,
-    pace: Pace,
-    wave: Wave,
-    /// Everything else happens so many times as often as in a full run.
-    haste: u32,
-}
-
-const FULL: Settings = Settings {
-    scale: FULL_SCALE,
-    length: Duration::from_mins(30),
-    cycle: Duration::from_mins(1),
-    peak: Duration::from_secs(10),
-    pace: Pace {
-        interval: Duration::from_secs(5),
-        history_every: 9,
-    },
-    wave: Wave {
-        counts: [300, 300, 0, 150, 150],
-        ramp: Duration::from_secs(1),
-        wait: Duration::from_secs(15),
-        timeout_seconds: 3,
-    },
-    haste: 1,
+/// Attackers of a full run.
+const WAVE: Wave = Wave {
+    counts: [300, 300, 0, 150, 150],
+    ramp: Duration::from_secs(1),
+    wait: Duration::from_secs(15),
+    timeout_seconds: 3,
 };
-
-const QUICK: Settings = Settings {
-    scale: QUICK_SCALE,
-    length: Duration::from_secs(12),
-    cycle: Duration::from_secs(6),
-    peak: Duration::from_millis(500),
-    pace: Pace {
-        interval: Duration::from_millis(700),
-        history_every: 3,
-    },
-    wave: Wave::QUICK,
-    haste: 6,
-};
-
-impl Settings {
-    fn new() -> Settings {
-        let Some(length) = length() else {
-            return if is_quick() { QUICK } else { FULL };
-        };
-        Settings {
-            length,
-            cycle: FULL.cycle.min(length / 6),
-            peak: FULL.peak.min(length / 12),
-            ..FULL
-        }
-    }
-}
 
 /// The secrets of keys, which no log and no metric may show.
 #[derive(Default)]
@@ -119,15 +66,16 @@ struct Secrets(Mutex<Vec<String>>);
 
 impl Secrets {
     fn add(&self, key: &str) {
-        let mut secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut secrets = self.0.lock().expect("no thread panics with it");
         secrets.push(key[SECRET_AT..].to_owned());
     }
 
-    /// Whether a text has the prefix of keys, or a secret.
-    fn are_in(&self, text: &[u8]) -> bool {
-        let secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Requires that a text has neither the prefix of keys nor a secret.
+    fn check(&self, name: &str, text: &[u8], faults: &Faults) {
+        let secrets = self.0.lock().expect("no thread panics with it");
         let has = |secret: &[u8]| memmem::find(text, secret).is_some();
-        has(KEY_PREFIX) || secrets.iter().any(|secret| has(secret.as_bytes()))
+        let is_shown = has(KEY_PREFIX) || secrets.iter().any(|secret| has(secret.as_bytes()));
+        faults.require(!is_shown, format_args!("{name} shows a key"));
     }
 }
 
@@ -137,6 +85,10 @@ struct Stage<'a> {
     state: &'a Path,
     secrets: &'a Secrets,
     faults: &'a Faults,
+    wave: Wave,
+    length: Duration,
+    /// Everything runs for so long, then the server is measured without load.
+    cycle: Duration,
 }
 
 /// The records of all chores.
@@ -154,14 +106,9 @@ struct Records {
 
 impl Records {
     /// Everything that happens beside load and publishes. `begun` is when the soak began.
-    fn chores<'a>(
-        &'a mut self,
-        stage: &'a Stage<'_>,
-        settings: &'a Settings,
-        begun: &'a Instant,
-    ) -> Vec<Chore<'a>> {
+    fn chores<'a>(&'a mut self, stage: &'a Stage<'_>, begun: &'a Instant) -> Vec<Chore<'a>> {
         let subject = stage.subject;
-        let every = |seconds| Duration::from_secs(seconds) / settings.haste;
+        let every = |seconds| Duration::from_secs(seconds) / full_or_quick(1, 6);
         vec![
             Chore::new("keys", every(5), || self.keys.turn(stage)),
             Chore::new("abuse", every(1), || self.abuse.burst(stage)),
@@ -174,30 +121,30 @@ impl Records {
                 self.reloads += 1;
                 subject.server.signal(Signal::HUP)
             }),
-            Chore::new("memory", MEMORY_EVERY.min(settings.cycle / 10), || {
+            Chore::new("memory", MEMORY_EVERY.min(stage.cycle / 10), || {
                 self.memory.sample(begun, &subject.server)
             }),
             Chore::new("attack", Duration::ZERO, || {
                 self.waves += 1;
-                let results = settings.wave.run(subject.address, self.waves)?;
-                for fault in settings.wave.faults(&results)? {
-                    stage.faults.add(&format!("attack: {fault}"));
-                }
+                let results = stage.wave.run(subject.address, self.waves)?;
+                let faults = stage.wave.faults(&results)?.into_iter();
+                let faults = faults.map(|fault| format!("attack: {fault}"));
+                stage.faults.add_all(faults);
                 Ok(())
             }),
         ]
     }
 
-    fn report(&self, settings: &Settings, faults: &Faults) {
+    fn report(&self, wave: Wave, length: Duration, faults: &Faults) {
         println!(
             "  {} reloads, {} waves of {} attackers in all, {} scrapes",
             self.reloads,
             self.waves,
-            self.waves * settings.wave.size(),
+            self.waves * wave.size(),
             self.scrapes
         );
         for status in ["503", "500", "429", "431"] {
-            let count = self.page.sum(REQUESTS, &format!("code=\"{status}\""));
+            let count = self.page.sum(REQUESTS, &labels(status));
             println!("  responses with status {status}: {count}");
         }
         for reason in ["first_byte", "head", "idle", "send", "room"] {
@@ -205,44 +152,50 @@ impl Records {
         }
         self.keys.report();
         self.abuse.report();
-        let sixth = settings.length / 6;
-        let parts = [sixth..sixth * 2, sixth * 5..settings.length];
-        faults.add_all(self.memory.report(parts, settings.length, GROWTH_MAX));
+        let sixth = length / 6;
+        let parts = [sixth..sixth * 2, sixth * 5..length];
+        self.memory.report(parts, length, GROWTH_MAX, faults);
     }
+}
+
+/// The label of responses with a status.
+fn labels(status: &str) -> String {
+    format!("code=\"{status}\"")
 }
 
 /// Scrapes the metrics. No counter may go back, no response may have a status for a fault of the
 /// server, and no key may be shown.
 fn scrape(stage: &Stage<'_>, last: &mut Page) -> Outcome<()> {
     let page = Page::read(stage.subject.admin)?;
+    let (faults, text) = (stage.faults, page.text.as_bytes());
     for name in page.shrunk(last) {
-        stage.faults.add(&format!("{name} went back"));
+        faults.add(format_args!("{name} went back"));
     }
-    if stage.secrets.are_in(page.text.as_bytes()) {
-        stage.faults.add("the metrics show a key");
-    }
+    stage.secrets.check("a scrape of metrics", text, faults);
     for code in ["500", "0"] {
-        let labels = format!("code=\"{code}\"");
-        if page.sum(REQUESTS, &labels) > last.sum(REQUESTS, &labels) {
-            stage
-                .faults
-                .add(&format!("a response has the status {code}"));
-        }
+        let [before, now] = [&*last, &page].map(|page| page.sum(REQUESTS, &labels(code)));
+        let fault = format_args!("a response has the status {code}");
+        faults.require(now <= before, fault);
     }
     *last = page;
     Ok(())
 }
 
 pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
-    let settings = Settings::new();
-    let mut platform = Platform::new(scratch, &settings.scale, settings.pace)?;
+    let pace = Pace {
+        interval: full_or_quick(Duration::from_secs(5), Duration::from_millis(700)),
+        history_every: full_or_quick(9, 3),
+    };
+    let wave = full_or_quick(WAVE, Wave::QUICK);
+    let length = length(Duration::from_mins(30), Duration::from_secs(12));
+    let mut platform = Platform::new(scratch, pace)?;
     let notifications = service_manager::listen(&scratch.join("manager"))?;
     let (state_directory, log) = (scratch.join("state"), scratch.join("access.log"));
     let subject = Subject::start(|serve| {
         serve.arg("--published").arg(&platform.publisher.directory);
         serve.arg("--state").arg(&state_directory);
         serve.arg("--access-log").arg(&log);
-        set_timeouts(settings.wave.timeout_seconds, serve);
+        set_timeouts(wave.timeout_seconds, serve);
         serve.env("NOTIFY_SOCKET", scratch.join("manager"));
         serve.env("WATCHDOG_USEC", WATCHDOG.as_micros().to_string());
     })?;
@@ -253,28 +206,30 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
         state: &state_directory,
         secrets: &secrets,
         faults,
+        wave,
+        length,
+        cycle: full_or_quick(Duration::from_mins(1).min(length / 6), length / 2),
     };
     let mut records = Records {
         access_log: AccessLog::new(log.clone(), &platform.keys),
         ..Records::default()
     };
-    let targets = targets(subject.address, settings.scale.islands)?;
+    let targets = targets(subject.address)?;
     let mut load = platform.load(subject.address, &targets)?;
-    load.run_for(settings.peak)?;
-    let rate = load.run_for(settings.peak)?.responses_per_second() * RATE_SHARE;
+    let peak = Duration::from_secs(10).min(length / 12);
+    load.run_for(peak)?;
+    let rate = load.run_for(peak)?.responses_per_second() * RATE_SHARE;
     println!(
         "{} targets; {rate:.0} requests per second, 70 % of the highest rate",
         targets.len()
     );
     let publisher = &mut platform.publisher;
-    let descriptors = cycles(&stage, &settings, rate, &mut load, publisher, &mut records)?;
+    let descriptors = cycles(&stage, rate, &mut load, publisher, &mut records)?;
     publisher.check_dumps()?;
     scrape(&stage, &mut records.page)?;
     let lines = subject.end(&EXPECTED_LOG, faults)?;
     println!();
-    if secrets.are_in(lines.join("\n").as_bytes()) {
-        faults.add("the log shows a key");
-    }
+    secrets.check("the log", lines.join("\n").as_bytes(), faults);
     records.access_log.read(&log, &secrets, faults)?;
     compare_logs(&records, &load, faults);
     faults.add_load(&load.total);
@@ -283,7 +238,7 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
         "  {} publishes; descriptors without load: {descriptors:?}",
         publisher.publishes.len()
     );
-    records.report(&settings, faults);
+    records.report(wave, length, faults);
     let notifications = notifications.join();
     let notifications = notifications.map_err(|_| "the service manager panicked")?;
     notifications.report(faults);
@@ -293,7 +248,6 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
 /// All cycles. After each, descriptors are counted without load; returns their numbers.
 fn cycles(
     stage: &Stage<'_>,
-    settings: &Settings,
     rate: f64,
     load: &mut Load<Validator<'_>>,
     publisher: &mut Publisher,
@@ -302,22 +256,18 @@ fn cycles(
     let (subject, faults) = (stage.subject, stage.faults);
     let open = subject.settled(load, None)?.descriptors;
     let (begun, mut all) = (Instant::now(), Vec::new());
-    let cycles = settings.length.div_duration_f64(settings.cycle).round() as usize;
+    let cycles = stage.length.div_duration_f64(stage.cycle).round() as usize;
     for _ in 0..cycles {
         load.plan.rate = Some(rate);
-        let mut chores = records.chores(stage, settings, &begun);
-        let next = Chore::new("publish", settings.pace.interval, || publisher.next());
-        chores.push(next);
-        let flow: Flow = run_beside(load, settings.cycle, chores, faults)?;
+        let mut chores = records.chores(stage, &begun);
+        chores.push(publisher.chore());
+        let flow = run_beside(load, stage.cycle, chores, faults)?;
         load.plan.rate = None;
         publisher.settle(subject.address)?;
         let usage = subject.settled(load, Some(open))?;
         let descriptors = usage.descriptors;
-        if descriptors != open {
-            faults.add(&format!(
-                "{descriptors} descriptors without load, not {open}"
-            ));
-        }
+        let fault = format_args!("{descriptors} descriptors without load, not {open}");
+        faults.require(descriptors == open, fault);
         all.push(descriptors);
         println!(
             "{:>5.0} s: {} responses, p99 {:.0} us; {} publishes, {} keys, {} attackers, {:.0} MiB, {descriptors} descriptors",
@@ -326,7 +276,7 @@ fn cycles(
             flow.latencies.quantile_micros(0.99),
             publisher.publishes.len(),
             records.keys.issued,
-            records.waves * settings.wave.size(),
+            records.waves * stage.wave.size(),
             usage.resident_kib as f64 / 1024.0
         );
     }
@@ -346,14 +296,9 @@ fn compare_logs(records: &Records, load: &Load<Validator<'_>>, faults: &Faults) 
          which had {responses}",
         log.files,
     );
-    if lines + dropped != counted {
-        faults.add(&format!(
-            "{lines} lines and {dropped} dropped, but {counted} responses"
-        ));
-    }
-    if load_lines > responses || responses - load_lines > dropped {
-        faults.add(&format!(
-            "{load_lines} lines of {responses} responses to the load"
-        ));
-    }
+    let fault = format_args!("{lines} lines and {dropped} dropped, but {counted} responses");
+    faults.require(lines + dropped == counted, fault);
+    let fault = format_args!("{load_lines} lines of {responses} responses to the load");
+    let allowed = load_lines..=load_lines + dropped;
+    faults.require(allowed.contains(&responses), fault);
 }

@@ -60,12 +60,10 @@ impl Notifications {
             self.heartbeats,
             goal.as_secs_f64()
         );
-        if self.heartbeats == 0 || self.longest > goal {
-            faults.add(&format!("no heartbeat for {longest:.1} s"));
-        }
-        if self.ready != self.reloads + 1 {
-            let (ready, reloads) = (self.ready, self.reloads);
-            faults.add(&format!("{reloads} reloads, and {ready} times ready"));
-        }
+        let is_watched = self.heartbeats > 0 && self.longest <= goal;
+        faults.require(is_watched, format_args!("no heartbeat for {longest:.1} s"));
+        let (ready, reloads) = (self.ready, self.reloads);
+        let fault = format_args!("{reloads} reloads, and {ready} times ready");
+        faults.require(ready == reloads + 1, fault);
     }
 }
