@@ -28,8 +28,9 @@ pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
             }
         }
         let target = target(&operation);
-        // A long body is cut off, and is no JSON then.
-        let published = body_of(&target).and_then(|body| json_lines(&body));
+        // A long body is cut off, and is no example.
+        let published = body_of(&target).filter(|body| body.ends_with(b"}}"));
+        let published = published.and_then(|body| json_lines(&body));
         let example = || json_lines(document.example(&operation)?.as_bytes());
         let lines = published.or_else(example).unwrap_or_default();
         let is_file = operation.object.is_none();

@@ -1,8 +1,11 @@
 //! `Snapshot`: both payloads of a published directory, and the bodies and pages made of the two
 //! together.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+
+use ahash::RandomState;
 
 use super::body::{Body, Content, ReadContext};
 use super::dumps::DumpDirectory;
@@ -32,8 +35,8 @@ pub struct Live {
     identity: Identity,
     pub(super) current: Option<Body>,
     pub(super) intraday: Option<Body>,
-    /// The players of each island, by code.
-    players: Vec<(IslandCode, u64)>,
+    /// The players of each island.
+    players: HashMap<IslandCode, u64, RandomState>,
 }
 
 impl Live {
@@ -56,11 +59,8 @@ impl Live {
         let body = current.as_ref().map(|body| body.choose(false).content);
         let body = body.map(Content::into_bytes).transpose()?;
         let players = site::live_players(body.as_deref().unwrap_or_default()).enumerate();
-        let mut players: Vec<(IslandCode, u64)> = players
-            .inspect(|(at, _)| yield_point(*at))
-            .map(|(_, island)| island)
-            .collect();
-        players.sort_unstable();
+        let players = players.inspect(|(at, _)| yield_point(*at));
+        let players = players.map(|(_, island)| island).collect();
         Ok(Live {
             identity: file.identity,
             current,
@@ -228,9 +228,7 @@ impl Snapshot {
 
     /// Returns the players of an island in the live snapshot.
     pub fn live_players(&self, code: IslandCode) -> Option<u64> {
-        let players = &self.live.as_ref()?.players;
-        let at = players.binary_search_by_key(&code, |one| one.0).ok()?;
-        Some(players[at].1)
+        self.live.as_ref()?.players.get(&code).copied()
     }
 
     /// Returns the days before and after a day, and the first and the last day; `None` without days.

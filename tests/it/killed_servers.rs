@@ -184,13 +184,12 @@ fn issue_and_revoke_killed_at_any_moment_keep_what_they_reported() {
     let (mut cut, mut whole) = (0, 0);
     for _ in 0..kills() {
         let (stdout, _) = killed(&[&words[..], &["a@x.test"]].concat(), &mut random, longest);
-        match printed(&stdout) {
-            // Commands take longer on a busy machine: the next kill comes earlier, or later.
-            Some(key) => {
-                (whole, longest) = (whole + 1, longest / 4 * 3);
-                keys.push((key, true));
-            }
-            None => (cut, longest) = (cut + 1, longest / 3 * 4),
+        // Commands take longer on a busy machine: the next kill comes earlier, or later.
+        if let Some(key) = printed(&stdout) {
+            (whole, longest) = (whole + 1, longest / 4 * 3);
+            keys.push((key, true));
+        } else {
+            (cut, longest) = (cut + 1, longest / 3 * 4);
         }
         let at = usize::try_from(random.below(keys.len() as u64)).unwrap();
         let (key, active) = &mut keys[at];
