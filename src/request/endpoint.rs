@@ -3,20 +3,20 @@
 //!
 //! Places of a new row of the API:
 //!
-//! - `route.rs`: a `Route`, made in `route`; its texts in `text_bytes`; `SEGMENTS_MAX`, one more than the
+//! - `route.rs`: a `Route`, made in `route`; its free texts in `text_bytes`; `SEGMENTS_MAX`, one more than the
 //!   longest path has;
 //! - `snapshot/lookup.rs`: `unpublished` (the compiler reports it), and `find_body` (history) or `get` (live),
 //!   else a 503; `ApiError::missing` (`server/http/api_error.rs`), else a vague 404;
 //! - its body: `publish/render`, and the head of `snapshot/format.rs`;
 //! - `site/changelog.md`, `server/allocation_tests.rs`, `tests/fuzz/src/snapshot.rs`,
 //!   `benches/scenario/targets.rs`;
-//! - `ENDPOINT_FILES` in `tests/it/places_to_change.rs`: a test names those without the last fixed segment of
-//!   the path. Those that have this word anyway are found in the list.
+//! - `ENDPOINT_FILES` in `tests/it/places_to_change.rs`: a test names those without the last fixed segment
+//!   of the path. Files with this word in another sense have to be found in the list.
 //!
 //! Only some need: an entry in `/v1/health` or a count in `/v1` (`snapshot/service_bodies.rs`,
 //! `snapshot/read.rs`); a page (`server/web/rendered.rs`, `site/bodies.rs`, `site/data_pages.rs`); with a
-//! new path parameter or list, `tests/examples.py` and `tests/it/openapi.rs`; with members that each
-//! publish changes, `benches/scenario/body.rs`.
+//! new path parameter or list, `tests/examples.py` and `tests/it/openapi.rs`; with a member beside
+//! `generatedAt` that each publish changes, `benches/scenario/body.rs`.
 
 use super::lists::{CreatorQuery, IslandQuery};
 

@@ -1,24 +1,21 @@
 //! The queries of the two lists, parsed and written into links. Equal queries share a cache entry.
 //!
-//! Places of a new parameter of `/v1/islands`:
+//! Places of a new parameter of `/v1/islands` (of `/v1/creators`: see [`CreatorQuery`]):
 //!
-//! - here: a field, `PARAMETERS`, `parse`, `given`. A text: also `Route::text_bytes` (`route.rs`). A number:
-//!   the items of `given` become `Cow<str>`, which `islands` of `server/web/rendered.rs` borrows.
-//!   One of few words: its type in `model.rs`, and `the_parser_agrees_with` in `endpoint_tests.rs`;
-//! - `snapshot/select.rs`: a group of `Filters`, or a condition in its `contain` and `set`, which
-//!   `select_islands` counts before it takes the page from one vector; `is_computed` in
+//! - here: a field, `PARAMETERS`, `parse`, `given`. A text: also `Route::text_bytes` (`route.rs`). A number
+//!   or day: the items of `given` become `Cow<str>`, which `islands` of `server/web/rendered.rs` borrows.
+//!   One that rejects some texts: `the_parser_agrees_with` in `endpoint_tests.rs`; of few words: a type in
+//!   `model.rs`;
+//! - `snapshot/select.rs`: in `Filters`, a group, or a condition that `find` fills and `contain` and `set`
+//!   check. `select_islands` must count it, else pages without other filters ignore it. `is_computed` in
 //!   `snapshot/list_page.rs`;
-//! - groups, and data that the history payload lacks (of a metric it has only ranks): a new section
-//!   (`snapshot/format.rs`). No other data may change a page: its entity tag is the publish time;
+//! - groups, and data that no section has (of a metric, only ranks): a new section (`snapshot/format.rs`).
+//!   Only published data may change a page, since its entity tag is the publish time;
 //! - `site/templates/islands.html`: the form, and the filters in words;
 //! - `site/changelog.md`, `site/page_tests.rs`, `publish/selection_tests.rs`, `tests/fuzz/src/targets.rs`;
 //!   for its cost, `benches/lists`;
 //! - `PARAMETER_FILES` in `tests/it/places_to_change.rs`: a test names those that lack it. In
 //!   `site/openapi.json`, a number has both `minimum` and `maximum`.
-//!
-//! Of the places of a parameter of `/v1/creators`, tests find only `site/openapi.json`. It is also in
-//! `creators` of `server/web/rendered.rs` and of `site/data_pages.rs`, which pass on only `q`, and in
-//! `site/templates/creators.html`.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
@@ -146,6 +143,10 @@ impl IslandQuery {
 }
 
 /// The query of the creator list.
+///
+/// Of the places of a new parameter, tests find only `site/openapi.json`. It is also in `creators` of
+/// `server/web/rendered.rs` and of `site/data_pages.rs`, which pass on only `q`, and in
+/// `site/templates/creators.html`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CreatorQuery {
     /// The slug search as sent, never empty.

@@ -1,31 +1,23 @@
-//! The format of a payload file, byte by byte.
+//! The format of a payload file, described at [`MAGIC`].
 //!
-//! Places of a new section or body:
+//! A new section or body needs a higher [`MAGIC`], so that an older program refuses the file, and a higher
+//! `PROGRAM` (`publish/changes.rs`), so that a publish renders it again. More places of a section:
 //!
-//! - both: a higher [`MAGIC`], so that an older program refuses the file; `PROGRAM` in `publish/changes.rs`, so
-//!   that a publish renders it again; bytes per island in `benches/README.md`;
-//! - a section: [`Section`]; its writer, `publish/history_payload.rs` or `publish/list_sections.rs`; a field
-//!   of `History` (`history.rs`), whose `open` checks lengths and numbers (`expect_below`), so that no
-//!   request panics; a call of what uses it in `tests/fuzz/src/snapshot.rs`;
-//! - a body per island, creator or day: its place among the bodies, and `all`, in
-//!   `publish/history_payload.rs`; the same place in `History::find_body` (`lookup.rs`); their number in
-//!   `History::open`; lists that no test completes in `tests/it/damaged_files.rs`,
-//!   `tests/it/larger_than_memory.rs`, `benches/publish/same.rs` and `benches/publish/rival.py`;
-//! - a body of the live payload: `publish/live_payload.rs`, `Live::open` (`read.rs`).
+//! - [`Section`]; its writer, `publish/list_sections.rs`, or `publish/history_payload.rs`, which knows
+//!   first and last days;
+//! - a field of `History` (`history.rs`), whose `open` checks lengths and numbers (`expect_below`), so that
+//!   no request panics; a call of what uses it in `tests/fuzz/src/snapshot.rs`;
+//! - the bytes per island in `benches/README.md`.
 //!
-//! ```text
-//! magic 8      "IMSNAP" and the format's version, two bytes big-endian
-//! bodies       each as gzip, or plain where gzip would not be smaller
-//! sections     the resident part: read whole at open
-//! contents     12 bytes a section, in their order: length u64, id u32
-//! trailer 32   sections' offset u64, publish timestamp i64, section count u32, crc32 u32 of all
-//!              from the sections up to here, magic 8
-//! ```
-//! All integers are little-endian. A section is an array, or lists: the start of each list and the end of the
-//! last one, u32, then the items of all of them. These positions count items from the start of the section.
+//! Of a body per island, creator or day:
 //!
-//! The identity form of a body that has a gzip form is not stored: it was four fifths of all bodies, and of
-//! the memory in which the system caches them.
+//! - its place among the bodies, and `all`, in `publish/history_payload.rs`, which gets a creator's body
+//!   from `publish/history_input.rs`; the same place in `History::find_body` (`lookup.rs`); their number in
+//!   `History::open`;
+//! - for islands and creators `tests/it/damaged_files.rs` and `tests/it/larger_than_memory.rs`, for islands
+//!   also `benches/publish/same.rs` and `benches/publish/rival.py`, which no test finds.
+//!
+//! Of a body of the live payload: `publish/live_payload.rs`, `Live::open` (`read.rs`).
 
 use std::fmt::{self, Display};
 use std::io;
@@ -33,6 +25,21 @@ use std::io;
 use super::error::SnapshotError;
 
 /// First and last eight bytes of a payload file. A file of another version is refused.
+///
+/// ```text
+/// magic 8      "IMSNAP" and the format's version, two bytes big-endian
+/// bodies       each as gzip, or plain where gzip would not be smaller
+/// sections     the resident part: read whole at open
+/// contents     12 bytes a section, in their order: length u64, id u32
+/// trailer 32   sections' offset u64, publish timestamp i64, section count u32, crc32 u32 of all
+///              from the sections up to here, magic 8
+/// ```
+///
+/// All integers are little-endian. A section is an array, or lists: the start of each list and the end of the
+/// last one, u32, then the items of all of them. These positions count items from the start of the section.
+///
+/// The identity form of a body that has a gzip form is not stored: it was four fifths of all bodies, and of
+/// the memory in which the system caches them.
 pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x04";
 pub(crate) const ENTRY_BYTES: usize = 12;
 pub(crate) const TRAILER_BYTES: usize = 32;

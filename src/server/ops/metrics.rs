@@ -8,22 +8,25 @@
 //! - if they use it: `data/grafana/dashboard.json`, `data/prometheus/rules.yml` and
 //!   `data/prometheus/rules_test.yml`; for an alert also `data/README.md`.
 //!
-//! A count of responses is a field of `WorkerMetrics` (`observe/worker_metrics.rs`; a list of label values is
-//! exported in `observe/mod.rs`), incremented in `Worker::finish` (`server/worker.rs`): the pipeline also runs
-//! for heartbeats, and twice for a request that waits for the store. An input that `finish` lacks is a new field
-//! of `Handled` (`server/pipeline.rs`) or of `ApiResponse` (`server/http/response.rs`, and
-//! `server/http/worker_cache.rs` if cached responses have it). Nothing of a refused key reaches `Handled`: it would
-//! come from `KeyStatus` (`keys/key_table.rs`, `tests/fuzz/src/key.rs`) and `KeyError` (`server/http/identity.rs`).
-//! Status codes may have several causes: sign-up sends 403 and 429 too. A head that hyper refuses does not reach
-//! `finish`, but `Worker::error_response`.
+//! A count of responses is a field of `WorkerMetrics` (`observe/worker_metrics.rs`; new label values:
+//! `observe/mod.rs`), incremented in `Worker::finish` (`server/worker.rs`), since the pipeline also runs
+//! for heartbeats, and twice for a request that waits for the store. What `finish` lacks (it has status,
+//! gzip, endpoint and caller, `None` for a page or a refused key) becomes a field of `Handled`
+//! (`server/pipeline.rs`) or of `ApiResponse` (`server/http/response.rs`; of cached ones
+//! `server/http/worker_cache.rs`). The pipeline's `metered` has the `KeyError` of a refused key, but not
+//! which key it is: that is a new field of `KeyStatus` (`keys/key_table.rs`, `tests/fuzz/src/key.rs`). A
+//! head that hyper refuses does not reach `finish`, but `Worker::error_response`.
 //!
-//! Gauges are read from `ServerState` (`state.rs`). Those of connections add up the `ConnectionRegistry` of each
-//! worker (`server/conn/registry.rs`), which has the phase of each. Reloads, certificate and number of clients:
-//! `reload.rs`. The process: `observe/process.rs`.
+//! Gauges are read from `ServerState` (`state.rs`). Its `connections` adds up each worker's
+//! `ConnectionRegistry` (`server/conn/registry.rs`), a list of `ConnectionState`
+//! (`server/conn/connection_state.rs`: the phase). Other state is in `ConnectionContext`
+//! (`server/conn/context.rs`), whose `join` adds it to the list. Reloads, certificate and number of
+//! clients: `reload.rs`. The process: `observe/process.rs`.
 //!
-//! Other counters: `server/accept.rs` (connections, handshakes), `server/conn/timed_io.rs` (bytes, durations),
-//! `server/conn/context.rs` (panics), `snapshot/error.rs` (damaged bodies), `observe/access_log.rs` and
-//! `observe/log.rs` (dropped lines), `quota/lease/table.rs` and `shared/service.rs` (the store).
+//! Other counters: `server/accept.rs` (connections, handshakes), `server/conn/timed_io.rs` (bytes,
+//! durations), `server/conn/context.rs` (panics), `snapshot/error.rs` (damaged bodies),
+//! `observe/access_log.rs` and `observe/log.rs` (dropped lines), `quota/lease/table.rs` and
+//! `shared/service.rs` (the store).
 
 use std::fmt::Display;
 use std::sync::Arc;
