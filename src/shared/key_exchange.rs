@@ -33,9 +33,9 @@ use crate::sync::ArcSwap;
 const KEY: &str = "imq:1:keys";
 const PUBLISH: &str = include_str!("publish_keys.lua");
 const CLAIM: &str = include_str!("claim_keys.lua");
-/// Between two looks at the store and at the key file.
+/// Between two comparisons of the store with the key file.
 const POLL: Duration = Duration::from_millis(250);
-/// For one look, a key file of 100,000 keys included.
+/// For one comparison, which may transfer a key file of 100,000 keys.
 const EXCHANGE_MAX: Duration = Duration::from_secs(5);
 
 /// The thread that shares the keys of a state directory.
@@ -186,14 +186,14 @@ impl Service {
             Some(connection) => connection,
             None => connection.insert(connect(&self.settings).await?),
         };
-        let looking = self.look(&mut connection.connection);
+        let comparison = self.compare(&mut connection.connection);
         let late = |_| Err(format!("no answer within {} s", EXCHANGE_MAX.as_secs()));
-        let exchanged = timeout(EXCHANGE_MAX, looking).await.unwrap_or_else(late);
+        let exchanged = timeout(EXCHANGE_MAX, comparison).await.unwrap_or_else(late);
         exchanged.map_err(|problem| format!("{}: {problem}", connection.node))
     }
 
     /// Compares the store with this server's keys, and passes on or takes over what is newer.
-    async fn look(&mut self, connection: &mut MultiplexedConnection) -> Result<(), String> {
+    async fn compare(&mut self, connection: &mut MultiplexedConnection) -> Result<(), String> {
         let stored = self.stored(connection).await?;
         let role = self.keys.role().map_err(|error| error.to_string())?;
         match &role {
@@ -274,7 +274,7 @@ impl Service {
         command.arg(PUBLISH).arg(1).arg(KEY);
         command.arg(term).arg(own.revision()).arg(name);
         command.arg(url).arg(start).arg(own.to_file());
-        // A higher term in the answer is found again by the next look.
+        // A higher term in the answer is found again by the next comparison.
         let answer: Result<u32, _> = command.query_async(connection).await;
         answer.map(|_| ()).map_err(problem)
     }

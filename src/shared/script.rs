@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind};
 
-use crate::calendar::UnixSeconds;
 use crate::quota::{GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest};
 
 const TEXT: &str = include_str!("lease.lua");
@@ -42,7 +41,7 @@ impl LeaseScript {
         request: &LeaseRequest,
     ) -> Result<LeaseAnswer, RedisError> {
         let command = |name, script: &str| {
-            let expiry = UnixSeconds(request.day.end().0 + KEPT_SECONDS).0;
+            let expiry = request.day.end().0 + KEPT_SECONDS;
             let mut command = redis::cmd(name);
             command.arg(script).arg(1).arg(key(request));
             command.arg(&self.field).arg(request.granted);

@@ -20,7 +20,7 @@ use super::node::{NodeConnection, connect, problem};
 use super::outage_log::OutageLog;
 use super::script::LeaseScript;
 use super::settings::SharedQuotaSettings;
-use crate::calendar::{Clock, UnixSeconds};
+use crate::calendar::Clock;
 use crate::keys::SharedKeysState;
 use crate::observe::Log;
 use crate::quota::{
@@ -326,7 +326,7 @@ impl Service {
     /// Removes leases of past days.
     fn sweep(&self) {
         let now = self.clock.now();
-        let second = now.moment().0 - UnixSeconds(now.day.end().0 - 86_400).0;
+        let second = now.moment().0 - now.day.end().0 + 86_400;
         if second >= SWEEP_SECOND {
             self.leases.sweep(now.day);
         }
