@@ -121,7 +121,8 @@ impl DumpsPage<'_> {
         }
     }
 
-    /// Returns the groups of a folder, newest first; none if it has a file without a day.
+    /// Returns the groups of a folder, newest first; none if it has a file without a group. Ends for any
+    /// names: a group contains the file that it was made of, so each step starts after that file.
     fn groups(&self, folder: &str) -> Vec<Group> {
         let (mut groups, mut from) = (Vec::new(), format!("{folder}/"));
         while let Some((name, _)) = (self.list)(&from, &end_of(folder), 1).pop() {
@@ -146,7 +147,8 @@ struct Group {
 }
 
 impl Group {
-    /// Returns the group of a file; `None` if its name has no day.
+    /// Returns the group of a file; `None` if its name has no day, or if the names of the group are not
+    /// in the order of their times: names are compared as text, and `9000` comes after `86400`.
     fn of(folder: &str, file: &str) -> Option<Group> {
         let (name, from, to) = match folder {
             "live" => {
@@ -162,8 +164,9 @@ impl Group {
             }
             _ => return None,
         };
+        let contains = (from.as_str()..to.as_str()).contains(&file);
         let [from, to] = [from, to].map(|place| format!("{folder}/{place}"));
-        Some(Group { name, from, to })
+        contains.then_some(Group { name, from, to })
     }
 }
 
@@ -265,5 +268,37 @@ mod tests {
         assert!(
             beside.contains("href=\"dumps/islands.csv\"") && beside.contains("href=\"dumps?group=")
         );
+    }
+
+    #[test]
+    fn a_file_name_out_of_order_does_not_keep_the_page_from_ending() {
+        let odd = [
+            "live/0.csv",
+            "live/600.csv",
+            "live/9000.csv",
+            "live/10000.csv",
+            "live/172200.csv",
+            "live/999999600.csv",
+            "live/10000000000.csv",
+            "live/0000172200.csv",
+            "live/+1795176000.csv",
+            "live/-600.csv",
+            "live/9223372036854775807.csv",
+            "live/\u{10ffff}",
+            "daily/2026-11\u{10ffff}.csv",
+            "daily/9999-99",
+            "ccu/-271821-04.csv",
+        ];
+        let groups = ["live/1970-01-02", "live/1970-01-01", "live/2001-09-09"];
+        for odd in odd {
+            let mut names = names();
+            names.push(odd.to_owned());
+            let first = shown(&names, None, "");
+            assert!(first.contains("islands.csv"), "{odd}");
+            for group in groups {
+                shown(&names, Some(group), "");
+                shown(&[odd.to_owned()], Some(group), "");
+            }
+        }
     }
 }
