@@ -343,7 +343,23 @@ fn options_carries_the_preflight_headers() {
         "{methods}"
     );
     let allowed = reply.expect("access-control-allow-headers").to_lowercase();
-    assert!(allowed.contains("authorization"), "{allowed}");
+    // `*` alone covers neither `Authorization` nor older browsers.
+    for name in [
+        "authorization",
+        "content-type",
+        "x-requested-with",
+        "cache-control",
+        "traceparent",
+        "tracestate",
+        "baggage",
+        "sentry-trace",
+        "*",
+    ] {
+        assert!(
+            allowed.split(", ").any(|header| header == name),
+            "{name}: {allowed}"
+        );
+    }
     assert!(reply.header("access-control-max-age").is_some());
 }
 

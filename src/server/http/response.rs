@@ -40,10 +40,13 @@ pub(in crate::server) const REVALIDATED: &str = "cache-control: private, max-age
 const PUBLIC: &str = "cache-control: public, max-age=60, must-revalidate\r\n";
 pub(in crate::server) const JSON: &str = "content-type: application/json\r\n";
 const GZIP: &str = "content-encoding: gzip\r\n";
-/// Headers that a browser may send; `*` would not cover `Authorization`. Browsers cache this for a
-/// day at most.
+/// Any header may be sent: none of them is believed but the named ones. `*` does not cover
+/// `Authorization`, and older browsers do not support it, so headers that clients and tracing libraries
+/// add are named too. Browsers cache this for a day at most.
 const PREFLIGHT: &str = "access-control-allow-methods: GET, HEAD, OPTIONS\r\n\
-    access-control-allow-headers: Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range\r\n\
+    access-control-allow-headers: Authorization, Baggage, Cache-Control, Content-Type, If-Match, \
+    If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Pragma, Range, Sentry-Trace, \
+    Traceparent, Tracestate, X-Requested-With, *\r\n\
     access-control-max-age: 86400\r\n";
 const ERROR: &str = "content-type: application/json\r\n\
     cache-control: no-store\r\n";
@@ -235,8 +238,12 @@ impl ApiResponse {
 
     /// 204 to OPTIONS. Forms may be posted by pages of this service only, which need no preflight.
     pub(crate) fn preflight(takes_forms: bool) -> ApiResponse {
-        let allow = if takes_forms { ALLOW_FORMS } else { ALLOW };
-        ApiResponse::new(StatusCode::NO_CONTENT, &[allow, PREFLIGHT])
+        let lines: &[&str] = if takes_forms {
+            &[ALLOW_FORMS]
+        } else {
+            &[ALLOW, PREFLIGHT]
+        };
+        ApiResponse::new(StatusCode::NO_CONTENT, lines)
     }
 
     /// Returns all header lines and the body. `connection` and `date` are not among the lines.
