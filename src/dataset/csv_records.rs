@@ -33,14 +33,13 @@ pub(super) struct CsvRecords<'a> {
     used: usize,
     /// Fields of the current record, one after the other; empty if it is malformed.
     text: String,
-    /// End of each field in `text`.
     ends: Vec<usize>,
     /// Number of fields; 0 before the first record.
     pub(super) width: usize,
-    /// Line on which the current record starts.
     pub(super) line: u64,
-    /// Line after it.
     next_line: u64,
+    /// The last byte before the unread rest is a CR. The LF of a CR LF is left to the next record.
+    is_after_cr: bool,
     pub(super) quotes: Quotes,
     /// Whether the current record is too long, and was not read to its end.
     is_cut: bool,
@@ -58,6 +57,7 @@ impl<'a> CsvRecords<'a> {
             width: 0,
             line: 1,
             next_line: 1,
+            is_after_cr: false,
             quotes: Quotes::Sound,
             is_cut: false,
         }
@@ -96,16 +96,24 @@ impl<'a> CsvRecords<'a> {
         text.truncate(length);
         let mut raw = &self.input[start..self.used];
         let is_first = self.width == 0;
+        let other_format = is_first.then(|| other_format(raw)).flatten();
         if is_first {
             raw = raw.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(raw);
         }
         self.width = width;
-        // The parser skips blank lines, and the LF of a CR LF that ended the record before.
+        if self.is_after_cr {
+            raw = raw.strip_prefix(b"\n").unwrap_or(raw);
+        }
+        // The parser skips blank lines.
         let content = raw.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
-        self.line = self.next_line + newlines(&raw[..content.unwrap_or(raw.len())]);
-        self.next_line += newlines(raw);
+        self.line = self.next_line + line_ends(&raw[..content.unwrap_or(raw.len())]);
+        self.next_line += line_ends(raw);
+        self.is_after_cr = raw.last() == Some(&b'\r');
         self.quotes = Quotes::of(raw);
-        Ok(Some(self.check(text)))
+        Ok(Some(match other_format {
+            Some(found) => Err((None, format!("must be CSV in UTF-8, got {found}"))),
+            None => self.check(text),
+        }))
     }
 
     /// Reads more of the file, unless the current record is too long.
@@ -134,7 +142,7 @@ impl<'a> CsvRecords<'a> {
         if text.len() > FIELD_BYTES_MAX
             && let Some((place, field)) = find(|field| field.len() > FIELD_BYTES_MAX)
         {
-            let hint = if field.contains(&b'\n') {
+            let hint = if line_ends(field) > 0 {
                 "; a stray quote joins the lines that follow into one field"
             } else {
                 ""
@@ -166,13 +174,18 @@ impl<'a> CsvRecords<'a> {
         if !text.is_ascii()
             && let Some((place, field)) = find(|field| str::from_utf8(field).is_err())
         {
-            return Err((Some(place), format!("must be UTF-8, got {}", lossy(field))));
+            return Err((
+                Some(place),
+                format!(
+                    "must be UTF-8, got {}; save the file as UTF-8",
+                    lossy(field)
+                ),
+            ));
         }
         self.text = String::from_utf8(text).expect("each field is UTF-8");
         Ok(())
     }
 
-    /// Returns a field of the current record.
     pub(super) fn field(&self, place: usize) -> &str {
         &self.text[self.range(place)]
     }
@@ -186,8 +199,32 @@ fn lossy(field: &[u8]) -> String {
     quoted(&String::from_utf8_lossy(field))
 }
 
-fn newlines(bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', bytes).count() as u64
+/// Returns the format of a file that begins with these bytes, and a hint, if it is not UTF-8 text.
+fn other_format(begin: &[u8]) -> Option<&'static str> {
+    match begin {
+        [0xFF, 0xFE, 0, 0, ..] | [0, 0, 0xFE, 0xFF, ..] => Some("UTF-32; save the file as UTF-8"),
+        // A byte order mark, or two characters up to U+00FF.
+        [0xFF, 0xFE, ..]
+        | [0xFE, 0xFF, ..]
+        | [0, 1..=255, 0, 1..=255, ..]
+        | [1..=255, 0, 1..=255, 0, ..] => Some("UTF-16; save the file as UTF-8"),
+        [0x1F, 0x8B, ..] => Some("a gzip file; decompress it"),
+        [0x28, 0xB5, 0x2F, 0xFD, ..] => Some("a zstd file; decompress it"),
+        [b'B', b'Z', b'h', b'1'..=b'9', b'1', b'A', b'Y', ..] => {
+            Some("a bzip2 file; decompress it")
+        }
+        [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => Some("an xz file; decompress it"),
+        [b'P', b'A', b'R', b'1', ..] => Some("a Parquet file; save the table as CSV in UTF-8"),
+        [b'P', b'K', 3, 4, ..] => Some("a ZIP file, such as .xlsx; save the table as CSV in UTF-8"),
+        _ => None,
+    }
+}
+
+/// Returns the number of line ends, by the rule of the parser: LF, CR LF, or a CR alone.
+fn line_ends(bytes: &[u8]) -> u64 {
+    let is_alone = |cr: &usize| bytes.get(cr + 1) != Some(&b'\n');
+    let alone = memchr::memchr_iter(b'\r', bytes).filter(is_alone).count();
+    (memchr::memchr_iter(b'\n', bytes).count() + alone) as u64
 }
 
 /// Use of quotes in a record, by RFC 4180.
@@ -273,6 +310,15 @@ mod tests {
             ("\u{feff}\"a\"b", &[(1, true)]),
             ("\u{feff}\r\n\na,b\nc", &[(3, false), (4, false)]),
             ("a\n\u{feff}\"a\"b", &[(1, false), (2, false)]),
+            // Line ends of classic Mac OS, and mixed ones.
+            ("a,b\r1,2\r3,4", &[(1, false), (2, false), (3, false)]),
+            ("\r\ra\r\r\rb\r", &[(3, false), (6, false)]),
+            ("\"a\r\rb\"\r\"\"c\rd", &[(1, false), (4, true), (5, false)]),
+            ("\"a\r\nb\r\"\n\rc\n", &[(1, false), (5, false)]),
+            (
+                "a\rb\r\n\nc\n\rd",
+                &[(1, false), (2, false), (4, false), (6, false)],
+            ),
         ] {
             // The parser takes a first chunk of a byte order mark alone for the end of the file.
             let chunk_min = if text.starts_with('\u{feff}') { 4 } else { 1 };

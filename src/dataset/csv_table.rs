@@ -7,6 +7,7 @@ use std::io;
 use super::csv_records::{CsvRecords, Quotes};
 use super::fault::{Fault, FaultLog, quoted, quoted_up_to};
 use super::files::{FileChecksum, OpenFile};
+use super::hints::hint;
 use super::rows::FileKind;
 use crate::model::{COUNT_MAX, CreatorSlug, IslandCode, digits};
 use crate::sync::{Mutex, lock};
@@ -15,7 +16,8 @@ use crate::sync::{Mutex, lock};
 const HEADER_QUOTED_MAX: usize = 120;
 
 /// Expected form of a creator slug.
-pub(super) const WANT_SLUG: &str = "a slug of 1 to 64 bytes without / and control characters";
+pub(super) const WANT_SLUG: &str =
+    "a slug of 1 to 64 bytes other than . and .. without / and control characters";
 
 /// Expected form of a step's time.
 pub(super) const WANT_TIME: &str = "Unix seconds in digits, a multiple of 600";
@@ -159,18 +161,9 @@ impl<'a> CsvTable<'a> {
         &self,
         column: usize,
         want: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
+        parse: impl Fn(&str) -> Option<T>,
     ) -> Option<T> {
-        let (name, text) = (self.columns[column], self.field(column));
-        let value = parse(text);
-        if value.is_none() {
-            let found = match text {
-                "" => "an empty field".to_owned(),
-                _ => quoted(text),
-            };
-            self.fault(column, format!("{name} must be {want}, got {found}"));
-        }
-        value
+        self.parsed((column, false), want, parse)
     }
 
     /// Same as [`CsvTable::required`], except that an empty field is valid and `None`.
@@ -178,13 +171,31 @@ impl<'a> CsvTable<'a> {
         &self,
         column: usize,
         want: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
+        parse: impl Fn(&str) -> Option<T>,
     ) -> Option<T> {
         if self.field(column).is_empty() {
             None
         } else {
-            self.required(column, want, parse)
+            self.parsed((column, true), want, parse)
         }
+    }
+
+    fn parsed<T>(
+        &self,
+        (column, is_optional): (usize, bool),
+        want: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let (name, text) = (self.columns[column], self.field(column));
+        let value = parse(text);
+        if value.is_none() {
+            let found = match text {
+                "" => "an empty field".to_owned(),
+                _ => quoted(text) + &hint(text, is_optional, parse),
+            };
+            self.fault(column, format!("{name} must be {want}, got {found}"));
+        }
+        value
     }
 
     /// Returns a field as text, or `None` if it has a control character, which is recorded as a fault.
@@ -197,7 +208,6 @@ impl<'a> CsvTable<'a> {
         None
     }
 
-    /// Parses an island code.
     pub(super) fn code(&self, column: usize) -> Option<IslandCode> {
         let want = "an island code like 1234-5678-9012";
         self.required(column, want, |text| text.parse().ok())

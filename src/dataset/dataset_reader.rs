@@ -6,18 +6,25 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::csv_table::{CsvTable, WANT_TIME, step_time};
+use super::csv_table::{CsvTable, step_time};
 use super::fault::{FaultLog, LoadError, quoted};
 use super::files::{FileChecksum, FileStamp, Files};
+use super::hints::{hint, unit_hint};
 use super::rows::FileKind;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::regular_file::with_path;
 use crate::sync::{Mutex, lock};
 
+/// The first possible live step, 2017-01-01: the game was published in that year. Names of ten digits
+/// from it on are in the order of their times.
+const FIRST_STEP: i64 = 1_483_228_800;
+/// Expected form of the name of a live step.
+const WANT_STEP: &str = "Unix seconds in ten digits, a multiple of 600 from 1483228800 (2017) on";
+
 /// The files of a dataset by name.
 #[derive(Debug)]
 pub struct DatasetReader<'a> {
-    files: &'a Files<'a>,
+    pub(super) files: &'a Files<'a>,
     /// Present day by the machine's clock.
     pub(super) today: UtcDay,
     /// Days that have a file, ascending.
@@ -31,7 +38,6 @@ pub struct DatasetReader<'a> {
 /// Files of one day; at least one of them exists.
 #[derive(Clone, Debug)]
 pub struct DayFiles {
-    /// Day in the file names.
     pub day: UtcDay,
     /// Kind and name of each file that exists: `daily/DAY.csv`, then `ccu/DAY.csv`.
     pub files: Vec<(FileKind, String)>,
@@ -147,17 +153,13 @@ impl<'a> DatasetReader<'a> {
     }
 
     fn list_steps(&mut self) -> Result<(), LoadError> {
-        let parse = |stem: &str| step_time(stem).map(UnixSeconds);
-        let listed = self.list("live", ["the step", WANT_TIME], parse, time_text)?;
+        let parse = |stem: &str| {
+            let time = step_time(stem).filter(|time| stem.len() == 10 && *time >= FIRST_STEP);
+            time.map(UnixSeconds)
+        };
+        let listed = self.list("live", ["the step", WANT_STEP], parse, time_text)?;
         let listed = listed.into_iter();
         self.steps = listed.map(|(time, name)| StepFile { time, name }).collect();
-        self.steps.sort_unstable_by_key(|step| step.time);
-        // With leading zeros, two names can have the same time.
-        let pairs = self.steps.windows(2);
-        for pair in pairs.filter(|pair| pair[0].time == pair[1].time) {
-            let name = format!("live/{}.csv", pair[0].time.0);
-            lock(&self.faults).push_file(&name, "the step must have one file, got two".to_owned());
-        }
         Ok(())
     }
 
@@ -176,9 +178,9 @@ impl<'a> DatasetReader<'a> {
         for stem in stems {
             let name = format!("{folder}/{stem}.csv");
             let Some(time) = parse(&stem) else {
-                let found = quoted(&stem);
+                let (found, hint) = (quoted(&stem), hint(&stem, false, &parse));
                 let problem =
-                    format!("the file name must be {want}, followed by .csv, got {found}");
+                    format!("the file name must be {want}, followed by .csv, got {found}{hint}");
                 lock(&self.faults).push_file(&name, problem);
                 continue;
             };
@@ -207,8 +209,9 @@ pub(super) fn late_fault(
         return None;
     }
     Some(format!(
-        "{name} must be no later than tomorrow, got {}; by the clock of this machine, today is {today} (UTC)",
-        found(time)
+        "{name} must be no later than tomorrow, got {}; by the clock of this machine, today is {today} (UTC){}",
+        found(time),
+        unit_hint(time.0)
     ))
 }
 

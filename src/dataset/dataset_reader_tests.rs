@@ -20,13 +20,12 @@ const GOOD: [(&str, &str); 6] = [
         "code,peakCCU\n1000-0000-0000,7\n2000-0000-0000,8\n",
     ),
     (
-        "live/1200.csv",
+        "live/1795262400.csv",
         "players,code\n5,2000-0000-0000\n,1000-0000-0000\n",
     ),
     ("platform.csv", "time,players\n1200,9\n600,8\n1800,\n"),
 ];
 
-/// All rows of a dataset.
 #[derive(Debug)]
 struct Whole {
     catalogue: Catalogue,
@@ -122,7 +121,7 @@ fn each_fault_is_reported_with_its_place() {
     let count = "must be an integer from 0 to 9007199254740991 or empty, got";
     let share = "must be a decimal from 0 to 1, like 0.25, or empty, got";
     let least = "must be a decimal of at least 0, like 12.5, or empty, got";
-    let slug = "a slug of 1 to 64 bytes without / and control characters";
+    let slug = "a slug of 1 to 64 bytes other than . and .. without / and control characters";
     let time = "must be Unix seconds in digits, a multiple of 600";
     let ccu = |rows: &str| format!("code,peakCCU\n{rows}");
     let daily = |tail: &str| format!("{}1000-0000-0000,1,1,1,1,1,1,{tail}\n", GOOD[2].1);
@@ -185,7 +184,7 @@ fn each_fault_is_reported_with_its_place() {
         (
             day,
             ccu("1000-0000-0000,+1\n"),
-            format!(":2:2: peakCCU {count} \"+1\""),
+            format!(":2:2: peakCCU {count} \"+1\"; write 1"),
         ),
         (
             day,
@@ -195,12 +194,12 @@ fn each_fault_is_reported_with_its_place() {
         (
             dailies,
             daily("-1,,"),
-            format!(":3:8: averageMinutesPerPlayer {least} \"-1\""),
+            format!(":3:8: averageMinutesPerPlayer {least} \"-1\"; leave the field empty if the value is unknown"),
         ),
         (
             dailies,
             daily("1e3,,"),
-            format!(":3:8: averageMinutesPerPlayer {least} \"1e3\""),
+            format!(":3:8: averageMinutesPerPlayer {least} \"1e3\"; write 1000"),
         ),
         (
             dailies,
@@ -213,7 +212,7 @@ fn each_fault_is_reported_with_its_place() {
         (
             dailies,
             daily(",1.,"),
-            format!(":3:9: retentionD1 {share} \"1.\""),
+            format!(":3:9: retentionD1 {share} \"1.\"; write 1"),
         ),
         (
             dailies,
@@ -261,16 +260,6 @@ fn each_fault_is_reported_with_its_place() {
             ":3:1: time must be unique, got \"600\", which is also on line 2".into(),
         ),
         (
-            "live/x.csv",
-            "code,players\n".into(),
-            format!(": the file name {time}, followed by .csv, got \"x\""),
-        ),
-        (
-            "live/9223372036854776400.csv",
-            "code,players\n".into(),
-            format!(": the file name {time}, followed by .csv, got \"9223372036854776400\""),
-        ),
-        (
             "ccu/2026-02-29.csv",
             ccu(""),
             ": the file name must be a calendar day, YYYY-MM-DD, followed by .csv, got \"2026-02-29\""
@@ -286,10 +275,34 @@ fn each_fault_is_reported_with_its_place() {
     let broken = faults_with(day, b"code,peakCCU\n1000-0000-0000,\xff\n");
     assert_eq!(
         broken,
-        format!("{day}:2:2: peakCCU must be UTF-8, got \"\u{fffd}\"")
+        format!("{day}:2:2: peakCCU must be UTF-8, got \"\u{fffd}\"; save the file as UTF-8")
     );
-    let twice = faults_with("live/001200.csv", b"code,players\n");
-    assert_eq!(twice, "live/1200.csv: the step must have one file, got two");
+}
+
+#[test]
+fn a_name_of_a_live_step_has_ten_digits_of_2017_or_later() {
+    for stem in [
+        "x",
+        "0",
+        "600",
+        "9000",
+        "172200",
+        "999999600",
+        "1483228200",
+        "1795262401",
+        "+795262200",
+        "10000000200",
+        "371085174374400",
+        "9223372036854776400",
+    ] {
+        let name = format!("live/{stem}.csv");
+        let want = "Unix seconds in ten digits, a multiple of 600 from 1483228800 (2017) on";
+        assert_eq!(
+            faults_with(&name, b"code,players\n"),
+            format!("{name}: the file name must be {want}, followed by .csv, got \"{stem}\"")
+        );
+    }
+    assert_eq!(faults_with("live/1483228800.csv", b"code,players\n"), "");
 }
 
 #[test]
@@ -343,6 +356,8 @@ fn more_than_a_hundred_faults_are_counted() {
     assert!(text.ends_with("\n… and 3900 more"), "{text}");
 }
 
+#[path = "hints_tests.rs"]
+mod hints;
 #[path = "malformed_records_tests.rs"]
 mod records;
 

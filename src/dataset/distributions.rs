@@ -6,10 +6,8 @@ use std::sync::LazyLock;
 
 use crate::calendar::{DAY_SECONDS, UtcDay};
 
-/// Parameters of a synthetic dataset.
 #[derive(Clone, Debug)]
 pub struct SyntheticSpec {
-    /// Number of islands in the catalogue.
     pub islands: u32,
     /// Number of creators, some of them without an island.
     pub creators: u32,
@@ -53,7 +51,6 @@ static CURVES: LazyLock<HashMap<&str, Vec<(f64, f64)>>> = LazyLock::new(|| {
     curves
 });
 
-/// Returns the curve of a name.
 pub(super) fn curve(name: &str) -> &'static Curve {
     &CURVES[name]
 }

@@ -1,8 +1,8 @@
-//! Faults of a dataset: each with its place, and the selection that is reported.
+//! Faults and warnings of a dataset: each with its place, and the selection that is reported.
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io;
 
 /// Number of faults that are listed; more are only counted.
@@ -44,7 +44,14 @@ impl Fault {
 /// `daily/2026-11-20.csv:1042:3: uniquePlayers must be …, got "12k"`
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
+        // Names of files can contain escapes of a terminal.
+        for letter in self.file.chars() {
+            if letter.is_control() {
+                write!(f, "{}", letter.escape_default())?;
+            } else {
+                f.write_char(letter)?;
+            }
+        }
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
@@ -55,13 +62,12 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Faults of a dataset.
+/// Faults of a dataset, or its warnings.
 #[derive(Debug)]
 pub struct Faults {
     /// At most 100 faults, sorted, those of islands.csv first. A few of each file are preferred over many
     /// of one.
     pub listed: Vec<Fault>,
-    /// Number of all faults.
     pub total: usize,
 }
 
@@ -111,7 +117,6 @@ pub(super) struct FaultLog {
 }
 
 impl FaultLog {
-    /// Records a fault.
     pub(super) fn push(&mut self, fault: Fault) {
         self.total += 1;
         let kept = self.files.entry(fault.file.clone()).or_default();
@@ -132,6 +137,16 @@ impl FaultLog {
     pub(super) fn push_consequent(&mut self, file: &str, problem: String) {
         self.total += 1;
         self.consequent.push(Fault::of_file(file, problem));
+    }
+
+    pub(super) fn append(&mut self, other: FaultLog) {
+        let total = self.total + other.total;
+        for fault in other.files.into_values().flatten() {
+            self.push(fault);
+        }
+        self.consequent.extend(other.consequent);
+        // Some faults of the other log may have been counted only.
+        self.total = total;
     }
 
     /// Returns whether a file has a fault of its own.

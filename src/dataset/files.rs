@@ -2,17 +2,15 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt as _, MetadataExt};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::regular_file;
 
-/// A set of named files.
 #[derive(Clone, Debug)]
 pub enum Files<'a> {
-    /// Files in a directory.
     Directory(PathBuf),
     /// Files in memory: path such as `daily/2026-11-20.csv`, and content.
     Embedded(&'a [(&'a str, &'a [u8])]),
@@ -72,7 +70,10 @@ impl<'a> Files<'a> {
     pub fn stems(&self, folder: &str) -> io::Result<Vec<String>> {
         let mut names: Vec<String> = match self {
             Files::Directory(root) => match fs::read_dir(root.join(folder)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    regular_file::require_absent(&root.join(folder))?;
+                    Vec::new()
+                }
                 // A name that is not UTF-8 contains a replacement character. It is then no valid day
                 // or number, and is reported instead of skipped.
                 entries => entries?
@@ -115,6 +116,27 @@ impl<'a> Files<'a> {
         }
     }
 
+    /// Returns the last byte of a file, or `None` if it is empty or does not exist.
+    pub(super) fn last_byte(&self, name: &str) -> io::Result<Option<u8>> {
+        match self {
+            Files::Directory(root) => {
+                let Some(file) = regular_file::open(&root.join(name))? else {
+                    return Ok(None);
+                };
+                let Some(last) = file.metadata()?.len().checked_sub(1) else {
+                    return Ok(None);
+                };
+                let mut byte = [0];
+                let count = file.read_at(&mut byte, last)?;
+                Ok((count > 0).then_some(byte[0]))
+            }
+            Files::Embedded(files) => {
+                let found = files.iter().find(|(path, _)| *path == name);
+                Ok(found.and_then(|(_, content)| content.last().copied()))
+            }
+        }
+    }
+
     /// Returns the stamp of a file, or `None` if it does not exist.
     pub(super) fn stamp(&self, name: &str) -> io::Result<Option<FileStamp>> {
         match self {
@@ -128,7 +150,8 @@ impl<'a> Files<'a> {
 }
 
 impl FileStamp {
-    fn of(metadata: &fs::Metadata) -> FileStamp {
+    /// Returns the stamp in the metadata of a file.
+    pub fn of(metadata: &fs::Metadata) -> FileStamp {
         let time = |seconds: i64, nanoseconds| {
             seconds
                 .saturating_mul(1_000_000_000)

@@ -97,7 +97,7 @@ fn a_field_over_1024_bytes_is_a_fault_in_every_column_of_every_file() {
             "1,,,,,,,,,",
         ),
         (CCU, "code,peakCCU,x", "1000-0000-0000,1"),
-        ("live/1200.csv", "code,players,x", "1000-0000-0000,1"),
+        ("live/1795262400.csv", "code,players,x", "1000-0000-0000,1"),
         ("platform.csv", "time,players,x", "600,1"),
     ] {
         let text = faults_with(file, format!("{header}\n{row},{long}!\n").as_bytes());
@@ -189,11 +189,7 @@ fn a_day_or_step_later_than_tomorrow_is_reported_with_todays_date() {
         ("ccu/2026-11-23.csv", "code,peakCCU\n", Some(": the day")),
         ("daily/9999-12-31.csv", daily, Some(": the day")),
         ("live/1795392000.csv", "code,players\n", Some(": the step")),
-        (
-            "live/371085174374400.csv",
-            "code,players\n",
-            Some(": the step"),
-        ),
+        ("live/9999999600.csv", "code,players\n", Some(": the step")),
         (
             "platform.csv",
             "time,players\n600,\n1795392000,\n",
@@ -237,4 +233,56 @@ fn unknown_codes_are_one_fault_per_file_while_islands_has_faults() {
         lines[2].starts_with(&format!("{CCU}:4:2: peakCCU must be")),
         "{text}"
     );
+}
+
+#[test]
+fn line_numbers_are_right_with_every_kind_of_line_end() {
+    let lines = [
+        "code,peakCCU,note",
+        "1000-0000-0000,1,",
+        "",
+        "2000-0000-0000,x,\"a break",
+        "in a note\"",
+        "1000-0000-00,2,",
+        "2000-0000-0000,3,,",
+    ];
+    for end in ["\n", "\r\n", "\r"] {
+        for last in ["", end] {
+            let content = lines.join(end) + last;
+            let text = faults_with(CCU, content.as_bytes());
+            let places = text.lines().map(|line| line.split_once(": ").unwrap().0);
+            let want = ["4:2", "6:1", "7"].map(|place| format!("{CCU}:{place}"));
+            assert!(places.eq(want), "{end:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_file_in_another_format_is_one_fault_that_names_it() {
+    let text = format!("code,title,creator,createdIn,tags\r\n{ROWS}");
+    let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let marked = |mark: &[u8], text: &[u8]| [mark, text].concat();
+    let utf_16 = "UTF-16; save the file as UTF-8";
+    for (content, want) in [
+        (marked(b"\xFF\xFE", &little), utf_16),
+        (marked(b"\xFE\xFF", &big), utf_16),
+        (little, utf_16),
+        (big, utf_16),
+        (
+            marked(b"\x1F\x8B\x08\x00", &[0; 30]),
+            "a gzip file; decompress it",
+        ),
+        (
+            marked(b"PK\x03\x04", b"\x14\0\n[Content_Types].xml"),
+            "a ZIP file, such as .xlsx; save the table as CSV in UTF-8",
+        ),
+    ] {
+        let text = faults_with("creators.csv", &content);
+        let want = format!("creators.csv:1: the row must be CSV in UTF-8, got {want}");
+        assert_eq!(text, want);
+    }
+    // A NUL in a file of UTF-8 is a fault of its own.
+    let text = faults_with("creators.csv", b"s\0lug\neve\n");
+    assert!(text.contains("must not contain a NUL"), "{text}");
 }

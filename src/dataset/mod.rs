@@ -6,9 +6,9 @@
 //!
 //! - `files`: names, metadata and content; `csv_records`: records of CSV, their lines and
 //!   faults; `csv_table`: columns and fields; `rows`: kinds of files, types of rows and their CSV
-//!   form; `fault`: messages and their places
+//!   form; `fault`: messages and their places; `hints`: corrections in messages
 //! - `dataset_reader`: the files of a dataset; `tables`: reads their tables, or validates all of them;
-//!   `island_resolver`: finds the island of a row
+//!   `island_resolver`: finds the island of a row; `warnings`: what is probably a mistake
 //! - `synthetic`, `synthetic_catalogue`, `distributions`: synthetic datasets
 
 mod csv_records;
@@ -17,17 +17,19 @@ mod dataset_reader;
 mod distributions;
 mod fault;
 mod files;
+mod hints;
 mod island_resolver;
 mod rows;
 mod synthetic;
 mod synthetic_catalogue;
 mod tables;
+mod warnings;
 
 pub use dataset_reader::{DatasetReader, DayFiles, StepFile};
 pub use distributions::SyntheticSpec;
 pub use fault::{Fault, Faults, LoadError};
 pub use files::{FileChecksum, FileStamp, Files};
 pub use rows::{Cell, DayRow, FileKind, Island, LiveStep, Metrics, Profile};
-pub use rows::{write_csv, write_csv_header, write_csv_row};
+pub use rows::{WHOLE_FILES, WholeFile, write_csv, write_csv_header, write_csv_row};
 pub use synthetic::synthesize;
 pub use tables::{Catalogue, DatasetCounts, validate};

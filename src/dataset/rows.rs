@@ -6,20 +6,42 @@ use std::io::{self, Write};
 use crate::calendar::UnixSeconds;
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
 
-/// Kinds of dataset files.
+/// A dump that repeats the rows of many days. Where a dataset contains it, it is not read.
+#[derive(Clone, Copy, Debug)]
+pub struct WholeFile {
+    pub name: &'static str,
+    /// The columns behind the date.
+    pub kind: FileKind,
+    /// The number of newest days of this kind that it has; all of them if `None`.
+    pub newest: Option<usize>,
+}
+
+/// The dumps that repeat the rows of many days.
+pub const WHOLE_FILES: [WholeFile; 3] = [
+    WholeFile {
+        name: "history.csv.gz",
+        kind: FileKind::Daily,
+        newest: None,
+    },
+    WholeFile {
+        name: "last30days.csv.gz",
+        kind: FileKind::Daily,
+        newest: Some(30),
+    },
+    WholeFile {
+        name: "ccu.csv.gz",
+        kind: FileKind::Ccu,
+        newest: None,
+    },
+];
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// islands.csv
     Islands,
-    /// creators.csv
     Creators,
-    /// daily/
     Daily,
-    /// ccu/
     Ccu,
-    /// live/
     Live,
-    /// platform.csv
     Platform,
 }
 
@@ -57,21 +79,17 @@ impl FileKind {
 
 /// A field of a row that is written: text in CSV, a value in JSON. A null is an empty field.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the types say it")]
 pub enum Cell<'a> {
     Code(IslandCode),
     Text(Option<&'a str>),
-    /// Joined by `|`.
     Tags(&'a str),
     Count(Option<u64>),
     Decimal(Option<f64>),
     Time(UnixSeconds),
 }
 
-/// A row of islands.csv.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Island {
-    /// Unique code.
     pub code: IslandCode,
     /// Title as written; may be empty.
     pub title: Box<str>,
@@ -90,7 +108,6 @@ impl Island {
         self.tags.split_terminator('|')
     }
 
-    /// Returns the fields of its row.
     pub fn cells(&self) -> [Cell<'_>; 5] {
         [
             Cell::Code(self.code),
@@ -105,9 +122,7 @@ impl Island {
 /// A row of creators.csv. All members except the slug are optional.
 #[derive(Debug)]
 pub struct Profile {
-    /// Unique slug.
     pub slug: CreatorSlug,
-    /// Display name.
     pub name: Option<Box<str>>,
     /// Number of accounts that follow it.
     pub followers: Option<u64>,
@@ -118,7 +133,6 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Returns the fields of its row.
     pub fn cells(&self) -> [Cell<'_>; 5] {
         [
             Cell::Text(Some(self.slug.as_str())),
@@ -137,7 +151,6 @@ pub struct DayRow {
     pub island: u32,
     /// Whether it is a row of a daily file. A row of a ccu file has only the peak.
     pub is_daily: bool,
-    /// The nine metrics.
     pub metrics: Metrics,
 }
 
@@ -175,7 +188,6 @@ impl PartialEq for Metrics {
 }
 
 impl Metrics {
-    /// All metrics null.
     pub const NULL: Metrics = Metrics {
         counts: [u64::MAX; 6],
         decimals: [f64::NAN; 3],
@@ -219,7 +231,6 @@ impl Metrics {
     }
 }
 
-/// A file of live/.
 #[derive(Debug)]
 pub struct LiveStep {
     /// Time of the step, a multiple of 600.
@@ -251,7 +262,6 @@ pub fn write_csv<'c>(
     rows.into_iter().try_for_each(|row| write_csv_row(out, row))
 }
 
-/// Writes a row.
 pub fn write_csv_row<'c>(
     out: &mut impl Write,
     cells: impl IntoIterator<Item = Cell<'c>>,

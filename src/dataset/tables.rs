@@ -6,7 +6,6 @@ use std::io;
 use super::csv_table::{CsvTable, WANT_SLUG, WANT_TIME, step_time};
 use super::dataset_reader::{DatasetReader, DayFiles, StepFile, late_fault, time_text};
 use super::fault::LoadError;
-use super::files::Files;
 use super::island_resolver::IslandResolver;
 use super::rows::{DayRow, FileKind, Island, LiveStep, Metrics, Profile};
 use crate::calendar::{UnixSeconds, UtcDay};
@@ -39,7 +38,6 @@ impl Catalogue {
 }
 
 impl DatasetReader<'_> {
-    /// Name of the file of islands.
     pub const ISLANDS: &'static str = "islands.csv";
     /// Name of the file of creators, which is optional.
     pub const CREATORS: &'static str = "creators.csv";
@@ -144,7 +142,6 @@ impl DatasetReader<'_> {
         Ok(rows)
     }
 
-    /// Reads a live step.
     pub fn step(&self, catalogue: &Catalogue, file: &StepFile) -> Result<LiveStep, LoadError> {
         let mut players = Vec::new();
         self.for_each_island(catalogue, &file.name, FileKind::Live, |table, island| {
@@ -224,25 +221,18 @@ fn metrics(table: &CsvTable<'_>) -> Metrics {
 /// Sizes of a valid dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatasetCounts {
-    /// Number of islands in islands.csv.
     pub islands: usize,
-    /// Days that have a file.
     pub days: usize,
-    /// Number of rows of all days.
     pub rows: usize,
-    /// Number of live steps.
     pub steps: usize,
 }
 
-/// Reads and validates all files. `today` is the present day; `progress` receives the number of files
-/// done and the number of all files. Returns all faults, or the error of the first file that could not
-/// be read.
+/// Reads and validates all files. `progress` receives the number of files done and the number of all
+/// files. Returns all faults, or the error of the first file that could not be read.
 pub fn validate(
-    files: &Files<'_>,
-    today: UtcDay,
+    source: &DatasetReader<'_>,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<DatasetCounts, LoadError> {
-    let source = DatasetReader::open(files, today)?;
     let catalogue = source.catalogue()?;
     source.platform()?;
     let (days, steps) = (&source.days, &source.steps);
