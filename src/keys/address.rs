@@ -19,7 +19,6 @@ const EMAIL_BYTES_MAX: usize = 254;
 pub struct KeyAddress(Box<str>);
 
 impl KeyAddress {
-    /// Returns the address as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -8,11 +8,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::records::{KeyRecord, KeyRecords};
+use super::records::{KeyRecord, KeyRecords, TIME_MAX};
 use crate::calendar::UnixSeconds;
 use crate::model::Tier;
 
 const FORMAT: &str = "island-metrics keys 1";
+/// More than any number of changes, with room for more.
+const REVISION_MAX: u64 = u64::MAX >> 1;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,13 +29,18 @@ struct Header {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Line<'a> {
-    number: u32,
+    /// Left out in the store that servers share: each server has its own numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    number: Option<u32>,
     id: String,
     tier: &'a str,
     #[serde(borrow)]
     address: Cow<'a, str>,
     issued: i64,
     revoked: Option<i64>,
+    /// Left out of files if it is the time of issue or revocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    changed: Option<i64>,
     sha256: String,
 }
 
@@ -57,6 +64,14 @@ pub(super) fn parse(bytes: &[u8]) -> Result<KeyRecords, (usize, String)> {
         let problem = format!("format must be {FORMAT:?}, got {:?}", header.format);
         return Err((1, problem));
     }
+    // Each change adds one.
+    if header.revision > REVISION_MAX {
+        let problem = format!(
+            "revision must be at most {REVISION_MAX}, got {}",
+            header.revision
+        );
+        return Err((1, problem));
+    }
     let mut records = Vec::with_capacity(header.keys.min(lines.len()));
     for (number, line) in (2..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
         records.push(parse_line(line).map_err(|problem| (number, problem))?);
@@ -75,14 +90,24 @@ pub(super) fn parse(bytes: &[u8]) -> Result<KeyRecords, (usize, String)> {
 fn parse_line(line: &[u8]) -> Result<KeyRecord, String> {
     let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let address = line.address.parse();
+    let changed = line.changed.or(line.revoked).unwrap_or(line.issued);
+    let times = [line.issued, changed, line.revoked.unwrap_or(0)];
+    if let Some(time) = times
+        .into_iter()
+        .find(|time| !(0..=TIME_MAX).contains(time))
+    {
+        return Err(format!("times must be 0 to {TIME_MAX}, got {time}"));
+    }
     Ok(KeyRecord {
-        number: line.number,
+        // In a file, this number is higher than that of any key, and refused.
+        number: line.number.unwrap_or(KeyRecord::NO_NUMBER),
         id: line.id.parse().map_err(|error| format!("id: {error}"))?,
         tier: Tier::parse(line.tier)
             .ok_or_else(|| format!("tier must be free, starter or pro, got {:?}", line.tier))?,
         address: address.map_err(|error| format!("address: {error}"))?,
         issued: UnixSeconds(line.issued),
         revoked: line.revoked.map(UnixSeconds),
+        changed: UnixSeconds(changed),
         digest: parse_digest(&line.sha256).ok_or("sha256 must be 64 hexadecimal digits")?,
     })
 }
@@ -98,22 +123,49 @@ fn parse_digest(hex: &str) -> Option<[u8; 32]> {
     Some(digest)
 }
 
+impl KeyRecord {
+    /// Returns the record as a line of the store that servers share.
+    pub fn to_shared_line(&self) -> String {
+        let line = Line {
+            number: None,
+            changed: Some(self.changed.0),
+            ..self.line()
+        };
+        serde_json::to_string(&line).expect("strings and numbers serialize")
+    }
+
+    /// Parses a line of the store. The record has no number.
+    pub fn parse_shared_line(line: &[u8]) -> Result<KeyRecord, String> {
+        let record = parse_line(line)?;
+        match record.number {
+            KeyRecord::NO_NUMBER => Ok(record),
+            _ => Err("number must not be given".to_owned()),
+        }
+    }
+
+    fn line(&self) -> Line<'_> {
+        let sha256 = self.digest.iter().map(|byte| format!("{byte:02x}"));
+        let is_usual = self.changed == self.revoked.unwrap_or(self.issued);
+        Line {
+            number: Some(self.number),
+            id: self.id.to_string(),
+            tier: self.tier.as_str(),
+            address: self.address.as_str().into(),
+            issued: self.issued.0,
+            revoked: self.revoked.map(|at| at.0),
+            changed: (!is_usual).then_some(self.changed.0),
+            sha256: sha256.collect(),
+        }
+    }
+}
+
 impl KeyRecords {
     /// Returns the contents of a key file.
     pub fn to_file(&self) -> Vec<u8> {
         let mut lines = Vec::with_capacity(self.as_slice().len() * 224);
         for record in self.as_slice() {
-            let sha256 = record.digest.iter().map(|byte| format!("{byte:02x}"));
-            let line = Line {
-                number: record.number,
-                id: record.id.to_string(),
-                tier: record.tier.as_str(),
-                address: record.address.as_str().into(),
-                issued: record.issued.0,
-                revoked: record.revoked.map(|at| at.0),
-                sha256: sha256.collect(),
-            };
-            serde_json::to_writer(&mut lines, &line).expect("strings and numbers serialize");
+            serde_json::to_writer(&mut lines, &record.line())
+                .expect("strings and numbers serialize");
             lines.push(b'\n');
         }
         let mut header = Header {
@@ -146,8 +198,14 @@ mod tests {
             let now = UnixSeconds(1_800_000_000);
             records.issue(parts, address, tier, now).unwrap();
             if number % 2 == 1 {
-                let revoked = Some(UnixSeconds(1_800_000_001));
-                records.set_revoked(key.id, revoked).unwrap();
+                let mut set = |is_revoked| {
+                    let later = UnixSeconds(1_800_000_001);
+                    records.set_revoked(key.id, is_revoked, later).unwrap();
+                };
+                set(true);
+                if number % 4 == 3 {
+                    set(false);
+                }
             }
         }
         let bytes = records.to_file();
@@ -198,6 +256,16 @@ mod tests {
         );
         assert_eq!(fault("keys 1", "keys 2").unwrap_err().0, 1);
         assert_eq!(fault("\"number\":2", "\"number\":").unwrap_err().0, 4);
+        let (mut records, _) = written(1);
+        records.revision = REVISION_MAX;
+        assert!(parse(&records.to_file()).is_ok());
+        records.revision += 1;
+        assert!(
+            parse(&records.to_file())
+                .unwrap_err()
+                .1
+                .contains("revision")
+        );
         assert_eq!(
             parse(b"").unwrap_err(),
             (1, "missing header line".to_owned())

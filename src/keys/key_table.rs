@@ -64,14 +64,27 @@ impl KeyTable {
         }
     }
 
-    /// Returns the number of keys.
     pub fn count(&self) -> usize {
         self.ids.len() - 1
+    }
+
+    /// Returns the numbers and the ids of the active keys.
+    pub fn active(&self) -> impl Iterator<Item = (u32, u64)> {
+        let statuses = self.records.iter().map(|(_, status)| status);
+        statuses.filter_map(|status| match status {
+            KeyStatus::Active(entry) => Some((entry.number, entry.id.number())),
+            KeyStatus::Revoked | KeyStatus::Unknown => None,
+        })
     }
 
     /// Returns the size of the table in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.ids) + size_of_val(&*self.records)
+    }
+
+    /// Returns whether a text looks like a key of this service, valid or not.
+    pub fn resembles_key(&self, text: &[u8]) -> bool {
+        self.prefix.begins_key_in(text)
     }
 
     /// Verifies a key that a client sent.
@@ -114,7 +127,7 @@ mod tests {
             let parts = (key.id, key.digest());
             records.issue(parts, address, tier, UnixSeconds(0)).unwrap();
             if number % 5 == 0 {
-                records.set_revoked(key.id, Some(UnixSeconds(1))).unwrap();
+                records.set_revoked(key.id, true, UnixSeconds(1)).unwrap();
             }
         }
         let table = KeyTable::new(prefix.clone(), &records);

@@ -10,22 +10,25 @@
 //! - `address`: the e-mail or IP address that a key is issued to
 //! - `records`: the records of all keys, and the rules for changing them
 //! - `key_file`: their format on disk
-//! - `store`: reading and changing the key file; `role`: which of several servers changes it; `dropped`:
-//!   changes that are lost when it is replaced
+//! - `merge`: the keys that a server knows, with those of a file or of other servers; nothing is lost
+//! - `store`: reading and changing the key file
+//! - `sharing`: the exchange of keys with other servers, as the rest of a server sees it
 //! - `key_table`: the keys in a server's memory
 
 mod address;
-mod dropped;
 mod key_file;
 mod key_table;
+mod merge;
 mod records;
-mod role;
+mod sharing;
 mod store;
 mod token;
 
 pub use address::KeyAddress;
 pub use key_table::{KeyEntry, KeyStatus, KeyTable};
+#[cfg(feature = "shared-quota")]
+pub(crate) use merge::named_keys;
 pub use records::{KeyRecord, KeyRecords, KeyStoreError};
-pub use role::{KeyRole, SharedKeysState};
-pub use store::{KeyFileVersion, KeyStore, StoredKeys};
+pub use sharing::{KeySharing, SharedKeysState, SignupSecret};
+pub use store::KeyStore;
 pub use token::{KeyId, KeyPrefix, Malformed, NewKey, constant_time_eq};

@@ -6,16 +6,18 @@ use std::io;
 use std::path::Path;
 
 use super::address::KeyAddress;
-use super::role::KeyRole;
-use super::token::KeyId;
+use super::token::{KeyId, KeyPrefix, NewKey};
 use crate::calendar::UnixSeconds;
 use crate::model::{FREE_KEYS_MAX, KEYS_MAX, Tier};
 use crate::regular_file::with_path;
 
-/// The stored record of a key.
+/// Latest time in a record. Later ones come from damage; a change that follows one must have room above it.
+pub(super) const TIME_MAX: i64 = 1 << 40;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// Index of the key's quota counter. Never reused for another key.
+    /// Index of the key's quota counter. Not reused for another key, except where
+    /// files that have diverged are merged.
     pub number: u32,
     /// The public part of the key.
     pub id: KeyId,
@@ -27,8 +29,68 @@ pub struct KeyRecord {
     pub issued: UnixSeconds,
     /// Time at which it was disabled; `None` if it is active.
     pub revoked: Option<UnixSeconds>,
+    /// Time of its latest change, or one second after the change before if that is later: of two states
+    /// of a key, the one with the later time is the newer one.
+    pub changed: UnixSeconds,
     /// SHA-256 of the secret.
     pub digest: [u8; 32],
+}
+
+impl KeyRecord {
+    /// Number of a record that comes from another server or goes there. It gets a number when it is added to the
+    /// records of a server.
+    pub(super) const NO_NUMBER: u32 = u32::MAX;
+
+    /// Creates a random key with its record, which no server has yet.
+    pub(crate) fn random(
+        prefix: &KeyPrefix,
+        (address, tier): (&KeyAddress, Tier),
+        now: UnixSeconds,
+    ) -> (NewKey, KeyRecord) {
+        let key = NewKey::random(prefix);
+        let parts = (key.id, key.digest());
+        let record = KeyRecord::new(parts, address.clone(), tier, now);
+        (key, record)
+    }
+
+    fn new(
+        (id, digest): (KeyId, [u8; 32]),
+        address: KeyAddress,
+        tier: Tier,
+        now: UnixSeconds,
+    ) -> KeyRecord {
+        KeyRecord {
+            number: KeyRecord::NO_NUMBER,
+            id,
+            tier,
+            address,
+            issued: now,
+            revoked: None,
+            changed: now,
+            digest,
+        }
+    }
+
+    /// Returns the state, which is all of a record that changes. Of two states the higher one is newer: the one
+    /// that was changed later; of two changed in the same second, the revoked one.
+    pub fn state(&self) -> (UnixSeconds, Option<UnixSeconds>) {
+        (self.changed, self.revoked)
+    }
+
+    /// Takes over the state of another record of this key if that is newer. Returns `true` if it was.
+    pub(super) fn join(&mut self, other: &KeyRecord) -> bool {
+        let is_newer = self.state() < other.state();
+        if is_newer {
+            (self.changed, self.revoked) = other.state();
+        }
+        is_newer
+    }
+
+    /// Returns whether two records are of one key. Nothing of these members ever changes.
+    pub(crate) fn is_same_key(&self, other: &KeyRecord) -> bool {
+        let of = |key: &KeyRecord| (key.id, key.tier, key.issued, key.digest);
+        of(self) == of(other) && self.address == other.address
+    }
 }
 
 /// Keys could not be read or changed. Displays with the file and the line, if there are any.
@@ -44,8 +106,6 @@ pub enum KeyStoreError {
     Unknown(KeyId),
     /// All key numbers have been issued.
     Full,
-    /// Another server changes the keys.
-    NotLeader(KeyRole),
 }
 
 impl KeyStoreError {
@@ -77,7 +137,6 @@ impl fmt::Display for KeyStoreError {
             KeyStoreError::Unknown(id) => {
                 write!(f, "no key has the id {id}; run `keys list` to see all keys")
             }
-            KeyStoreError::NotLeader(role) => write!(f, "{role}"),
             KeyStoreError::Full => write!(
                 f,
                 "all {KEYS_MAX} key numbers have been issued; no key can be added"
@@ -92,9 +151,8 @@ impl std::error::Error for KeyStoreError {}
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRecords {
     records: Vec<KeyRecord>,
-    /// Number of the next key.
     pub(super) next: u32,
-    /// Grows with each change. The upper half is the term of the server that leads, if there is one.
+    /// Grows with each change.
     pub(super) revision: u64,
 }
 
@@ -116,16 +174,6 @@ impl KeyRecords {
     /// Returns all keys, the oldest first.
     pub fn as_slice(&self) -> &[KeyRecord] {
         &self.records
-    }
-
-    /// Returns a number that grows with each change, and with each new leader.
-    pub fn revision(&self) -> u64 {
-        self.revision
-    }
-
-    /// Returns the term of the leader that wrote the records; 0 if keys are not shared.
-    pub fn term(&self) -> u64 {
-        self.revision >> 32
     }
 
     /// Returns the exclusive upper bound of the key numbers.
@@ -151,12 +199,7 @@ impl KeyRecords {
         }
         self.records.push(KeyRecord {
             number: self.next,
-            id,
-            tier,
-            address,
-            issued: now,
-            revoked: None,
-            digest,
+            ..KeyRecord::new((id, digest), address, tier, now)
         });
         self.next += 1;
         self.revision += 1;
@@ -174,22 +217,26 @@ impl KeyRecords {
         }
     }
 
-    /// Disables a key, or with `None` enables it again. Returns `true` if that changed it. The limit
-    /// of free keys per address applies to an enabled key as to a new one.
+    /// Disables a key, or enables it again. Returns `true` if that changed it. The limit of free keys per
+    /// address applies to an enabled key as to a new one.
     pub(super) fn set_revoked(
         &mut self,
         id: KeyId,
-        revoked: Option<UnixSeconds>,
+        is_revoked: bool,
+        now: UnixSeconds,
     ) -> Result<bool, KeyStoreError> {
         let at = self.records.iter().position(|record| record.id == id);
         let at = at.ok_or(KeyStoreError::Unknown(id))?;
         let record = &self.records[at];
-        let is_change = record.revoked.is_some() != revoked.is_some();
+        let is_change = record.revoked.is_some() != is_revoked;
         if is_change {
-            if revoked.is_none() {
+            if !is_revoked {
                 self.check_free_limit(record.tier, &record.address)?;
             }
-            self.records[at].revoked = revoked;
+            let record = &mut self.records[at];
+            let later = UnixSeconds(record.changed.0.saturating_add(1).min(TIME_MAX));
+            record.revoked = is_revoked.then_some(now);
+            record.changed = now.max(later);
             self.revision += 1;
         }
         Ok(is_change)
@@ -201,7 +248,6 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::keys::token::{KeyPrefix, NewKey};
 
     /// The oracle: a list of keys, each with two flags, free and active.
     #[derive(Default)]
@@ -239,20 +285,20 @@ mod tests {
                     }
                     2 if known > 0 => {
                         let entry = &mut plain.0[u.choose_index(known)?];
-                        assert_eq!(records.set_revoked(entry.0, Some(now)).unwrap(), entry.3);
+                        assert_eq!(records.set_revoked(entry.0, true, now).unwrap(), entry.3);
                         entry.3 = false;
                     }
                     _ if known > 0 => {
                         let at = u.choose_index(known)?;
                         let (id, address, free, active) = plain.0[at].clone();
                         let fits = active || !free || plain.free(&address) < 3;
-                        let restored = records.set_revoked(id, None);
+                        let restored = records.set_revoked(id, false, now);
                         assert_eq!(restored.as_ref().ok(), fits.then_some(&!active));
                         plain.0[at].3 = active || fits;
                     }
                     _ => {
                         let unknown = "0123456789".parse().unwrap();
-                        assert!(records.set_revoked(unknown, Some(now)).is_err());
+                        assert!(records.set_revoked(unknown, true, now).is_err());
                     }
                 }
                 let kept = records.as_slice().iter().zip(&plain.0);

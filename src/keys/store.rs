@@ -2,49 +2,71 @@
 //! it.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::address::KeyAddress;
-use super::dropped::dropped_changes;
 use super::key_file;
-use super::records::{KeyRecords, KeyStoreError};
-use super::role::{self, KeyRole};
+use super::merge::{merge, merge_shared, rewritten_keys};
+use super::records::{KeyRecord, KeyRecords, KeyStoreError};
 use super::token::{KeyId, KeyPrefix, NewKey};
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::model::Tier;
 use crate::regular_file;
+use crate::sync::{Mutex, lock};
 
 /// Name of the key file in the state directory.
 const FILE: &str = "keys.jsonl";
 const HEADER_BYTES_MAX: u64 = 512;
+/// Time that a server waits for another process that is changing the keys. Requests of sign-up wait
+/// meanwhile.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The keys of a state directory. Changes are atomic and durable.
-#[derive(Clone, Debug)]
+///
+/// A process forgets no key. If the file is lost or an older one takes its place, what the file lacks is merged
+/// back, so no change that is made then takes keys away.
+#[derive(Clone)]
 pub struct KeyStore {
     directory: PathBuf,
     /// Time to wait for another process that is changing the keys; `None` waits without a limit.
     pub lock_timeout: Option<Duration>,
+    /// The records that this process has read and written, shared by clones.
+    known: Arc<Mutex<Known>>,
+    log: LogLine,
 }
 
-/// The records of a key file, and the version of the file that has them.
+type LogLine = Arc<dyn Fn(&str) + Send + Sync>;
+
 #[derive(Debug, Default)]
-pub struct StoredKeys {
-    /// All records.
-    pub records: KeyRecords,
-    /// `None` without a file.
+struct Known {
+    records: Arc<KeyRecords>,
+    /// The version of the file that was read or written last; `None` if there was none.
     version: Option<KeyFileVersion>,
+    /// Its fault if it is damaged. Only another version is read again.
+    damaged: Option<String>,
+    /// The records are not those of the file.
+    is_ahead: bool,
+    /// The keys that it lacks or has in an older state.
+    differ: Vec<KeyId>,
 }
 
 /// A version of the key file. Two versions differ if the file was changed; only its first line is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyFileVersion {
+struct KeyFileVersion {
     header: Vec<u8>,
     bytes: u64,
     modified: Option<SystemTime>,
+}
+
+impl fmt::Debug for KeyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeyStore").field(&self.path()).finish()
+    }
 }
 
 impl KeyStore {
@@ -53,10 +75,27 @@ impl KeyStore {
         KeyStore {
             directory: directory.to_owned(),
             lock_timeout: None,
+            known: Arc::default(),
+            log: Arc::new(|_| {}),
         }
     }
 
-    /// Returns the path of the key file.
+    /// Creates the store of a running server, which logs that keys were written again.
+    pub(crate) fn of_server(
+        directory: &Path,
+        log: impl Fn(&str) + Send + Sync + 'static,
+    ) -> KeyStore {
+        KeyStore {
+            lock_timeout: Some(LOCK_TIMEOUT),
+            log: Arc::new(log),
+            ..KeyStore::new(directory)
+        }
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     pub fn path(&self) -> PathBuf {
         self.directory.join(FILE)
     }
@@ -71,19 +110,80 @@ impl KeyStore {
         key_file::parse(&bytes).map_err(KeyStoreError::damaged(&path))
     }
 
-    /// Reads all records if the file has changed.
-    pub fn read_changed(&self, known: &StoredKeys) -> Result<Option<StoredKeys>, KeyStoreError> {
+    /// Returns all records that this process knows, after reading the file if it has changed.
+    pub fn current(&self) -> Result<Arc<KeyRecords>, KeyStoreError> {
+        let mut known = lock(&self.known);
+        self.read_changed(&mut known)?;
+        Ok(Arc::clone(&known.records))
+    }
+
+    /// Writes the records to the file again that it lacks, if there are any.
+    pub(crate) fn repair(&self) -> Result<(), KeyStoreError> {
+        let mut known = lock(&self.known);
+        if known.is_ahead {
+            let _lock = self.lock(self.lock_timeout)?;
+            self.repair_locked(&mut known)?;
+        }
+        Ok(())
+    }
+
+    /// Merges the file into the known records if it has changed.
+    fn read_changed(&self, known: &mut Known) -> Result<(), KeyStoreError> {
         // Before the records, so that a change in between is noticed the next time.
         let version = self.version()?;
-        if version == known.version {
-            return Ok(None);
+        if version != known.version {
+            let read = match self.read() {
+                Ok(file) => Ok(file),
+                Err(KeyStoreError::Damaged(fault)) => Err(fault),
+                Err(error) => return Err(error),
+            };
+            match read {
+                Ok(file) => {
+                    let (records, differ) = merge(&known.records, &file)?;
+                    known.is_ahead = records != file;
+                    known.differ = differ;
+                    known.damaged = None;
+                    if records != *known.records {
+                        known.records = Arc::new(records);
+                    }
+                }
+                Err(fault) => known.damaged = Some(fault),
+            }
+            known.version = version;
         }
-        let records = self.read()?;
-        Ok(Some(StoredKeys { records, version }))
+        let damaged = known.damaged.clone();
+        damaged.map_or(Ok(()), |fault| Err(KeyStoreError::Damaged(fault)))
+    }
+
+    /// Writes the records again that the file lacks. The caller has the directory's lock, so that the file
+    /// is the newest one.
+    fn repair_locked(&self, known: &mut Known) -> Result<(), KeyStoreError> {
+        self.read_changed(known)?;
+        if known.is_ahead {
+            let differ = known.differ.clone();
+            self.save(known, KeyRecords::clone(&known.records))?;
+            if !differ.is_empty() {
+                let path = self.path();
+                (self.log)(&format!("{}: {}", path.display(), rewritten_keys(&differ)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the records; the caller has the directory's lock.
+    fn save(&self, known: &mut Known, records: KeyRecords) -> Result<(), KeyStoreError> {
+        self.write(&records.to_file())?;
+        *known = Known {
+            records: Arc::new(records),
+            // The change is made even if this fails. Without a version the file is read again.
+            version: self.version().ok().flatten(),
+            ..Known::default()
+        };
+        Ok(())
     }
 
     /// Returns the version of the key file without reading all of it; `None` if there is no file.
-    pub fn version(&self) -> Result<Option<KeyFileVersion>, KeyStoreError> {
+    fn version(&self) -> Result<Option<KeyFileVersion>, KeyStoreError> {
         let path = self.path();
         let read = regular_file::read(&path, HEADER_BYTES_MAX);
         let read = read.map_err(KeyStoreError::io(&path))?;
@@ -115,7 +215,7 @@ impl KeyStore {
         (address, tier): (&KeyAddress, Tier),
         now: UnixSeconds,
         check: impl FnOnce(&KeyRecords) -> Result<(), E>,
-    ) -> Result<Result<(NewKey, StoredKeys), E>, KeyStoreError> {
+    ) -> Result<Result<(NewKey, Arc<KeyRecords>), E>, KeyStoreError> {
         durable::create_private_directory(&self.directory)
             .map_err(KeyStoreError::io(&self.directory))?;
         let (issued, stored) = self.change(|records| {
@@ -133,17 +233,37 @@ impl KeyStore {
         Ok(issued.map(|key| (key, stored)))
     }
 
-    /// Disables a key, or with `None` enables it again. Returns `true` if that changed it.
+    /// Disables a key, or enables it again. Returns `true` if that changed it.
     pub fn set_revoked(
         &self,
         id: KeyId,
-        revoked: Option<UnixSeconds>,
+        is_revoked: bool,
+        now: UnixSeconds,
     ) -> Result<bool, KeyStoreError> {
         let (is_change, _) = self.change(|records| {
-            let is_change = records.set_revoked(id, revoked)?;
+            let is_change = records.set_revoked(id, is_revoked, now)?;
             Ok((is_change, is_change))
         })?;
         Ok(is_change)
+    }
+
+    /// Merges records of other servers. On return they are durable. Returns whether the records have changed,
+    /// and the ids of records that were ignored, since the known records with these ids are of other keys.
+    pub fn merge(&self, shared: &[KeyRecord]) -> Result<(bool, Vec<KeyId>), KeyStoreError> {
+        let mut known = lock(&self.known);
+        let (merged, others) = merge_shared(&known.records, shared)?;
+        if merged.is_none() {
+            return Ok((false, others));
+        }
+        durable::create_private_directory(&self.directory)
+            .map_err(KeyStoreError::io(&self.directory))?;
+        let _lock = self.lock(self.lock_timeout)?;
+        self.repair_locked(&mut known)?;
+        let (merged, others) = merge_shared(&known.records, shared)?;
+        if let Some(records) = merged {
+            self.save(&mut known, records)?;
+        }
+        Ok((true, others))
     }
 
     /// Changes the records while holding the directory's lock. `change` returns its result, and `true`
@@ -152,17 +272,16 @@ impl KeyStore {
     fn change<T>(
         &self,
         change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), KeyStoreError>,
-    ) -> Result<(T, StoredKeys), KeyStoreError> {
+    ) -> Result<(T, Arc<KeyRecords>), KeyStoreError> {
+        let mut known = lock(&self.known);
         let _lock = self.lock(self.lock_timeout)?;
-        self.check_leader()?;
-        let mut records = self.read()?;
+        self.repair_locked(&mut known)?;
+        let mut records = KeyRecords::clone(&known.records);
         let (outcome, is_changed) = change(&mut records)?;
         if is_changed {
-            self.write(&records.to_file())?;
+            self.save(&mut known, records)?;
         }
-        // The change is made even if this fails. Without a version the file is read again.
-        let version = self.version().ok().flatten();
-        Ok((outcome, StoredKeys { records, version }))
+        Ok((outcome, Arc::clone(&known.records)))
     }
 
     /// Locks the directory until the returned file is dropped.
@@ -174,79 +293,6 @@ impl KeyStore {
     fn write(&self, bytes: &[u8]) -> Result<(), KeyStoreError> {
         let path = self.path();
         durable::replace_private(&path, bytes).map_err(KeyStoreError::io(&path))
-    }
-
-    /// Returns which server changes the keys.
-    pub fn role(&self) -> Result<KeyRole, KeyStoreError> {
-        let path = self.directory.join(role::FILE);
-        let read = regular_file::read(&path, HEADER_BYTES_MAX).map_err(KeyStoreError::io(&path))?;
-        let Some((bytes, _)) = read else {
-            return Ok(KeyRole::Alone);
-        };
-        let text = io::read_to_string(bytes.as_slice()).map_err(KeyStoreError::io(&path))?;
-        KeyRole::parse(&text)
-            .ok_or_else(|| (1, format!("{text:?} is not a role")))
-            .map_err(KeyStoreError::damaged(&path))
-    }
-
-    /// Refuses changes of keys where another server makes them.
-    pub fn check_leader(&self) -> Result<(), KeyStoreError> {
-        match self.role()? {
-            KeyRole::Alone | KeyRole::Leads { .. } => Ok(()),
-            other => Err(KeyStoreError::NotLeader(other)),
-        }
-    }
-
-    /// Sets which server changes the keys.
-    pub fn set_role(&self, role: &KeyRole) -> Result<(), KeyStoreError> {
-        let _lock = self.lock(None)?;
-        self.write_role(role)
-    }
-
-    /// Changes the role from `known` to `role`. Returns `false` if another process has changed it.
-    pub fn replace_role(&self, known: &KeyRole, role: &KeyRole) -> Result<bool, KeyStoreError> {
-        let _lock = self.lock(None)?;
-        let is_known = self.role()? == *known;
-        if is_known {
-            self.write_role(role)?;
-        }
-        Ok(is_known)
-    }
-
-    fn write_role(&self, role: &KeyRole) -> Result<(), KeyStoreError> {
-        let path = self.directory.join(role::FILE);
-        let written = match role.text() {
-            Some(text) => durable::replace_private(&path, text.as_bytes()),
-            None => durable::remove(&path),
-        };
-        written.map_err(KeyStoreError::io(&path))
-    }
-
-    /// Replaces the key file by that of the leader if that is newer. Returns a text about the changes that
-    /// are lost, empty if there are none.
-    pub fn take_over(&self, bytes: &[u8]) -> Result<String, KeyStoreError> {
-        let new = key_file::parse(bytes)
-            .map_err(|(line, problem)| (line, format!("in the store of shared quotas: {problem}")))
-            .map_err(KeyStoreError::damaged(&self.path()))?;
-        let _lock = self.lock(None)?;
-        let own = self.read()?;
-        if new.revision <= own.revision {
-            return Ok(String::new());
-        }
-        self.write(bytes)?;
-        // In all other files, a key that is valid again was restored by the leader.
-        let is_deposed = matches!(self.role()?, KeyRole::Deposed { .. });
-        let revoked = is_deposed && own.term() != new.term();
-        Ok(dropped_changes(&own, &new, revoked))
-    }
-
-    /// Begins a term as the leader: revisions of the key file rise above all of earlier terms.
-    pub fn lead(&self, term: u32) -> Result<(), KeyStoreError> {
-        let _lock = self.lock(None)?;
-        let mut records = self.read()?;
-        records.revision = records.revision.max(u64::from(term) << 32);
-        self.write(&records.to_file())?;
-        self.write_role(&KeyRole::Leads { term })
     }
 }
 
@@ -266,8 +312,8 @@ mod tests {
             let issued = store.issue(&KeyPrefix::default(), &address, Tier::Free, UnixSeconds(1));
             assert!(issued.is_ok());
         };
-        let revoke = || assert!(store.set_revoked(id(), Some(UnixSeconds(2))).unwrap());
-        let restore = || assert!(store.set_revoked(id(), None).unwrap());
+        let revoke = || assert!(store.set_revoked(id(), true, UnixSeconds(2)).unwrap());
+        let restore = || assert!(store.set_revoked(id(), false, UnixSeconds(2)).unwrap());
         let changes: [&dyn Fn(); 3] = [&issue, &revoke, &restore];
         for (change, revision) in changes.iter().zip(1..) {
             let before = store.version().unwrap();

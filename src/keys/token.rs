@@ -9,6 +9,8 @@ use std::fmt;
 use std::hint::black_box;
 use std::str::FromStr;
 
+use memchr::memmem;
+
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const KIND: &str = "_live_";
 const ID_CHARS: usize = 10;
@@ -38,6 +40,14 @@ impl FromStr for KeyPrefix {
             (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let prefix = is_valid.then(|| KeyPrefix(text.into()));
         prefix.ok_or(Malformed("1 to 16 letters and digits"))
+    }
+}
+
+impl KeyPrefix {
+    /// Returns whether the start of a key with this prefix is in a text.
+    pub(super) fn begins_key_in(&self, text: &[u8]) -> bool {
+        let mut kinds = memmem::find_iter(text, KIND);
+        kinds.any(|at| text[..at].ends_with(self.0.as_bytes()))
     }
 }
 

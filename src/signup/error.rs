@@ -15,7 +15,6 @@ pub(super) const ISSUED_IN_24_HOURS_MAX: usize = 9;
 pub(crate) enum SignupError {
     /// The token is forged, or was issued for another purpose or address.
     InvalidToken,
-    /// The token has expired.
     ExpiredToken,
     /// A key has been issued to the address since the token was signed.
     UsedToken,
@@ -35,9 +34,8 @@ pub(crate) enum SignupError {
     DailyLimit(u32),
     /// The maximum number of free keys in total is reached.
     Closed,
-    /// Another server of the service changes the keys.
-    OtherServer,
-    /// The mail queue is full.
+    /// The store that servers share cannot be reached.
+    Unavailable,
     MailQueueFull,
     /// The request queue is full, or the key file is locked.
     Busy,
@@ -51,7 +49,7 @@ impl SignupError {
         match self {
             SignupError::Busy => Some(5),
             // A mail takes up to half a minute.
-            SignupError::MailQueueFull => Some(60),
+            SignupError::MailQueueFull | SignupError::Unavailable => Some(60),
             // The operator may have fixed the cause by then.
             SignupError::Internal | SignupError::Closed => Some(3600),
             error => error.wait_seconds(),
@@ -113,9 +111,8 @@ impl fmt::Display for SignupError {
             SignupError::TooManyMails(_) => "Your network has requested too many links.",
             SignupError::DailyLimit(_) => "The daily limit for new keys has been reached.",
             SignupError::Closed => "Sign-up is closed for now.",
-            SignupError::OtherServer => {
-                "Keys are issued by another server of this service. Open this page at the public \
-                 address of the service."
+            SignupError::Unavailable => {
+                "Keys cannot be issued at the moment. Try again in a minute."
             }
             SignupError::MailQueueFull => "Mail is delayed. Try again in a minute.",
             SignupError::Busy => "Sign-up is busy. Try again in a few seconds.",
@@ -137,7 +134,6 @@ pub(crate) enum SignupStartError {
     Setting(String),
     /// The contents of a file are invalid.
     Damaged(String),
-    /// A thread cannot be started.
     Thread(io::Error),
 }
 

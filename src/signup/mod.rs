@@ -24,6 +24,8 @@ pub(crate) use error::{SignupError, SignupStartError};
 pub(crate) use handle::SignupHandle;
 pub(crate) use policy::{GcraLimiter, SignupPolicy, network_of};
 pub(crate) use service::{SignupRequest, SignupResponse, SignupService};
+#[cfg(feature = "shared-quota")]
+pub(crate) use tokens::read_secret;
 
 /// Writes a line to the operator's log. No line contains a token or a key.
 pub(crate) type LogLine = std::sync::Arc<dyn Fn(&str) + Send + Sync>;

@@ -7,7 +7,7 @@ use ahash::RandomState;
 
 use super::error::{ISSUED_IN_24_HOURS_MAX, SignupError};
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
-use crate::keys::{KeyAddress, KeyRecord, KeyRecords};
+use crate::keys::{KeyAddress, KeyRecord};
 use crate::model::{FREE_KEYS_MAX, Tier};
 
 /// Free keys in total, at which sign-up closes: a file of 22 MB, which each change rewrites.
@@ -69,6 +69,17 @@ impl GcraLimiter {
 
     /// Counts a request. If it exceeds the rate, returns the seconds until one is allowed.
     pub(crate) fn take(&mut self, client: impl Hash, now: UnixSeconds) -> Result<(), u32> {
+        self.take_if(client, now, || Ok(()))
+    }
+
+    /// Counts a request that `further` allows too. One that `further` refuses is not counted: otherwise a
+    /// network over its limit would use up the slots that its clients share with others.
+    pub(crate) fn take_if(
+        &mut self,
+        client: impl Hash,
+        now: UnixSeconds,
+        further: impl FnOnce() -> Result<(), u32>,
+    ) -> Result<(), u32> {
         let now = monotonic(&mut self.latest, now).0;
         let hash = self.hasher.hash_one(client);
         let slots = self.rows[0].len() as u64;
@@ -84,6 +95,7 @@ impl GcraLimiter {
         if wait > 0 {
             return Err(u32::try_from(wait).unwrap_or(u32::MAX));
         }
+        further()?;
         // A later time of another client stays.
         *one = (*one).max(next);
         *other = (*other).max(next);
@@ -116,12 +128,6 @@ pub(super) fn keys_of<'a>(
 /// Returns the number of keys ever issued to an address: no record is ever removed.
 pub(super) fn number_of(keys: &[KeyRecord], address: &KeyAddress) -> u32 {
     u32::try_from(keys_of(keys, address).count()).expect("key numbers have 26 bits")
-}
-
-/// Returns `true` if records are older than the `known` ones or were lost: key numbers are never reused.
-/// The records of a later leader replace these, whatever their number.
-pub(super) fn are_lost(known: &KeyRecords, records: &KeyRecords) -> bool {
-    records.numbers_end() < known.numbers_end() && records.term() <= known.term()
 }
 
 /// Checks that a free key may be issued to an address, with a token signed when `number` keys had been

@@ -14,6 +14,7 @@ fn records(of: &KeyAddress, keys: &[(i64, bool)], others: usize) -> Vec<KeyRecor
         address: address.clone(),
         issued: UnixSeconds(issued),
         revoked: (!active).then_some(UnixSeconds(issued)),
+        changed: UnixSeconds(issued),
         digest: [0; 32],
     });
     records.collect()

@@ -4,55 +4,42 @@
 
 use std::fmt::Display;
 use std::net::IpAddr;
-use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
 
 use super::LogLine;
 use super::email;
 use super::error::{SignupError, SignupStartError};
 use super::mailer::{self, Mailer};
 use super::policy::{
-    GcraLimiter, SignupPolicy, are_lost, check_issue, daily_limit, keys_of, monotonic, network_of,
-    number_of,
+    GcraLimiter, SignupPolicy, check_issue, daily_limit, keys_of, monotonic, network_of, number_of,
 };
 use super::tokens::{Secret, SignedToken, TokenPurpose, expiry, read_or_create_secret};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::keys::{
-    KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyRecords, KeyRole, KeyStore, KeyStoreError, NewKey,
-    StoredKeys,
+    KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyRecords, KeySharing, KeyStore, KeyStoreError,
+    NewKey, SignupSecret,
 };
 use crate::model::Tier;
 
 /// Mails per key of the daily maximum: one may be lost, one may expire.
 const MAILS_PER_KEY: u32 = 3;
-/// Time to wait for another process that is changing the keys. Other requests wait meanwhile.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Logged if the key file is missing or was replaced by an older one.
-const KEYS_MISSING: &str =
-    "keys are missing from the key file; no key is issued until it is restored";
 /// Interval between two identical log lines.
 const LOG_INTERVAL_SECONDS: i64 = 60;
 
 /// A request of sign-up. Has no `Debug`: tokens must not be logged.
 pub(crate) enum SignupRequest {
     /// Show the page, perhaps opened by a mailed link.
-    Show {
-        /// The token of the link.
-        token: Option<String>,
-    },
-    /// Mail a link to an address.
+    Show { token: Option<String> },
     MailLink {
         /// The address as typed.
         email: String,
         /// The token of [`SignupResponse::EmailForm`].
         token: String,
     },
-    /// Issue a key.
     Issue {
         /// The token of [`SignupResponse::Keys`].
         token: String,
     },
-    /// Revoke a key.
     Revoke {
         /// The token of [`SignupResponse::Keys`].
         token: String,
@@ -72,7 +59,6 @@ pub(crate) enum SignupResponse {
     LinkMailed,
     /// The keys of the address that the client has proven.
     Keys {
-        /// The address.
         address: KeyAddress,
         /// All keys of the address, the oldest first.
         keys: Vec<KeyRecord>,
@@ -91,20 +77,21 @@ pub(super) type SignupResult = Result<SignupResponse, SignupError>;
 /// limits of keys are enforced from the key records.
 pub(crate) struct SignupService {
     store: KeyStore,
+    /// `None` if the keys are this server's own.
+    sharing: Option<KeySharing>,
     prefix: KeyPrefix,
     base_url: String,
     daily_max: u32,
     /// `None` if the address is the client's IP address.
     mailer: Option<Mailer>,
     secret: Secret,
-    /// The records, and the version of the key file that they are from.
-    stored: StoredKeys,
+    /// All records, as of the latest request.
+    records: Arc<KeyRecords>,
     requests: GcraLimiter,
     mails_by_client: GcraLimiter,
     mails_to_mailbox: GcraLimiter,
     /// Keys and mails by network.
     network: GcraLimiter,
-    /// Mails of a day.
     mails_today: (UtcDay, u32),
     latest: UnixSeconds,
     log: LogLine,
@@ -113,10 +100,10 @@ pub(crate) struct SignupService {
 }
 
 impl SignupService {
-    /// Opens the key store of a state directory. Links begin with `base_url`, which
+    /// Opens the service for the keys of a store. Links begin with `base_url`, which
     /// [`is_base_url`](crate::request::is_base_url) accepts.
     pub(crate) fn open(
-        state: &Path,
+        (store, sharing): (KeyStore, Option<KeySharing>),
         policy: &SignupPolicy,
         prefix: KeyPrefix,
         base_url: &str,
@@ -124,16 +111,20 @@ impl SignupService {
     ) -> Result<SignupService, SignupStartError> {
         let start = |command| Mailer::start(command, LogLine::clone(&log), mailer::TIMEOUT);
         let mailer = policy.mailer.as_deref().map(start).transpose();
-        let mut store = KeyStore::new(state);
-        store.lock_timeout = Some(LOCK_TIMEOUT);
+        let secret = match &sharing {
+            None => read_or_create_secret(store.directory())?,
+            // Replaced by that of all servers before the first use.
+            Some(_) => SignupSecret::random().0,
+        };
         Ok(SignupService {
             store,
+            sharing,
             prefix,
             base_url: base_url.trim_end_matches('/').to_owned(),
             daily_max: policy.daily_max,
             mailer: mailer.map_err(SignupStartError::Thread)?,
-            secret: read_or_create_secret(state)?,
-            stored: StoredKeys::default(),
+            secret,
+            records: Arc::default(),
             // A page and a few tries at once; a /64 may be a household or an office.
             requests: GcraLimiter::new(30, 2),
             mails_by_client: GcraLimiter::new(10, 360),
@@ -157,10 +148,9 @@ impl SignupService {
         let now = monotonic(&mut self.latest, now);
         let allowed = self.requests.take(KeyAddress::from(client), now);
         allowed.map_err(SignupError::RateLimited)?;
-        if !matches!(request, SignupRequest::Show { .. }) {
-            // First: tokens of the server that issues keys are not valid here.
-            let is_leader = self.store.check_leader();
-            is_leader.map_err(|error| self.store_failed(error, now))?;
+        if let Some(sharing) = &self.sharing {
+            let secret = sharing.state.load_full().secret;
+            self.secret = secret.ok_or(SignupError::Unavailable)?.0;
         }
         self.refresh(now)?;
         match request {
@@ -204,8 +194,9 @@ impl SignupService {
             self.fail(&"the queue of the mail command is full", now);
             return Err(SignupError::MailQueueFull);
         }
-        let allowed = self.mails_by_client.take(KeyAddress::from(client), now);
-        let allowed = allowed.and_then(|()| self.network.take(network_of(client), now));
+        let by_network = || self.network.take(network_of(client), now);
+        let by_client = &mut self.mails_by_client;
+        let allowed = by_client.take_if(KeyAddress::from(client), now, by_network);
         allowed.map_err(SignupError::TooManyMails)?;
         if self.mails_today.0 != now.day() {
             self.mails_today = (now.day(), 0);
@@ -235,22 +226,27 @@ impl SignupService {
             check_issue(keys, address, token.number, daily_max, now)
         };
         // Without the lock first: a rejected request reads no file and delays no other.
-        check(&self.stored.records)?;
+        check(&self.records)?;
         let allowed = self.network.take(network_of(client), now);
         allowed.map_err(SignupError::RateLimited)?;
-        let check_locked = |records: &KeyRecords| {
-            // A lost file would be replaced by one with this key only, which disables all others.
-            if are_lost(&self.stored.records, records) {
-                return Err(None);
+        let key = match &self.sharing {
+            None => {
+                let key = (address, Tier::Free);
+                let issued = self.store.issue_if(&self.prefix, key, now, check);
+                let (key, records) = issued.map_err(|error| self.store_failed(error, now))??;
+                self.records = records;
+                key
             }
-            check(records).map_err(Some)
+            Some(sharing) => {
+                let (key, record) = KeyRecord::random(&self.prefix, (address, Tier::Free), now);
+                let is_added = (sharing.add)(&record).ok_or(SignupError::Unavailable)?;
+                is_added.then_some(()).ok_or(SignupError::TooManyActive)?;
+                let merged = self.store.merge(&[record]);
+                merged.map_err(|error| self.store_failed(error, now))?;
+                self.refresh(now)?;
+                key
+            }
         };
-        let key = (address, Tier::Free);
-        let issued = self.store.issue_if(&self.prefix, key, now, check_locked);
-        let issued = issued.map_err(|error| self.store_failed(error, now))?;
-        let issued = issued.map_err(|error| error.unwrap_or_else(|| self.fail(&KEYS_MISSING, now)));
-        let (key, stored) = issued?;
-        self.stored = stored;
         Ok(self.keys(address, self.renewed(&token, now), Some(key), None))
     }
 
@@ -259,9 +255,9 @@ impl SignupService {
         let id: KeyId = id.trim().parse().map_err(|_| SignupError::UnknownKey)?;
         // Keys of other tiers are not issued here, so that a client could not replace one.
         let is_free = |key: &&KeyRecord| key.id == id && key.tier == Tier::Free;
-        let found = keys_of(self.stored.records.as_slice(), &token.address).find(is_free);
+        let found = keys_of(self.records.as_slice(), &token.address).find(is_free);
         if found.ok_or(SignupError::UnknownKey)?.revoked.is_none() {
-            let revoked = self.store.set_revoked(id, Some(now));
+            let revoked = self.store.set_revoked(id, true, now);
             revoked.map_err(|error| self.store_failed(error, now))?;
             // The key is revoked even if this fails, which is logged.
             let _ = self.refresh(now);
@@ -301,7 +297,7 @@ impl SignupService {
         issued: Option<NewKey>,
         revoked: Option<KeyId>,
     ) -> SignupResponse {
-        let keys = keys_of(self.stored.records.as_slice(), address);
+        let keys = keys_of(self.records.as_slice(), address);
         SignupResponse::Keys {
             address: address.clone(),
             keys: keys.cloned().collect(),
@@ -314,21 +310,16 @@ impl SignupService {
     fn sign(&self, purpose: TokenPurpose, address: &KeyAddress, expires: UnixSeconds) -> String {
         let token = SignedToken {
             address: address.clone(),
-            number: number_of(self.stored.records.as_slice(), address),
+            number: number_of(self.records.as_slice(), address),
             expires,
         };
         token.sign(purpose, &self.secret)
     }
 
-    /// Reads the records again if the key file has changed.
+    /// Takes over changes of the keys by others.
     fn refresh(&mut self, now: UnixSeconds) -> Result<(), SignupError> {
-        let changed = self.store.read_changed(&self.stored);
-        if let Some(changed) = changed.map_err(|error| self.fail(&error, now))? {
-            if are_lost(&self.stored.records, &changed.records) {
-                return Err(self.fail(&KEYS_MISSING, now));
-            }
-            self.stored = changed;
-        }
+        let current = self.store.current();
+        self.records = current.map_err(|error| self.store_failed(error, now))?;
         Ok(())
     }
 
@@ -337,9 +328,6 @@ impl SignupService {
             KeyStoreError::TooManyFree(_) => SignupError::TooManyActive,
             KeyStoreError::Unknown(_) => SignupError::UnknownKey,
             KeyStoreError::Full => SignupError::Closed,
-            // It leads as soon as it reaches the store.
-            KeyStoreError::NotLeader(KeyRole::Waits) => SignupError::Busy,
-            KeyStoreError::NotLeader(_) => SignupError::OtherServer,
             // Another process has the lock, and releases it soon.
             error if error.is_busy() => {
                 self.fail(&error, now);

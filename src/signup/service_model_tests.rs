@@ -1,11 +1,12 @@
 //! The service against plain lists of keys and tokens.
 
+use std::time::Duration;
+
 use arbtest::arbitrary::{Result as Arbitrary, Unstructured};
 
 use super::*;
 
 const FORGED: &str = "7fffffff.0.0123456789abcdef0123456789abcdef.192.0.2.1";
-/// Clients, and what each counts as.
 const CLIENTS: [(&str, &str); 4] = [
     ("192.0.2.1", "192.0.2.1"),
     ("192.0.2.2", "192.0.2.2"),
@@ -13,7 +14,6 @@ const CLIENTS: [(&str, &str); 4] = [
     ("2001:db8::f:1", "2001:db8::/64"),
 ];
 
-/// An issued token.
 #[derive(Clone)]
 struct KnownToken {
     text: String,
@@ -146,17 +146,56 @@ impl Scene {
             }
             1 if known > 0 => {
                 let key = &mut self.plain.keys[u.choose_index(known)?].1;
-                self.store.set_revoked(key.id, Some(now)).unwrap();
+                self.store.set_revoked(key.id, true, now).unwrap();
                 key.revoked = key.revoked.or(Some(now));
             }
             _ if known > 0 => {
                 let key = &mut self.plain.keys[u.choose_index(known)?].1;
-                if self.store.set_revoked(key.id, None).is_ok() {
+                if self.store.set_revoked(key.id, false, now).is_ok() {
                     key.revoked = None;
                 }
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// The key file is removed or an older one takes its place, and perhaps another process changes it before
+    /// the service reads it.
+    fn lose(&mut self, older: &mut Vec<u8>, u: &mut Unstructured<'_>) -> Arbitrary<()> {
+        self.service.store.current().unwrap();
+        let path = self.store.path();
+        let newest = fs::read(&path).unwrap_or_default();
+        if older.is_empty() {
+            durable::remove(&path).unwrap();
+        } else {
+            durable::replace_private(&path, older).unwrap();
+        }
+        *older = if u.arbitrary()? { newest } else { Vec::new() };
+        if u.arbitrary()? {
+            let (of, now) = ("ann@x.test", UnixSeconds(self.now));
+            let prefix = KeyPrefix::default();
+            let issued = self
+                .store
+                .issue(&prefix, &of.parse().unwrap(), Tier::Pro, now);
+            let listed = ListedKey {
+                tier: Tier::Pro,
+                ..ListedKey::free(issued.unwrap().id, now)
+            };
+            self.plain.keys.push((of.to_owned(), listed));
+        }
+        if !self.plain.keys.is_empty() && u.arbitrary()? {
+            let key = u.choose_index(self.plain.keys.len())?;
+            let key = &mut self.plain.keys[key].1;
+            let (is_revoked, now) = (u.arbitrary()?, UnixSeconds(self.now));
+            // The file may lack the key, have it in this state, or have too many keys of the address.
+            if let Ok(true) = self.store.set_revoked(key.id, is_revoked, now) {
+                key.revoked = is_revoked.then_some(now);
+            }
+        }
+        let number = self.service.store.current().unwrap().as_slice().len();
+        assert_eq!(number, self.plain.keys.len());
+        self.service.store.repair().unwrap();
         Ok(())
     }
 
@@ -246,18 +285,22 @@ fn any_sequence_of_requests_and_outside_changes_agrees_with_plain_lists() {
             keys: Vec::new(),
             tokens: vec![KnownToken::without_holder(FORGED.to_owned())],
         };
-        let store = KeyStore::new(&state);
         let now = NOON;
+        let mut older = Vec::new();
         let mut scene = Scene {
             service,
-            store,
+            store: KeyStore::new(&state),
             plain,
             now,
         };
         for _ in 0..u.int_in_range(0..=60)? {
             // Never faster than the limit of requests.
             scene.now += *u.choose(&[2, 2, 2, 2, 2, 2, 2, 600, 3598, 40_000])?;
-            if u.ratio(1, 6)? {
+            // Another process knows no more than the file.
+            scene.store = KeyStore::new(&state);
+            if u.ratio(1, 12)? {
+                scene.lose(&mut older, u)?;
+            } else if u.ratio(1, 6)? {
                 scene.change_elsewhere(u)?;
             } else if !is_ip && u.ratio(1, 5)? {
                 // A link that has come by mail.

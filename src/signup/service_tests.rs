@@ -6,13 +6,16 @@ mod mails;
 mod model;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
 
 use super::*;
 use crate::calendar::DAY_SECONDS;
 use crate::durable;
+use crate::keys::SharedKeysState;
+use crate::sync::{ArcSwap, Mutex, lock};
 
 const NOON: i64 = DAY_SECONDS * 20_000 + DAY_SECONDS / 2;
 const NOBODYS_ID: &str = "0123456789";
@@ -33,7 +36,8 @@ fn open(state: &Path, mailer: Option<&str>, daily_max: u32) -> (SignupService, R
     let mailer = mailer.map(str::to_owned);
     let policy = SignupPolicy { mailer, daily_max };
     let prefix = KeyPrefix::default();
-    let service = SignupService::open(state, &policy, prefix, "https://x.test/", log);
+    let store = KeyStore::new(state);
+    let service = SignupService::open((store, None), &policy, prefix, "https://x.test/", log);
     (service.unwrap(), lines)
 }
 
@@ -71,7 +75,6 @@ enum Seen {
     Rejected(SignupError),
 }
 
-/// Returns the response and its token.
 fn seen(response: SignupResult) -> (Seen, String) {
     match response {
         Ok(SignupResponse::EmailForm { token }) => (Seen::EmailForm, token),
@@ -261,27 +264,54 @@ fn a_damaged_key_file_is_logged_once_per_interval() {
 }
 
 #[test]
-fn the_keys_of_another_leader_replace_those_of_this_server() {
-    let (own, other) = (state("own"), state("other"));
-    let (mut service, _log) = open(&own, None, 100);
-    let now = UnixSeconds(NOON);
-    for client in [1, 2] {
-        let (_, token) = seen(service.handle(ip(client), show(""), now));
-        let (page, _) = seen(service.handle(ip(client), issue(&token), now));
-        assert!(matches!(page, Seen::Keys { is_issued, .. } if is_issued));
+fn a_key_of_several_servers_is_issued_if_the_store_adds_it() {
+    let state = state("shared");
+    durable::create_private_directory(&state).unwrap();
+    let store = KeyStore::new(&state);
+    let exchanged = |secret| SharedKeysState {
+        is_up: true,
+        has_exchanged: true,
+        exchanged: Instant::now(),
+        secret,
+    };
+    let shared = Arc::new(ArcSwap::new(exchanged(None)));
+    let answer = Arc::new(Mutex::new(None));
+    let given = Arc::clone(&answer);
+    let sharing = KeySharing {
+        state: Arc::clone(&shared),
+        add: Arc::new(move |_| *lock(&given)),
+    };
+    let policy = SignupPolicy {
+        mailer: None,
+        daily_max: 100,
+    };
+    let (prefix, log) = (KeyPrefix::default(), Arc::new(|_: &str| {}));
+    let keys = (store.clone(), Some(sharing));
+    let service = SignupService::open(keys, &policy, prefix, "https://x.test/", log);
+    let (mut service, now) = (service.unwrap(), UnixSeconds(NOON));
+    let unavailable = Seen::Rejected(SignupError::Unavailable);
+    // Without the secret of all servers there is no page.
+    assert_eq!(seen(service.handle(ip(1), show(""), now)).0, unavailable);
+    assert!(!state.join(SignupSecret::FILE).exists());
+    shared.swap(exchanged(Some(SignupSecret::random())));
+    let (_, token) = seen(service.handle(ip(1), show(""), now));
+    let full = Seen::Rejected(SignupError::TooManyActive);
+    for (added, expected) in [(None, &unavailable), (Some(false), &full)] {
+        *lock(&answer) = added;
+        let got = seen(service.handle(ip(1), issue(&token), now)).0;
+        assert_eq!(got, *expected);
+        assert_eq!(store.read().unwrap(), KeyRecords::default());
     }
-    durable::create_private_directory(&other).unwrap();
-    let leader = KeyStore::new(&other);
-    leader.lead(1).unwrap();
-    let file = leader.read().unwrap().to_file();
-    let dropped = KeyStore::new(&own).take_over(&file).unwrap();
-    assert!(dropped.starts_with("2 keys of this server are unknown"));
-    assert!(!dropped.contains("valid again"), "{dropped}");
-    let (page, _) = seen(service.handle(ip(1), show(""), now));
-    assert!(matches!(page, Seen::Keys { keys, .. } if keys.is_empty()));
-    for state in [own, other] {
-        fs::remove_dir_all(state).unwrap();
-    }
+    *lock(&answer) = Some(true);
+    let (page, token) = seen(service.handle(ip(1), issue(&token), now));
+    assert!(matches!(page, Seen::Keys { is_issued, .. } if is_issued));
+    // Revoking needs no store.
+    *lock(&answer) = None;
+    let id = store.read().unwrap().as_slice()[0].id.to_string();
+    let (page, _) = seen(service.handle(ip(1), revoke(&token, &id), now));
+    assert!(matches!(page, Seen::Keys { .. }));
+    assert!(store.read().unwrap().as_slice()[0].revoked.is_some());
+    fs::remove_dir_all(state).unwrap();
 }
 
 #[test]

@@ -12,13 +12,12 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use super::error::{SignupError, SignupStartError};
 use crate::calendar::UnixSeconds;
 use crate::durable;
-use crate::keys::{KeyAddress, constant_time_eq};
+use crate::keys::{KeyAddress, SignupSecret, constant_time_eq};
 use crate::regular_file::{self, forbidden_mode, with_path};
 
 /// Long enough for mail delayed by greylisting, short enough for a screen left open.
 const LIFETIME_SECONDS: i64 = 3600;
-/// The output length of the hash: HMAC would hash a longer secret down to it.
-pub(super) const SECRET_BYTES: usize = 32;
+pub(super) const SECRET_BYTES: usize = SignupSecret::BYTES;
 /// 128 bits cannot be guessed, and keep links short.
 const MAC_BYTES: usize = 16;
 pub(super) const MAC_CHARS: usize = 2 * MAC_BYTES;
@@ -27,7 +26,6 @@ const TOKEN_CHARS_MAX: usize = 16 + 8 + MAC_CHARS + 3 * 254 + 3;
 
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
-/// The secret that signs tokens.
 pub(super) type Secret = [u8; SECRET_BYTES];
 
 /// The purpose of a token. A token is not valid for another purpose.
@@ -39,7 +37,6 @@ pub(super) enum TokenPurpose {
     AddressHolder,
 }
 
-/// The contents of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SignedToken {
     pub(super) address: KeyAddress,
@@ -112,26 +109,31 @@ fn mac(purpose: TokenPurpose, secret: &Secret, [expires, number, address]: [&str
     digits.collect()
 }
 
-const SECRET_FILE: &str = "signup.secret";
 /// Time to wait for another process that is starting in the same directory.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the secret of a state directory, or creates one. It is stored so that links stay valid after
-/// a restart and at every server that shares the directory.
+/// a restart.
 pub(super) fn read_or_create_secret(directory: &Path) -> Result<Secret, SignupStartError> {
-    let path = directory.join(SECRET_FILE);
-    let failed = |error| SignupStartError::Io(with_path(&path)(error));
     let not_locked = |error| SignupStartError::Io(with_path(directory)(error));
     durable::create_private_directory(directory).map_err(not_locked)?;
     // Processes that start concurrently get the same secret.
     let _lock = durable::lock(directory, Some(LOCK_TIMEOUT)).map_err(not_locked)?;
-    let read = regular_file::read(&path, SECRET_BYTES as u64 + 1).map_err(failed)?;
+    if let Some(secret) = read_secret(directory)? {
+        return Ok(secret.0);
+    }
+    let secret = SignupSecret::random();
+    secret.store(directory).map_err(SignupStartError::Io)?;
+    Ok(secret.0)
+}
+
+/// Reads the secret of a state directory; `None` if it has none.
+pub(crate) fn read_secret(directory: &Path) -> Result<Option<SignupSecret>, SignupStartError> {
+    let path = directory.join(SignupSecret::FILE);
+    let read = regular_file::read(&path, SECRET_BYTES as u64 + 1);
+    let read = read.map_err(|error| SignupStartError::Io(with_path(&path)(error)))?;
     let Some((secret, metadata)) = read else {
-        let mut secret = [0; SECRET_BYTES];
-        // The kernel's generator does not fail once the system has booted.
-        getrandom::fill(&mut secret).expect("the system gives random numbers");
-        durable::replace_private(&path, &secret).map_err(failed)?;
-        return Ok(secret);
+        return Ok(None);
     };
     let (path, bytes) = (path.display(), metadata.len());
     if let Some(mode) = forbidden_mode(&metadata, 0o077) {
@@ -140,7 +142,8 @@ pub(super) fn read_or_create_secret(directory: &Path) -> Result<Secret, SignupSt
              address; if others may have read it, remove it to create a new one"
         )));
     }
-    secret.try_into().map_err(|_| {
+    let secret = secret.try_into().map(|secret| Some(SignupSecret(secret)));
+    secret.map_err(|_| {
         SignupStartError::Damaged(format!(
             "{path}: the file must have {SECRET_BYTES} bytes, got {bytes}; remove it to create a new \
              one, which invalidates links that were mailed"

@@ -142,7 +142,7 @@ fn concurrent_starts_share_one_secret_and_keep_it() {
     assert!(secrets.iter().all(|secret| *secret == secrets[0]));
     assert_ne!(secrets[0], [0; SECRET_BYTES]);
     assert_eq!(read_or_create_secret(&state).unwrap(), secrets[0]);
-    let mode = fs::metadata(state.join(SECRET_FILE))
+    let mode = fs::metadata(state.join(SignupSecret::FILE))
         .unwrap()
         .permissions()
         .mode();
@@ -161,7 +161,7 @@ fn a_file_that_others_may_read_is_refused() {
         (0o400, true),
     ] {
         let permissions = fs::Permissions::from_mode(mode);
-        fs::set_permissions(directory.join(SECRET_FILE), permissions).unwrap();
+        fs::set_permissions(directory.join(SignupSecret::FILE), permissions).unwrap();
         let read = read_or_create_secret(&directory);
         assert_eq!(read.is_ok(), is_good, "{mode:o}");
         if let Err(error) = read {
@@ -177,13 +177,13 @@ fn a_file_of_another_length_is_refused_by_name() {
     let directory = std::env::temp_dir().join(format!("im-no-secret-{}", std::process::id()));
     durable::create_private_directory(&directory).unwrap();
     for length in [0, 31, 33, 64] {
-        durable::replace_private(&directory.join(SECRET_FILE), &vec![7; length]).unwrap();
+        durable::replace_private(&directory.join(SignupSecret::FILE), &vec![7; length]).unwrap();
         let text = read_or_create_secret(&directory).unwrap_err().to_string();
         let found = format!("signup.secret: the file must have 32 bytes, got {length}");
         assert!(text.contains(&found), "{text}");
     }
-    fs::remove_file(directory.join(SECRET_FILE)).unwrap();
-    fs::create_dir(directory.join(SECRET_FILE)).unwrap();
+    fs::remove_file(directory.join(SignupSecret::FILE)).unwrap();
+    fs::create_dir(directory.join(SignupSecret::FILE)).unwrap();
     let text = read_or_create_secret(&directory).unwrap_err().to_string();
     assert!(
         text.contains("signup.secret: is not a regular file"),

@@ -1,0 +1,76 @@
+//! [`KeySharing`]: the exchange of keys with other servers, as the rest of a server sees it.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::records::KeyRecord;
+use crate::durable;
+use crate::regular_file::with_path;
+use crate::sync::ArcSwap;
+
+/// The secret that signs tokens of sign-up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SignupSecret(pub [u8; SignupSecret::BYTES]);
+
+impl SignupSecret {
+    /// Name of its file in the state directory.
+    pub const FILE: &str = "signup.secret";
+    /// The output length of the hash: HMAC would hash a longer secret down to it.
+    pub const BYTES: usize = 32;
+
+    /// Returns a random secret.
+    pub fn random() -> SignupSecret {
+        let mut secret = [0; SignupSecret::BYTES];
+        // The kernel's generator does not fail once the system has booted.
+        getrandom::fill(&mut secret).expect("the system gives random numbers");
+        SignupSecret(secret)
+    }
+
+    /// Stores the secret in a state directory. The error has the path.
+    pub fn store(&self, directory: &Path) -> io::Result<()> {
+        let path = directory.join(SignupSecret::FILE);
+        durable::replace_private(&path, &self.0).map_err(with_path(&path))
+    }
+}
+
+/// Shows nothing of the secret.
+impl fmt::Debug for SignupSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SignupSecret(***)")
+    }
+}
+
+/// The state of the keys that a server shares.
+#[derive(Clone, Debug)]
+pub struct SharedKeysState {
+    /// The last exchange with the store succeeded.
+    pub is_up: bool,
+    /// An exchange has succeeded since the start: this server has all keys that the store has.
+    pub has_exchanged: bool,
+    /// Time of the last exchange that succeeded; before the first one, the time of the start.
+    pub exchanged: Instant,
+    /// The secret of all servers; `None` if this server has none and has not got one from the store.
+    pub secret: Option<SignupSecret>,
+}
+
+/// Adds a free key to the store unless its address has the most active ones there. Returns `false` if it
+/// has; `None` if the store cannot be reached.
+type AddKey = dyn Fn(&KeyRecord) -> Option<bool> + Send + Sync;
+
+/// The keys that a server shares with others.
+#[derive(Clone)]
+pub struct KeySharing {
+    /// The result of the last exchange with the store.
+    pub state: Arc<ArcSwap<SharedKeysState>>,
+    /// Must not be called with a lock of the keys: the exchange uses them too.
+    pub add: Arc<AddKey>,
+}
+
+impl fmt::Debug for KeySharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeySharing").field(&self.state).finish()
+    }
+}
