@@ -7,6 +7,7 @@
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,14 +17,20 @@ use crate::regular_file::{self, with_path};
 
 const MAGIC: &[u8; 8] = b"im-quota";
 const FORMAT: u32 = 1;
-const SEEDS_AT: usize = 24;
+const NUMBERS_AT: usize = 24;
 const CHECKSUM_AT: usize = 64;
 const HEADER_BYTES: usize = CHECKSUM_AT + 4;
 /// Offset of the words. The header has a page of its own, so that the words are page-aligned.
 const WORDS_AT: u64 = 4096;
 
-/// Secret seeds of the hash that selects a client's words.
-pub(crate) type HashSeeds = [u64; 4];
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileNumbers {
+    /// Secret seeds of the hash that selects a client's words.
+    pub(crate) place_seeds: [u64; 2],
+    /// Secret seed of the tags of IPv6 networks. The only number that changes.
+    pub(crate) tag_seed: u64,
+    pub(crate) directory_id: u64,
+}
 
 /// Purpose and size of a file's words. A file is opened only with the layout it was created with.
 #[derive(Clone, Copy, Debug)]
@@ -39,10 +46,16 @@ impl FileLayout {
     }
 }
 
-/// Returns new random seeds.
-pub(crate) fn random_seeds() -> HashSeeds {
-    // The kernel's generator does not fail once the system has booted.
-    [(); 4].map(|()| getrandom::u64().expect("the system gives random numbers"))
+impl FileNumbers {
+    pub(crate) fn random() -> FileNumbers {
+        // The kernel's generator does not fail once the system has booted.
+        let random = || getrandom::u64().expect("the system gives random numbers");
+        FileNumbers {
+            place_seeds: [random(), random()],
+            tag_seed: random(),
+            directory_id: random(),
+        }
+    }
 }
 
 /// Hashes a number with two seeds, by `SipHash` of the standard library. A future release of it may use
@@ -58,23 +71,21 @@ pub(crate) fn hash(seeds: [u64; 2], number: u64) -> u64 {
 /// Time to wait for another process that is starting in the same directory.
 const START_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opens or creates the counter file `name` in a directory. Words for which `keep` returns `false`,
-/// given their index and bits, are set to zero. `log` is called with a line if the file was damaged.
-/// Errors have the path.
+/// Opens or creates the counter file `name` in a directory. `log` is called with a line if the file was
+/// damaged. Errors have the path.
 pub(crate) fn open(
     directory: &Path,
     name: &str,
     layout: FileLayout,
-    keep: impl Fn(usize, u64) -> bool,
     log: &dyn Fn(&str),
-) -> io::Result<(CounterSlab, HashSeeds)> {
+) -> io::Result<(CounterSlab, FileNumbers)> {
     let path = directory.join(name);
     let failed = with_path(&path);
     // Two servers that start at the same time create one file.
-    let _lock = lock(directory, START_LOCK_TIMEOUT)?;
-    let (file, seeds) = match existing(&path, layout).map_err(&failed)? {
+    let _lock = lock(directory)?;
+    let (file, numbers) = match existing(&path, layout).map_err(&failed)? {
         None => create(&path, layout).map_err(&failed)?,
-        Some((file, Ok(seeds))) => (file, seeds),
+        Some((file, Ok(numbers))) => (file, numbers),
         Some((file, Err(fault))) => {
             if file.try_lock().is_err() {
                 let problem = format!("{fault}, and another server is using it");
@@ -93,23 +104,37 @@ pub(crate) fn open(
     // Held as long as the words: a process that finds the file invalid must not set it aside.
     file.lock_shared().map_err(&failed)?;
     let words = CounterSlab::of_file(file, WORDS_AT, layout.words).map_err(&failed)?;
-    // This also brings all of them into memory.
-    words.retain(keep);
-    Ok((words, seeds))
+    Ok((words, numbers))
 }
 
-/// Creates a state directory if it does not exist, and takes its lock within `timeout`.
-pub(crate) fn lock(directory: &Path, timeout: Duration) -> io::Result<File> {
+/// Replaces the numbers in the header of the file that contains the words, if there is one. The header
+/// lies within a sector, so it is never half written.
+pub(crate) fn write_numbers(
+    words: &CounterSlab,
+    layout: FileLayout,
+    numbers: FileNumbers,
+) -> io::Result<()> {
+    match words.file() {
+        None => Ok(()),
+        Some(file) => {
+            file.write_all_at(&encode(layout, numbers), 0)?;
+            file.sync_data()
+        }
+    }
+}
+
+/// Creates a state directory if it does not exist, and takes its lock.
+fn lock(directory: &Path) -> io::Result<File> {
     durable::create_private_directory(directory)
-        .and_then(|()| durable::lock(directory, Some(timeout)))
+        .and_then(|()| durable::lock(directory, Some(START_LOCK_TIMEOUT)))
         .map_err(with_path(directory))
 }
 
-/// Opens a counter file if it exists. Returns its seeds, or why it cannot be used.
+/// Opens a counter file if it exists. Returns its numbers, or why it cannot be used.
 fn existing(
     path: &Path,
     layout: FileLayout,
-) -> io::Result<Option<(File, Result<HashSeeds, String>)>> {
+) -> io::Result<Option<(File, Result<FileNumbers, String>)>> {
     // Opening a pipe for reading and writing does not block.
     let mut file = match File::options().read(true).write(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -122,58 +147,64 @@ fn existing(
         }
         read => read?,
     }
-    let seeds = [0, 8, 16, 24].map(|at| {
-        let bytes = &header[SEEDS_AT + at..][..8];
+    let number = |at: usize| {
+        let bytes = &header[NUMBERS_AT + 8 * at..][..8];
         u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
-    });
+    };
+    let numbers = FileNumbers {
+        place_seeds: [number(0), number(1)],
+        tag_seed: number(2),
+        directory_id: number(3),
+    };
     let checksum = crc32fast::hash(&header[..CHECKSUM_AT]).to_le_bytes();
     let (bytes, expected) = (file.metadata()?.len(), layout.file_bytes());
     let fault = if header[..8] != *MAGIC {
         "is not a counter file".to_owned()
     } else if header[CHECKSUM_AT..] != checksum {
         "is damaged".to_owned()
-    } else if header != encode(layout, seeds) {
+    } else if header != encode(layout, numbers) {
         "was created for another size or by another build".to_owned()
     } else if bytes != expected {
         format!("has {bytes} bytes, expected {expected}")
     } else {
-        return Ok(Some((file, Ok(seeds))));
+        return Ok(Some((file, Ok(numbers))));
     };
     Ok(Some((file, Err(fault))))
 }
 
-fn create(path: &Path, layout: FileLayout) -> io::Result<(File, HashSeeds)> {
-    let seeds = random_seeds();
+fn create(path: &Path, layout: FileLayout) -> io::Result<(File, FileNumbers)> {
+    let numbers = FileNumbers::random();
     let temp_path = path.with_extension(&durable::TEMP_SUFFIX[1..]);
     let file = durable::create_private(&temp_path)?;
-    let written = fill(&file, layout, seeds).and_then(|()| fs::rename(&temp_path, path));
+    let written = fill(&file, layout, numbers).and_then(|()| fs::rename(&temp_path, path));
     if written.is_err() {
         // Best effort: releases the space if the disk is full.
         let _ = fs::remove_file(&temp_path);
     }
-    written.map(|()| (file, seeds))
+    written.map(|()| (file, numbers))
 }
 
 /// Writes the header and all zeros. The file is not sparse, so a full disk is detected here and not
 /// when a word is first written. No fsync: zeros lost in a power failure read as zeros.
-fn fill(file: &File, layout: FileLayout, seeds: HashSeeds) -> io::Result<()> {
+fn fill(file: &File, layout: FileLayout, numbers: FileNumbers) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 20, file);
-    out.write_all(&encode(layout, seeds))?;
+    out.write_all(&encode(layout, numbers))?;
     let zeros = layout.file_bytes() - HEADER_BYTES as u64;
     io::copy(&mut io::repeat(0).take(zeros), &mut out)?;
     out.flush()
 }
 
-fn encode(layout: FileLayout, seeds: HashSeeds) -> [u8; HEADER_BYTES] {
+fn encode(layout: FileLayout, numbers: FileNumbers) -> [u8; HEADER_BYTES] {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     header.extend_from_slice(MAGIC);
     for number in [FORMAT, layout.kind, layout.sizes[0], layout.sizes[1]] {
         header.extend_from_slice(&number.to_le_bytes());
     }
-    for seed in seeds {
-        header.extend_from_slice(&seed.to_le_bytes());
+    let [place_a, place_b] = numbers.place_seeds;
+    for number in [place_a, place_b, numbers.tag_seed, numbers.directory_id] {
+        header.extend_from_slice(&number.to_le_bytes());
     }
-    header.extend_from_slice(&hash([seeds[0], seeds[1]], 0).to_le_bytes());
+    header.extend_from_slice(&hash(numbers.place_seeds, 0).to_le_bytes());
     header.extend_from_slice(&crc32fast::hash(&header).to_le_bytes());
     header.try_into().expect("the parts are as long as counted")
 }

@@ -6,13 +6,14 @@
 )]
 
 use std::cell::RefCell;
-use std::fs;
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 
-use super::{AnonymousClient, AnonymousQuota, DayFile, Decision, KeyedQuota, TableSize};
+use super::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, NewestDay, TableSize};
 use crate::calendar::UtcDay;
-use crate::durable;
 
 const TODAY: UtcDay = UtcDay(20_777);
 
@@ -26,15 +27,15 @@ impl State {
     }
 
     /// Opens the table, and returns the lines logged on the way.
-    fn open_on(&self, day: UtcDay, sizes: TableSize) -> (AnonymousQuota, String) {
+    fn open_sized(&self, sizes: TableSize) -> (AnonymousQuota, String) {
         let logged = RefCell::new(String::new());
         let log = |line: &str| logged.borrow_mut().push_str(line);
-        let quota = AnonymousQuota::open(&self.0, sizes, day, &log).unwrap();
+        let quota = open(&self.0, sizes, &log).unwrap();
         (quota, logged.into_inner())
     }
 
     fn open(&self) -> (AnonymousQuota, String) {
-        self.open_on(TODAY, TableSize::for_clients(100))
+        self.open_sized(TableSize::for_clients(100))
     }
 
     fn file(&self) -> PathBuf {
@@ -46,6 +47,11 @@ impl Drop for State {
     fn drop(&mut self) {
         let _gone_already = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Opens the table without interest in the newest day.
+fn open(directory: &Path, sizes: TableSize, log: &dyn Fn(&str)) -> std::io::Result<AnonymousQuota> {
+    AnonymousQuota::open(directory, sizes, &mut NewestDay::default(), log)
 }
 
 const ADDRESSES: [&str; 3] = ["192.0.2.1", "198.51.100.9", "2001:db8:7:8::9"];
@@ -89,33 +95,123 @@ fn two_servers_on_one_directory_count_together() {
     assert_eq!(left(&one), [4; 3]);
 }
 
-#[test]
-fn words_of_implausible_days_are_cleared() {
-    for (day, kept) in [
-        (-400, false),
-        (-2, false),
-        (-1, true),
-        (1, true),
-        (2, false),
-        (1500, false),
-    ] {
-        let state = State::new(&format!("days{day}"));
-        let (quota, _) = state.open();
-        spend(&quota, UtcDay(TODAY.0 + day));
-        drop(quota);
-        let (quota, logged) = state.open();
-        assert_eq!(logged, "");
-        // A count of tomorrow applies, since the clock may have been set back a little; a count of
-        // yesterday does not. Both words are still in the file.
-        assert_eq!(
-            left(&quota),
-            if day == 1 { [7; 3] } else { [10; 3] },
-            "{day}"
-        );
-        let bytes = fs::read(state.file()).unwrap();
-        let used = bytes[4096..].iter().any(|byte| *byte != 0);
-        assert_eq!(used, kept, "{day}");
+/// A state directory in which each of these days has the counts of one address and one key.
+fn used_on(name: &str, days: &[i32]) -> State {
+    let state = State::new(name);
+    let (anonymous, _) = state.open();
+    let keyed = KeyedQuota::new(Some(state.0.clone()));
+    keyed.reserve(9, TODAY, &|_| {}).unwrap();
+    // A counter that another one of an earlier day would take over has another place.
+    let mut homes = HashSet::new();
+    let mut clients = (0..)
+        .map(|bits| AnonymousClient::new(&anonymous, Ipv4Addr::from_bits(bits).into()))
+        .filter(|client| homes.insert(client.home));
+    for (number, day) in (0..).zip(days) {
+        let day = UtcDay(TODAY.0 + day);
+        let admitted = match number % 2 {
+            0 => anonymous.admit(clients.next().unwrap(), 10, day),
+            _ => keyed.admit(number, 10, day),
+        };
+        assert_eq!(admitted, Decision::Admit { remaining: 9 });
     }
+    state
+}
+
+/// Opens both tables as a server does whose clock shows `TODAY`. Returns the days after `TODAY` that it
+/// starts on, and the days of the counters that are left.
+fn start(state: &State) -> (i32, Vec<i32>) {
+    let mut newest = NewestDay::default();
+    let sizes = TableSize::for_clients(100);
+    let anonymous = AnonymousQuota::open(&state.0, sizes, &mut newest, &|_| {}).unwrap();
+    let keyed = KeyedQuota::open(&state.0, &mut newest, &|_| {}).unwrap();
+    let today = newest.day().max(Some(TODAY)).unwrap();
+    let cleared = anonymous.clear_after(today) + keyed.clear_after(today);
+    let left: Vec<i32> = (-5000..=25_000)
+        .filter(|day| {
+            let day = UtcDay(TODAY.0 + day);
+            let all = anonymous.counts(day, 0..anonymous.slots()).len();
+            all + keyed.counts(day, 0..9).len() > 0
+        })
+        .collect();
+    let mut again = NewestDay::default();
+    AnonymousQuota::open(&state.0, sizes, &mut again, &|_| {}).unwrap();
+    KeyedQuota::open(&state.0, &mut again, &|_| {}).unwrap();
+    assert_eq!(
+        cleared > 0,
+        newest != again,
+        "what was cleared is gone from the files"
+    );
+    (today.0 - TODAY.0, left)
+}
+
+#[test]
+fn a_server_starts_on_the_newest_day_of_its_counters_and_on_no_damaged_one() {
+    for (name, days, first, left) in [
+        ("none", &[][..], 0, &[][..]),
+        ("earlier", &[-400, -2, -1], 0, &[-400, -2, -1]),
+        // The clock of the machine is behind.
+        ("single", &[900], 900, &[900]),
+        ("behind", &[899, 900, 900], 900, &[899, 900]),
+        ("years", &[10_000, 10_001, 3], 10_000, &[3, 10_000, 10_001]),
+        // Days after tomorrow, of a single counter of an address or a key.
+        ("tomorrow", &[0, 1], 0, &[0, 1]),
+        ("address", &[2, 0, 0], 0, &[0]),
+        ("key", &[0, 16_384, -1], 0, &[-1, 0]),
+        ("both", &[902, 900, 900], 900, &[900]),
+    ] {
+        let state = used_on(name, days);
+        assert_eq!(start(&state), (first, left.to_vec()), "{name}");
+        assert_eq!(start(&state), (first, left.to_vec()), "{name}, again");
+    }
+}
+
+#[test]
+fn damaged_words_of_the_overflow_are_cleared() {
+    let state = State::new("overflow");
+    drop(state.open());
+    let file = File::options().write(true).open(state.file()).unwrap();
+    let word = |tag: u64| tag << 31 | u64::from(TODAY.0.unsigned_abs() - 18_262) << 16 | 0xa;
+    // The last word of the file, in which clients would be counted today.
+    let at = file.metadata().unwrap().len() - 8;
+    for (tag, left) in [(0, 1), (7, 0)] {
+        file.write_all_at(&word(tag).to_le_bytes(), at).unwrap();
+        assert_eq!(state.open().0.in_use(TODAY), (0, left));
+    }
+}
+
+#[test]
+fn a_table_of_the_layout_before_is_set_aside_and_counters_of_keys_stay() {
+    let state = used_on("layout", &[0, 0]);
+    let mut bytes = fs::read(state.file()).unwrap();
+    bytes[12] = 1;
+    let checksum = crc32fast::hash(&bytes[..64]).to_le_bytes();
+    bytes[64..68].copy_from_slice(&checksum);
+    fs::write(state.file(), &bytes).unwrap();
+    let (quota, logged) = state.open();
+    assert!(logged.contains("was created for another size or by another build; it was renamed"));
+    assert_eq!(quota.in_use(TODAY), (0, 0));
+    let keyed = KeyedQuota::open(&state.0, &mut NewestDay::default(), &|_| {}).unwrap();
+    assert_eq!(keyed.peek(1, 10, TODAY), 9);
+}
+
+#[test]
+fn a_directory_keeps_its_id_and_its_tag_seed_until_it_adopts_another() {
+    let state = State::new("seed");
+    let (quota, _) = state.open();
+    let (id, seed) = (quota.directory_id(), quota.tag_seed());
+    spend(&quota, TODAY);
+    quota.adopt_tag_seed(seed).unwrap();
+    assert_eq!(left(&quota), [7; 3]);
+    quota.adopt_tag_seed(!seed).unwrap();
+    assert_eq!(left(&quota), [7, 7, 10], "networks begin anew");
+    drop(quota);
+    let (quota, logged) = state.open();
+    assert_eq!((logged.as_str(), left(&quota)), ("", [7, 7, 10]));
+    assert_eq!((quota.directory_id(), quota.tag_seed()), (id, !seed));
+    drop(quota);
+    fs::write(state.file(), "damaged").unwrap();
+    let (other, _) = state.open();
+    assert_ne!((other.directory_id(), other.tag_seed()), (id, !seed));
 }
 
 /// Damages the file by `change`; the file is set aside for this reason, and the counts are zero.
@@ -165,15 +261,15 @@ fn a_file_of_other_sizes_is_set_aside_once_and_not_while_it_is_in_use() {
     let (quota, _) = state.open();
     spend(&quota, TODAY);
     let larger = TableSize::for_clients(5000);
-    let error = AnonymousQuota::open(&state.0, larger, TODAY, &|_| {}).unwrap_err();
+    let error = open(&state.0, larger, &|_| {}).unwrap_err();
     let problem = error.to_string();
     assert!(problem.ends_with("another server is using it"), "{problem}");
     assert_eq!(left(&state.open().0), [7; 3], "nothing was touched");
     drop(quota);
-    let (quota, logged) = state.open_on(TODAY, larger);
+    let (quota, logged) = state.open_sized(larger);
     assert!(logged.contains("was created for another size"), "{logged}");
     assert_eq!(left(&quota), [10; 3]);
-    let (_, logged) = state.open_on(TODAY, larger);
+    let (_, logged) = state.open_sized(larger);
     assert_eq!(logged, "");
 }
 
@@ -182,11 +278,11 @@ fn an_open_error_names_the_file() {
     let state = State::new("named");
     fs::create_dir_all(state.file()).unwrap();
     let sizes = TableSize::for_clients(100);
-    let error = AnonymousQuota::open(&state.0, sizes, TODAY, &|_| {}).unwrap_err();
+    let error = open(&state.0, sizes, &|_| {}).unwrap_err();
     let file = state.file().display().to_string();
     assert!(error.to_string().starts_with(&file), "{error}");
     let nowhere = state.file().join("x").join("\0");
-    assert!(AnonymousQuota::open(&nowhere, sizes, TODAY, &|_| {}).is_err());
+    assert!(open(&nowhere, sizes, &|_| {}).is_err());
 }
 
 #[test]
@@ -217,37 +313,5 @@ fn counts_of_keys_outlive_the_table_and_damage_is_set_aside_by_segment() {
     assert_eq!(
         [0, 65_535, 65_536].map(|key| quota.peek(key, 5, TODAY)),
         [4, 4, 5]
-    );
-}
-
-#[test]
-fn the_newest_day_is_kept_and_no_other() {
-    let state = State::new("day");
-    fs::create_dir_all(&state.0).unwrap();
-    let open = || {
-        let logged = RefCell::new(String::new());
-        let day = DayFile::open(&state.0, &|line| logged.borrow_mut().push_str(line)).unwrap();
-        (day, logged.into_inner())
-    };
-    let (mut day, logged) = open();
-    assert_eq!((day.day, logged.as_str()), (None, ""));
-    for (kept, newest) in [(0, 0), (-3, 0), (1, 1), (1, 1)] {
-        day.record(UtcDay(TODAY.0 + kept)).unwrap();
-        assert_eq!(open().0.day, Some(UtcDay(TODAY.0 + newest)));
-    }
-    // While another process holds the lock, no day is stored; afterwards it is.
-    let lock = durable::lock(&state.0, None).unwrap();
-    let next = UtcDay(TODAY.0 + 2);
-    let busy = day.record(next).unwrap_err().to_string();
-    assert!(busy.contains("another process holds the lock"), "{busy}");
-    drop(lock);
-    day.record(next).unwrap();
-    assert_eq!(open().0.day, Some(next));
-    fs::write(state.0.join("quota-day"), "2026-13-01\n").unwrap();
-    let (day, logged) = open();
-    assert_eq!(day.day, None);
-    assert!(
-        logged.ends_with("quota-day does not contain a date; using the system clock only"),
-        "{logged}"
     );
 }

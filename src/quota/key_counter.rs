@@ -57,9 +57,16 @@ pub(super) fn peek(counter: &AtomicU64, limit: u32, day: UtcDay) -> u32 {
     limit.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// Returns `true` if the word counts for `day`, the day before or the day after.
-pub(super) fn is_beside(word: u64, day: UtcDay) -> bool {
-    (word >> COUNT_BITS).abs_diff(counter_day(day)) <= 1
+/// Returns the number of requests counted for `day`.
+pub(super) fn count(word: u64, day: UtcDay) -> u32 {
+    let is_of_day = word >> COUNT_BITS == counter_day(day);
+    let count = if is_of_day { word & COUNT_MASK } else { 0 };
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Returns the day of a word that is not empty.
+pub(super) fn day(word: u64) -> UtcDay {
+    UtcDay(i32::try_from(word >> COUNT_BITS).expect("24 bits"))
 }
 
 #[cfg(test)]
@@ -115,7 +122,11 @@ mod tests {
         assert_eq!(count_on(3 << COUNT_BITS, 4), (0, 4));
         assert_eq!(counter_day(UtcDay(-1)), 0);
         assert_eq!(counter_day(UtcDay(i32::MAX)), DAY_MAX);
-        assert!(is_beside(7 << COUNT_BITS | 1, UtcDay(8)));
-        assert!(!is_beside(7 << COUNT_BITS | 1, UtcDay(9)));
+        assert_eq!(day(7 << COUNT_BITS | 9), UtcDay(7));
+        assert_eq!(
+            [6, 7, 8].map(|day| count(7 << COUNT_BITS | 9, UtcDay(day))),
+            [0, 9, 0]
+        );
+        assert_eq!(count(word, UtcDay(i32::MAX)), u32::MAX);
     }
 }

@@ -1,20 +1,24 @@
 //! Daily quotas of keys: one counter per key, indexed by the key's number, each on its own cache line.
 
 use std::io;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::counter_file::{FileLayout, open};
 use super::key_counter;
 use super::limits::Decision;
 use super::mapped::{CounterSlab, LINE};
+use super::newest_day::NewestDay;
 use crate::calendar::UtcDay;
 use crate::model::KEYS_MAX;
-use crate::sync::{AtomicU64, Mutex, lock};
+use crate::regular_file::with_path;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 const SEGMENT_LOG2: u32 = 16;
 /// Keys per segment. Counters are allocated by segment, 4 MiB each.
 const SEGMENT_KEYS: usize = 1 << SEGMENT_LOG2;
+const SEGMENT_WORDS: usize = SEGMENT_KEYS * LINE;
 const SEGMENTS: usize = KEYS_MAX as usize / SEGMENT_KEYS;
 const FILE_KIND: u32 = 2;
 
@@ -37,33 +41,67 @@ impl KeyedQuota {
         }
     }
 
-    /// Allocates the missing counters for key numbers below `keys`. Counters in files whose day is not
-    /// `today` or a day beside it are set to zero; `log` is called with a line for each damaged file.
+    /// Opens the counter files that exist in a directory, and adds their days to `newest`. `log` is called
+    /// with a line for each damaged file.
+    pub fn open(
+        directory: &Path,
+        newest: &mut NewestDay,
+        log: &dyn Fn(&str),
+    ) -> io::Result<KeyedQuota> {
+        let quota = KeyedQuota::new(Some(directory.to_owned()));
+        for (number, segment) in (0..).zip(&quota.segments) {
+            let path = directory.join(file_name(number));
+            if path.try_exists().map_err(with_path(&path))? {
+                let counters = open_segment(directory, number, log)?;
+                for word in counters.iter().step_by(LINE) {
+                    let word = word.load(Ordering::Relaxed);
+                    if word != 0 {
+                        newest.add(key_counter::day(word));
+                    }
+                }
+                let _ = segment.set(counters);
+            }
+        }
+        Ok(quota)
+    }
+
+    /// Allocates the missing counters for key numbers below `keys`. `log` is called with a line for each
+    /// damaged file.
     pub fn reserve(&self, keys: u32, today: UtcDay, log: &dyn Fn(&str)) -> io::Result<()> {
         let _growing = lock(&self.growing);
         let required = (keys as usize).div_ceil(SEGMENT_KEYS).min(SEGMENTS);
-        let keep = |_, bits| key_counter::is_beside(bits, today);
         for (number, segment) in (0..).zip(&self.segments[..required]) {
             if segment.get().is_some() {
                 continue;
             }
-            let words = SEGMENT_KEYS * LINE;
             let counters = match &self.directory {
-                None => CounterSlab::zeroed(words),
-                Some(directory) => {
-                    let layout = FileLayout {
-                        kind: FILE_KIND,
-                        sizes: [number, SEGMENT_LOG2],
-                        words,
-                    };
-                    let name = format!("quota-keys-{number}");
-                    open(directory, &name, layout, keep, log)?.0
-                }
+                None => CounterSlab::zeroed(SEGMENT_WORDS),
+                Some(directory) => open_segment(directory, number, log)?,
             };
+            clear_after(&counters, today);
             // The lock excludes other writers, so the segment is still empty.
             let _ = segment.set(counters);
         }
         Ok(())
+    }
+
+    /// Sets the counters of days after the one that follows `today` to zero. Returns their number.
+    pub fn clear_after(&self, today: UtcDay) -> u64 {
+        let open = self.segments.iter().filter_map(OnceLock::get);
+        open.map(|counters| clear_after(counters, today)).sum()
+    }
+
+    /// Returns the requests counted for `day` of each key with a number in the range that has some. Does
+    /// not block the threads that count.
+    pub fn counts(&self, day: UtcDay, numbers: Range<u32>) -> Vec<(u32, u32)> {
+        let count = |number| {
+            let word = self.counter(number)?.load(Ordering::Relaxed);
+            let count = key_counter::count(word, day);
+            (count > 0).then_some((number, count))
+        };
+        (numbers.start..numbers.end.min(KEYS_MAX))
+            .filter_map(count)
+            .collect()
     }
 
     /// Counts a request of a key if it has one left on `day`. Refuses keys beyond the reserved range.
@@ -87,4 +125,22 @@ impl KeyedQuota {
         let segment = self.segments.get(number / SEGMENT_KEYS)?.get()?;
         segment.get(number % SEGMENT_KEYS * LINE)
     }
+}
+
+fn file_name(segment: u32) -> String {
+    format!("quota-keys-{segment}")
+}
+
+fn open_segment(directory: &Path, number: u32, log: &dyn Fn(&str)) -> io::Result<CounterSlab> {
+    let layout = FileLayout {
+        kind: FILE_KIND,
+        sizes: [number, SEGMENT_LOG2],
+        words: SEGMENT_WORDS,
+    };
+    let (counters, _) = open(directory, &file_name(number), layout, log)?;
+    Ok(counters)
+}
+
+fn clear_after(counters: &CounterSlab, today: UtcDay) -> u64 {
+    counters.retain(|_, word| key_counter::day(word).0 <= today.0.saturating_add(1))
 }

@@ -30,8 +30,8 @@ enum Memory {
     Mapped {
         map: MmapRaw,
         len: usize,
-        /// Kept open for its shared lock.
-        _file: Option<File>,
+        /// Kept open for its shared lock, and for its header.
+        file: Option<File>,
     },
     /// On the heap, where no memory can be mapped, as in a loom model.
     Heap(Box<[AtomicU64]>),
@@ -57,7 +57,7 @@ impl CounterSlab {
         Ok(CounterSlab(Memory::Mapped {
             map,
             len,
-            _file: Some(file),
+            file: Some(file),
         }))
     }
 
@@ -85,19 +85,31 @@ impl CounterSlab {
         Ok(CounterSlab(Memory::Mapped {
             map: map.into(),
             len,
-            _file: None,
+            file: None,
         }))
     }
 
-    /// Sets the counters to zero for which `keep` returns `false`, given their index and bits.
-    pub(crate) fn retain(&self, keep: impl Fn(usize, u64) -> bool) {
+    /// The file that contains the words.
+    pub(crate) fn file(&self) -> Option<&File> {
+        match &self.0 {
+            Memory::Mapped { file, .. } => file.as_ref(),
+            Memory::Heap(_) => None,
+        }
+    }
+
+    /// Sets the counters to zero for which `keep` returns `false`, given their index and bits. Returns
+    /// their number.
+    pub(crate) fn retain(&self, mut keep: impl FnMut(usize, u64) -> bool) -> u64 {
+        let mut cleared = 0;
         for (at, word) in self.iter().enumerate() {
             let bits = word.load(Ordering::Relaxed);
             if bits != 0 && !keep(at, bits) {
-                // If the swap fails, another thread has stored a newer count, which stays.
-                let _ = word.compare_exchange(bits, 0, Ordering::Relaxed, Ordering::Relaxed);
+                // If the swap fails, another server has stored a newer count, which stays.
+                let swap = word.compare_exchange(bits, 0, Ordering::Relaxed, Ordering::Relaxed);
+                cleared += u64::from(swap.is_ok());
             }
         }
+        cleared
     }
 }
 

@@ -14,29 +14,29 @@
 //! - `limits`: what a client may request, and the decision; `word`, `key_counter`: one counter
 //! - `anonymous`, `keyed`: the tables of counters
 //! - `lease`: credits of a limit that several servers share
-//! - `mapped`: their memory; `counter_file`, `day_file`: the files of the state directory
+//! - `mapped`: their memory; `counter_file`: the files of the state directory; `newest_day`: their newest day
 //! - `models`, `stress`: tests under all schedules of a few threads, and under many threads
 
 mod anonymous;
 mod counter_file;
-mod day_file;
 mod key_counter;
 mod keyed;
 mod lease;
 mod limits;
 mod mapped;
+mod newest_day;
 mod word;
 
 pub use anonymous::{AnonymousClient, AnonymousQuota, TableSize};
-pub use day_file::DayFile;
 pub use keyed::KeyedQuota;
-#[cfg(all(test, not(island_metrics_loom), feature = "shared-quota"))]
-pub(crate) use lease::StoreModel;
 pub use lease::{
     ClientCounter, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest,
     LeaseTable, NoLease, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
 };
+#[cfg(all(test, not(island_metrics_loom), feature = "shared-quota"))]
+pub(crate) use lease::{JoinModel, StoreModel};
 pub use limits::{Decision, TierLimits};
+pub use newest_day::NewestDay;
 
 #[cfg(all(test, not(island_metrics_loom)))]
 mod counter_file_tests;

@@ -9,15 +9,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
 use super::key_counter;
-use super::word::RingDay;
 use super::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize};
 use crate::calendar::UtcDay;
 
 const THREADS: u64 = 4;
 const LIMIT: u32 = 31;
-/// First day of a run; the ring of days wraps around within the run.
-const FIRST: i32 = 4096 * 5 - 4;
-/// Days of a run.
+/// First day of a run.
+const FIRST: i32 = 20_476;
 const DAYS: i32 = 8;
 /// Maximum difference between a thread's day and the run's, either way.
 const SKEW: i32 = 2;
@@ -47,7 +45,6 @@ impl Ledger {
         &self.0[client as usize * days + day]
     }
 
-    /// Number of admissions recorded.
     fn admissions(&self) -> u64 {
         let bits = |entry: &AtomicU32| u64::from(entry.load(Ordering::Relaxed).count_ones());
         self.0.iter().map(bits).sum()
@@ -97,11 +94,6 @@ fn hammer(
     })
 }
 
-/// Converts a day on the ring to a day of the run.
-fn on_ring(day: RingDay) -> i32 {
-    FIRST - SKEW + i32::from(day.since(UtcDay(FIRST - SKEW).into()))
-}
-
 /// Admits every client to its limit on the last day; every `remaining` of the limit must occur.
 fn drain(ledger: &Ledger, clients: u32, admit: impl Fn(u32, UtcDay) -> (i32, Decision)) {
     let last = FIRST + DAYS + SKEW - 1;
@@ -127,7 +119,7 @@ fn addresses_get_each_remaining_once_and_all_of_them() {
             let limit = u16::try_from(LIMIT).unwrap();
             let client = AnonymousClient::new(&quota, address);
             let (decision, day) = quota.admit_on(client, limit, day.into());
-            (on_ring(day), decision)
+            (UtcDay::from(day).0, decision)
         };
         let ledger = Ledger::new(clients);
         assert_eq!(hammer(&ledger, clients, seed, admit), 0, "seed {seed}");
@@ -192,6 +184,10 @@ fn keys_beyond_the_reserved_range_have_no_quota_and_no_neighbours() {
             Decision::Admit { remaining: 1 }
         );
     }
+    let counted = [0, 1, 65_535, 65_536, 131_071].map(|number| (number, 1));
+    assert_eq!(quota.counts(day, 0..u32::MAX), counted);
+    assert_eq!(quota.counts(day, 1..65_536), counted[1..3]);
+    assert_eq!(quota.counts(UtcDay(day.0 + 1), 0..200_000), []);
     assert_eq!(quota.admit(131_072, 9, day), Decision::Refuse);
     assert_eq!(quota.admit(u32::MAX, 9, day), Decision::Refuse);
     assert_eq!(

@@ -8,7 +8,8 @@
 //! # Why no client gets more than its limit
 //!
 //! - A word is replaced only by compare-and-swap, by the rule of [`QuotaWord::transition`]: its day
-//!   never goes back, and within a day its tag stays and its count grows by one. So a word that is
+//!   never goes back, and within a day its tag stays and its count grows by one. Days are absolute, so
+//!   this order holds however far the days of two threads or words are apart. So a word that is
 //!   taken for a day is never free again on that day, and a full window stays full.
 //! - Hence all requests of a client on a day use one word, in its window or in the overflow. The words
 //!   before it are taken. A thread that reads an older value there, by which the word is free, fails its
@@ -22,19 +23,23 @@
 //!
 //! No other data is published through a word, so every access is `Relaxed`. A failed swap means that
 //! another one succeeded, and a word changes at most `limit` times a day: no client can block another.
-//! All of this holds while the days of concurrent threads, and of words not yet reused, are at most
-//! 2047 apart. After a greater leap of the clock, the words of other days are set to zero.
+//!
+//! Two things are not covered. Days before 2020 count as one day, and so do those after 2109. When the
+//! table is opened, damaged words are set to zero, which frees places of their windows.
 
 use std::io;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::path::Path;
 
-use super::counter_file::{FileLayout, HashSeeds, hash, open, random_seeds};
+use super::counter_file::{FileLayout, FileNumbers, hash, open, write_numbers};
 use super::lease::LeaseClient;
 use super::limits::Decision;
 use super::mapped::{CounterSlab, LINE};
-use super::word::{ClientTag, QuotaWord, RingDay, Transition};
+use super::newest_day::NewestDay;
+use super::word::{ClientTag, QuotaWord, Transition, WordDay};
 use crate::calendar::UtcDay;
+use crate::regular_file::with_path;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Windows begin at multiples of this, so that the words of a cache line are probed together. A loom
@@ -52,9 +57,8 @@ const WINDOW: usize = if cfg!(island_metrics_loom) {
 };
 /// Each of the two indexes uses its own half of a 64-bit hash.
 const INDEX_BITS_MAX: u32 = 32;
-/// Marks the tag of an IPv6 network; the tag of an IPv4 address has zeros above its 32 bits.
-const IPV6_MARK: u64 = 1 << 35;
-const FILE_KIND: u32 = 1;
+/// Kind 1 had words of another layout.
+const FILE_KIND: u32 = 3;
 const FILE_NAME: &str = "quota-anonymous";
 
 /// Size of the table, fixed when it is created.
@@ -88,12 +92,11 @@ impl TableSize {
         self.slots() + (1 << self.overflow_log2)
     }
 
-    /// Returns a predicate on a word's index and bits: `true` for a valid word of `today` or a day beside.
-    fn keep(self, today: UtcDay) -> impl Fn(usize, u64) -> bool {
-        let today = RingDay::from(today);
-        move |at, bits| {
-            let word = QuotaWord(bits);
-            word.day().is_beside(today) && (at < self.slots() || word.tag() == ClientTag::SHARED)
+    fn layout(self) -> FileLayout {
+        FileLayout {
+            kind: FILE_KIND,
+            sizes: [self.slots_log2, self.overflow_log2],
+            words: self.words(),
         }
     }
 }
@@ -104,7 +107,9 @@ pub struct AnonymousQuota {
     /// The slots, followed by the overflow.
     words: CounterSlab,
     sizes: TableSize,
-    seeds: HashSeeds,
+    /// The numbers of the file, or of private memory. [`Self::tag_seed`] replaces its tag seed.
+    numbers: FileNumbers,
+    tag_seed: AtomicU64,
 }
 
 /// An anonymous client: its position in one table. Computed once per connection.
@@ -113,20 +118,25 @@ pub struct AnonymousClient {
     pub(super) tag: ClientTag,
     pub(super) home: u32,
     pub(super) overflow: u32,
-    /// The client as other servers know it.
-    pub lease_client: LeaseClient,
+    /// The seed that the tag of an IPv6 network was computed with.
+    pub(super) tag_seed: u64,
 }
 
 impl AnonymousClient {
     /// Returns a number for the client, almost always unique.
     pub fn number(self) -> u64 {
-        self.tag.bits() ^ u64::from(self.home) << 36
+        self.tag.bits() ^ u64::from(self.home) << 33
+    }
+
+    /// The client as other servers know it.
+    pub fn lease_client(self) -> LeaseClient {
+        LeaseClient::Anonymous(self.tag.bits())
     }
 
     /// Returns the client of an address: an IPv4 address, in either notation, or the /64 of an IPv6
     /// address.
     ///
-    /// An IPv4 address is its own tag. Two IPv6 networks share a quota if 35 bits of one hash and the
+    /// An IPv4 address is its own tag. Two IPv6 networks share a quota if 32 bits of one hash and the
     /// window by another hash are both equal. The seeds are secret, so no client can cause that.
     #[inline]
     #[expect(
@@ -134,76 +144,133 @@ impl AnonymousClient {
         reason = "each half of the hash is used separately"
     )]
     pub fn new(quota: &AnonymousQuota, address: IpAddr) -> AnonymousClient {
-        let [place_a, place_b, tag_a, tag_b] = quota.seeds;
-        let (tag, place, lease_client) = match address.to_canonical() {
+        let place_seeds = quota.numbers.place_seeds;
+        let (tag, place, tag_seed) = match address.to_canonical() {
             IpAddr::V4(address) => {
                 let address = address.to_bits();
-                let bits = u64::from(address);
-                let place = hash([place_a, place_b], bits);
-                (bits, place, LeaseClient::V4(address))
+                let place = hash(place_seeds, address.into());
+                (ClientTag::of_address(address), place, 0)
             }
             IpAddr::V6(address) => {
-                let network = (address.to_bits() >> 64) as u64;
-                let tag = hash([tag_a, tag_b], network) | IPV6_MARK;
+                let (network, tag_seed) = ((address.to_bits() >> 64) as u64, quota.tag_seed());
+                let tag = ClientTag::of_network(hash([tag_seed, 0], network));
                 // Complemented, so that no network hashes like an IPv4 address.
-                let place = hash([place_a, place_b], !network);
-                (tag, place, LeaseClient::V6(network))
+                (tag, hash(place_seeds, !network), tag_seed)
             }
         };
         let sizes = quota.sizes;
         let line = (place >> 32) as u32 >> (INDEX_BITS_MAX - sizes.slots_log2) >> LINE_LOG2;
         AnonymousClient {
-            tag: ClientTag::new(tag),
+            tag,
             home: line << LINE_LOG2,
             overflow: place as u32 & ((1 << sizes.overflow_log2) - 1),
-            lease_client,
+            tag_seed,
         }
+    }
+
+    /// Returns `true` if the table has adopted another tag seed since.
+    #[inline]
+    pub fn is_outdated(self, quota: &AnonymousQuota) -> bool {
+        self.tag.is_network() && self.tag_seed != quota.tag_seed()
     }
 }
 
 impl AnonymousQuota {
     /// Creates an empty table in private memory.
     pub fn new(sizes: TableSize) -> AnonymousQuota {
-        AnonymousQuota {
-            words: CounterSlab::zeroed(sizes.words()),
-            sizes,
-            seeds: random_seeds(),
-        }
+        let words = CounterSlab::zeroed(sizes.words());
+        AnonymousQuota::of(words, sizes, FileNumbers::random())
     }
 
-    /// Opens the table in a directory, or creates it. Counts of today are preserved, however the last
-    /// process ended. Words of days other than `today` and the days beside it are damaged, or come from
-    /// a wrong clock: they are set to zero. `log` is called with a line if the file was set aside.
+    /// Opens the table in a directory, or creates it, and adds the days of its words to `newest`. All counts
+    /// are preserved, however the last process ended. `log` is called with a line if the file was set
+    /// aside.
     pub fn open(
         directory: &Path,
         sizes: TableSize,
-        today: UtcDay,
+        newest: &mut NewestDay,
         log: &dyn Fn(&str),
     ) -> io::Result<AnonymousQuota> {
-        let layout = FileLayout {
-            kind: FILE_KIND,
-            sizes: [sizes.slots_log2, sizes.overflow_log2],
-            words: sizes.words(),
-        };
-        let (words, seeds) = open(directory, FILE_NAME, layout, sizes.keep(today), log)?;
-        Ok(AnonymousQuota {
-            words,
-            sizes,
-            seeds,
-        })
+        let (words, numbers) = open(directory, FILE_NAME, sizes.layout(), log)?;
+        // This also brings all words into memory.
+        words.retain(|at, bits| {
+            let word = QuotaWord(bits);
+            let is_valid = at < sizes.slots() || word.tag() == ClientTag::SHARED;
+            if is_valid && word.count() > 0 {
+                newest.add(word.day().into());
+            }
+            is_valid
+        });
+        Ok(AnonymousQuota::of(words, sizes, numbers))
     }
 
-    /// Sets the words of days other than `today` and the days beside it to zero. To be called some time
-    /// after a leap of the day, when no thread counts for the day before the leap any more: words of
-    /// days more than 2047 ago would read as days in the future.
-    pub fn clear_other_days(&self, today: UtcDay) {
-        self.words.retain(self.sizes.keep(today));
+    fn of(words: CounterSlab, sizes: TableSize, numbers: FileNumbers) -> AnonymousQuota {
+        AnonymousQuota {
+            words,
+            sizes,
+            numbers,
+            tag_seed: AtomicU64::new(numbers.tag_seed),
+        }
+    }
+
+    /// Sets the words of days after the one that follows `today` to zero: they are damaged, and all clients
+    /// that probe one would be counted for its day. Returns their number. To be called when the table has
+    /// been opened.
+    pub fn clear_after(&self, today: UtcDay) -> u64 {
+        let last = WordDay::from(UtcDay(today.0.saturating_add(1)));
+        self.words.retain(|_, bits| QuotaWord(bits).day() <= last)
+    }
+
+    /// Identifies the state directory: a random number of its file, or of private memory.
+    pub fn directory_id(&self) -> u64 {
+        self.numbers.directory_id
+    }
+
+    /// The secret seed of the tags of IPv6 networks.
+    pub fn tag_seed(&self) -> u64 {
+        self.tag_seed.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the tag seed, so that several servers compute equal tags, and stores it in the file. The
+    /// networks that were counted today begin anew under other tags.
+    pub fn adopt_tag_seed(&self, seed: u64) -> io::Result<()> {
+        if seed != self.tag_seed() {
+            let numbers = FileNumbers {
+                tag_seed: seed,
+                ..self.numbers
+            };
+            write_numbers(&self.words, self.sizes.layout(), numbers)
+                .map_err(with_path(Path::new(FILE_NAME)))?;
+            self.tag_seed.store(seed, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Number of words that count for one client each.
+    pub fn slots(&self) -> usize {
+        self.sizes.slots()
+    }
+
+    /// Returns the clients that have a word of their own in a range of the slots, and their requests
+    /// counted for `day`. Does not block the threads that count.
+    pub fn counts(&self, day: UtcDay, range: Range<usize>) -> Vec<(LeaseClient, u32)> {
+        let day = WordDay::from(day);
+        let end = range.end.min(self.slots());
+        let words = self.words[range.start.min(end)..end].iter();
+        let words = words.map(|word| QuotaWord(word.load(Ordering::Relaxed)));
+        words
+            .filter(|word| word.count() > 0 && word.day() == day)
+            .map(|word| {
+                let client = LeaseClient::Anonymous(word.tag().bits());
+                (client, word.count().into())
+            })
+            .collect()
     }
 
     /// Returns the number of clients with a word of their own on `day`, and the number of shared words
     /// in use. Scans the whole table.
     pub fn in_use(&self, day: UtcDay) -> (u64, u64) {
-        let day = RingDay::from(day);
+        let day = WordDay::from(day);
         let (slots, overflow) = self.words.split_at(self.sizes.slots());
         let count = |words: &[AtomicU64]| {
             let used = |word: &&AtomicU64| {
@@ -243,8 +310,8 @@ impl AnonymousQuota {
         &self,
         client: AnonymousClient,
         limit: u16,
-        day: RingDay,
-    ) -> (Decision, RingDay) {
+        day: WordDay,
+    ) -> (Decision, WordDay) {
         self.probe(client, day, |word, tag, day| {
             let mut seen = word.load(Ordering::Relaxed);
             loop {
@@ -274,9 +341,9 @@ impl AnonymousQuota {
     fn probe<T>(
         &self,
         client: AnonymousClient,
-        mut day: RingDay,
-        visit: impl Fn(&AtomicU64, ClientTag, RingDay) -> Result<T, Transition>,
-    ) -> (T, RingDay) {
+        mut day: WordDay,
+        visit: impl Fn(&AtomicU64, ClientTag, WordDay) -> Result<T, Transition>,
+    ) -> (T, WordDay) {
         let (slots, overflow) = self.words.split_at(self.sizes.slots());
         let mask = slots.len() - 1;
         'again: loop {

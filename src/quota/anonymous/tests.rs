@@ -1,4 +1,4 @@
-//! The table against a hash map as the oracle.
+//! The table against a plain one as the oracle.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -21,31 +21,105 @@ fn words(quota: &AnonymousQuota) -> Vec<u64> {
     all.map(|word| word.load(Ordering::Relaxed)).collect()
 }
 
-#[test]
-fn with_a_word_for_each_client_it_agrees_with_a_map() {
-    arbtest::arbtest(|u| {
-        let quota = AnonymousQuota::new(sized(5, 0));
-        let limit = u.int_in_range(0..=4)?;
-        let mut spent: HashMap<u32, u16> = HashMap::new();
-        let mut day = UtcDay(u.int_in_range(-5000..=30_000)?);
-        for _ in 0..u.int_in_range(0..=200)? {
-            if u.ratio(1, 20)? {
-                day = UtcDay(day.0 + u.int_in_range(1..=10)?);
-                spent.clear();
+/// The oracle: the table as a list of words with their fields, and the rule in plain steps.
+struct PlainTable {
+    /// The slots, followed by the overflow.
+    words: Vec<PlainWord>,
+    slots: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct PlainWord {
+    client: u64,
+    day: i32,
+    count: u16,
+}
+
+impl PlainTable {
+    /// The word of a client on a day, or on a later one that it finds.
+    fn find(&mut self, client: AnonymousClient, mut day: i32) -> (&mut PlainWord, i32) {
+        let window = (0..32).map(|at| (client.home as usize + at) % self.slots);
+        let mut places: Vec<usize> = window.collect();
+        places.push(self.slots + client.overflow as usize);
+        let (own, mut at) = (client.tag.bits(), 0);
+        loop {
+            let word = &mut self.words[places[at]];
+            if word.count == 0 || word.day < day {
+                *word = PlainWord {
+                    client: own,
+                    day,
+                    count: 0,
+                };
+                break;
             }
-            let number = u.int_in_range(0..=31)?;
-            let (client, count) = (v4(&quota, number), spent.entry(number).or_default());
-            assert_eq!(quota.peek(client, limit, day), u32::from(limit - *count));
-            let expected = if *count < limit {
-                *count += 1;
+            if word.day > day {
+                (day, at) = (word.day, 0);
+            } else if word.client == own || at == 32 {
+                break;
+            } else {
+                at += 1;
+            }
+        }
+        (&mut self.words[places[at]], day)
+    }
+
+    fn counts(&self, day: i32) -> Vec<(LeaseClient, u32)> {
+        let words = self.words[..self.slots].iter();
+        let used = words.filter(|word| word.count > 0 && word.day == day);
+        used.map(|word| (LeaseClient::Anonymous(word.client), word.count.into()))
+            .collect()
+    }
+}
+
+/// The days of words are those from 2020-01-01 to 2109-09-18.
+fn clamped(day: i32) -> i32 {
+    day.clamp(18_262, 18_262 + 32_767)
+}
+
+#[test]
+fn a_table_agrees_with_the_oracle_on_days_of_any_distance() {
+    arbtest::arbtest(|u| {
+        let quota = AnonymousQuota::new(sized(u.int_in_range(3..=6)?, u.int_in_range(0..=1)?));
+        let slots = quota.slots();
+        let mut plain = PlainTable {
+            words: vec![PlainWord::default(); slots + 2],
+            slots,
+        };
+        let mut day = u.int_in_range(15_000..=55_000)?;
+        let limit = u.int_in_range(0..=4)?;
+        for _ in 0..u.int_in_range(0..=200)? {
+            let leaps = [
+                0, 0, 0, 0, 0, 0, 0, 1, 1, -1, 2_048, 4_096, -4_096, 20_000, -20_000,
+            ];
+            day += u.choose(&leaps)?;
+            let number = u.int_in_range(0..=70_u16)?;
+            let client = match number % 3 {
+                0 => {
+                    AnonymousClient::new(&quota, Ipv6Addr::new(number, 1, 0, 0, 0, 0, 0, 0).into())
+                }
+                _ => v4(&quota, number.into()),
+            };
+            let (word, counted) = plain.find(client, clamped(day));
+            assert_eq!(
+                quota.peek(client, limit, UtcDay(day)),
+                u32::from(limit - word.count)
+            );
+            let expected = if word.count < limit {
+                word.count += 1;
                 Decision::Admit {
-                    remaining: u32::from(limit - *count),
+                    remaining: u32::from(limit - word.count),
                 }
             } else {
                 Decision::Refuse
             };
-            assert_eq!(quota.admit(client, limit, day), expected);
+            let admitted = quota.admit_on(client, limit, UtcDay(day).into());
+            assert_eq!(admitted, (expected, UtcDay(counted).into()));
         }
+        let all = plain.counts(clamped(day));
+        assert_eq!(quota.counts(UtcDay(day), 0..usize::MAX), all);
+        let cut = u.int_in_range(0..=quota.slots())?;
+        let parts = [0..cut, cut..quota.slots()].map(|range| quota.counts(UtcDay(day), range));
+        assert_eq!(parts.concat(), all);
         Ok(())
     });
 }
@@ -106,7 +180,7 @@ fn refusals_and_peeks_write_nothing() {
 #[test]
 fn a_straggler_is_charged_to_the_later_day() {
     let quota = AnonymousQuota::new(sized(5, 0));
-    let (client, today, yesterday) = (v4(&quota, 1), UtcDay(4096), UtcDay(4095));
+    let (client, today, yesterday) = (v4(&quota, 1), UtcDay(20_001), UtcDay(20_000));
     let admit = |day| match quota.admit(client, 3, day) {
         Decision::Admit { remaining } => Some(remaining),
         Decision::Refuse => None,
@@ -141,6 +215,22 @@ fn addresses_are_one_client_by_ipv4_and_by_ipv6_network() {
 }
 
 #[test]
+fn servers_with_one_tag_seed_compute_equal_tags() {
+    let quotas = [sized(10, 4), sized(5, 0)].map(AnonymousQuota::new);
+    for quota in &quotas {
+        quota.adopt_tag_seed(0x0123_4567_89ab_cdef).unwrap();
+        let tag = |text: &str| AnonymousClient::new(quota, text.parse().unwrap()).lease_client();
+        assert_eq!(tag("192.0.2.1"), LeaseClient::Anonymous(0xc000_0201));
+        // Servers built with another hash would not agree with this one.
+        assert_eq!(
+            tag("2001:db8:1:2::1"),
+            LeaseClient::Anonymous(0x1_3675_cad4)
+        );
+    }
+    assert_ne!(quotas[0].directory_id(), quotas[1].directory_id());
+}
+
+#[test]
 fn sizes_leave_two_fifths_of_the_words_free() {
     for (clients, slots_log2) in [(0, 6), (38, 6), (39, 7), (5_000_000, 23), (5_100_000, 24)] {
         let sizes = TableSize::for_clients(clients);
@@ -148,21 +238,4 @@ fn sizes_leave_two_fifths_of_the_words_free() {
     }
     let most = TableSize::for_clients(u64::MAX);
     assert_eq!(most, TableSize::for_clients(TableSize::CLIENTS_MAX));
-}
-
-#[test]
-fn after_a_leap_old_words_are_not_future_days() {
-    let (today, long_ago) = (UtcDay(20_778), UtcDay(20_778 - 2822));
-    let quota = AnonymousQuota::new(sized(5, 2));
-    for number in 0..40 {
-        while quota.admit(v4(&quota, number), 3, long_ago) != Decision::Refuse {}
-    }
-    // Unless cleared they apply: on the ring they read as future days.
-    assert_eq!(quota.admit(v4(&quota, 1), 3, today), Decision::Refuse);
-    quota.clear_other_days(today);
-    assert!(words(&quota).iter().all(|word| *word == 0));
-    let admitted = Decision::Admit { remaining: 2 };
-    assert_eq!(quota.admit(v4(&quota, 1), 3, today), admitted);
-    quota.clear_other_days(today);
-    assert_eq!(quota.peek(v4(&quota, 1), 3, today), 2, "today's words stay");
 }

@@ -2,30 +2,42 @@
 //! store has granted to it.
 //!
 //! A server spends its credits without the store, and requests more before they run out. The store
-//! keeps two figures of a client's day per server: `granted`, the credits that the server has
-//! received so far, and `total`, the sum over all servers. A server sends the `granted` that it knows,
-//! and one rule covers every fault:
+//! keeps, for a client's day, the credits that each start of a server has received so far. The sum is the
+//! client's `total`. A server sends the `granted` that it knows, and one rule covers every fault:
 //!
 //! - The store knows more: an answer was lost. The store sends the same figure again.
-//! - The store knows less: the server admitted requests alone, or the store lost data. The difference
-//!   is added to `total`.
+//! - The store knows less: the server admitted requests alone, or the store lost data. The figure of the
+//!   server is stored.
 //! - Both know the same: the store grants more, if the limit is not reached.
+//!
+//! Requests that earlier starts of a server admitted are in its counters, which survive a restart. A server sends this
+//! `counted` too, and if the figures of its earlier starts in the store add up to less, the store adds the
+//! difference. So the counters are the figures from which the store is filled again, whatever it has lost.
+//!
+//! # Loss of data
+//!
+//! The store has a random marker. A store that has none, or that was started again since the marker began, may have
+//! lost data, and a new marker begins. Then nothing is granted for the day of the marker until as many
+//! servers as share the limits have sent all their counts: the leases in memory, and the counters of the
+//! clients without a lease. Nor is a day before granted: a server whose clock has reached the next day has
+//! forgotten it. A server that is missing can be replaced by another one. A server sends all its counts on each
+//! connection, too, since it may have admitted requests alone before.
 //!
 //! # Bound
 //!
 //! While the store answers and keeps its data, no grant raises `total` above the limit, and each
 //! server admits at most what it was granted: all servers together admit at most the limit.
 //!
-//! A server that the store does not answer takes its share once per client and day: the smaller of
+//! A server that the store does not answer, or does not grant credits before all servers have sent their counts,
+//! takes its share once per client and day: the smaller of
 //! `(limit - total) / servers`, with the `total` that it knows, and `limit / servers` minus what it admitted
 //! before a restart. So all servers together admit beyond the limit at most the shares of the servers that
 //! were cut off on this day, each at most `limit / servers`. Where all servers are cut off from the beginning
 //! of the day, the shares add up to the limit, not beyond it.
 //!
-//! If the store loses data, each server sends its figures again before it requests credits, so `total`
-//! is restored; until then, its share depends on the largest `total` that it knew. What a server was
-//! granted and cannot send again, because it is cut off or killed at the same time, may be granted
-//! twice.
+//! After a loss of data, `total` is at least what all servers have admitted before anything is granted, as
+//! long as their state directories survive. One exception is small: clients that share an overflow word of the
+//! counters are counted again when they come back.
 //!
 //! - `table`: the leases of all clients at this server
 
@@ -49,10 +61,8 @@ const RECHECK_SECONDS: i64 = 5;
 /// A client, as all servers know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaseClient {
-    /// An IPv4 address.
-    V4(u32),
-    /// The /64 network of an IPv6 address.
-    V6(u64),
+    /// An address, or a network, by the 33 bits of its tag.
+    Anonymous(u64),
     /// The number of a key's id.
     Key(u64),
 }
@@ -60,15 +70,13 @@ pub enum LeaseClient {
 /// The figures that a server sends to the store for a client's day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseRequest {
-    /// The client.
     pub client: LeaseClient,
-    /// The day.
     pub day: UtcDay,
     /// Credits that the server has received or taken, or that it keeps where it gives some back.
     pub granted: u32,
-    /// Requests that were counted here before this server started; part of `total` at least.
+    /// Requests that earlier starts of this server counted.
     pub counted: u32,
-    /// The client's limit.
+    /// The client's limit; 0 if it is not known.
     pub limit: u32,
     /// The action that the store takes.
     pub action: LeaseAction,
@@ -92,7 +100,7 @@ pub struct LeaseAnswer {
     pub granted: u32,
     /// Credits that all servers have received.
     pub total: u32,
-    /// The limit of the client at the server that was first on this day.
+    /// The limit of the client at the server that was first on this day; 0 if none has named one.
     pub limit: u32,
 }
 
@@ -103,7 +111,6 @@ pub struct LeaseMetrics {
     pub answered: AtomicU64,
     /// Later answers, and requests without one.
     pub late: AtomicU64,
-    /// Requests that failed.
     pub failed: AtomicU64,
     /// Times that the store was lost.
     pub outages: AtomicU64,
@@ -111,6 +118,12 @@ pub struct LeaseMetrics {
     pub other_limits: AtomicU64,
     /// Shares that the server took without the store.
     pub shares: AtomicU64,
+    /// 1 while the store answers, but later than [`STORE_WAIT_MAX`].
+    pub slow: AtomicU64,
+    /// Memory that the store uses, in bytes.
+    pub store_bytes: AtomicU64,
+    /// Memory that the store may use, in bytes.
+    pub store_bytes_max: AtomicU64,
 }
 
 /// The request to the store that is under way for a client.
@@ -219,7 +232,7 @@ impl Credits {
         self.is_unsettled = self.granted > answer.granted;
         let total = answer.total + (self.granted - answer.granted);
         self.total = match action {
-            // A store that has lost data does not know yet what servers have that settle later.
+            // A store that has lost data does not know yet what other servers send later.
             LeaseAction::Settle => total.max(self.total),
             LeaseAction::Grant(_) | LeaseAction::Return => total,
         };
@@ -233,6 +246,8 @@ impl Credits {
 #[cfg(all(test, not(island_metrics_loom)))]
 mod model_tests;
 #[cfg(all(test, not(island_metrics_loom)))]
+mod server_model_tests;
+#[cfg(all(test, not(island_metrics_loom)))]
 mod simulation_tests;
 #[cfg(all(test, not(island_metrics_loom), feature = "shared-quota"))]
-pub(crate) use model_tests::StoreModel;
+pub(crate) use model_tests::{JoinModel, StoreModel};

@@ -1,135 +1,121 @@
-//! Models: of the store, as the oracle for its script, and of a server with its counters.
+//! The model of the store, as the oracle for its scripts.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
 
-use super::{
-    ClientCounter, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, LeaseTable,
-    SharingSettings,
-};
+use super::{GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest};
 use crate::calendar::UtcDay;
-use crate::quota::Decision;
-use crate::sync::{Mutex, lock};
 
-/// The rule of the store, in the plainest form.
-#[derive(Clone, Debug, Default)]
+/// The rules of the store, in the plainest form.
+#[derive(Clone, Debug)]
 pub(crate) struct StoreModel {
-    pub(super) days: HashMap<(LeaseClient, UtcDay), ClientDay>,
+    /// The number of the marker; `None` in an empty store.
+    pub(crate) marker: Option<u32>,
+    /// The run of the store in which the marker was checked last.
+    pub(crate) run: u32,
+    /// The day of the marker: the newest day of a server that had not sent its counts.
+    pub(crate) day: UtcDay,
+    /// The state directories whose counts were sent under the marker.
+    pub(crate) sent: BTreeSet<u32>,
+    /// All servers have sent theirs.
+    pub(crate) has_all: bool,
+    days: HashMap<(LeaseClient, UtcDay), ClientDay>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct ClientDay {
-    total: u32,
-    limit: Option<u32>,
-    pub(super) granted: HashMap<u32, u32>,
+struct ClientDay {
+    limit: u32,
+    /// Credits by state directory and start; of start 0, what was counted before.
+    received: HashMap<(u32, u32), u32>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct JoinModel {
+    pub(crate) new_marker: u32,
+    pub(crate) run: u32,
+    pub(crate) directory: u32,
+    pub(crate) day: UtcDay,
+    pub(crate) servers: u32,
+    /// The marker for which its counts were sent.
+    pub(crate) settled: Option<u32>,
+}
+
+impl Default for StoreModel {
+    fn default() -> StoreModel {
+        StoreModel {
+            marker: None,
+            run: 0,
+            day: UtcDay(0),
+            sent: BTreeSet::new(),
+            has_all: false,
+            days: HashMap::new(),
+        }
+    }
 }
 
 impl StoreModel {
+    /// A server joins; returns the marker.
+    pub(crate) fn join(&mut self, join: &JoinModel) -> u32 {
+        let kept = self.marker.filter(|_| self.run == join.run);
+        let marker = kept.unwrap_or(join.new_marker);
+        if kept.is_none() {
+            (self.marker, self.day) = (Some(marker), UtcDay(0));
+            self.sent.clear();
+            self.has_all = false;
+        }
+        self.run = join.run;
+        if !self.sent.contains(&join.directory) {
+            self.day = self.day.max(join.day);
+        }
+        if join.settled == Some(marker) {
+            self.sent.insert(join.directory);
+        }
+        self.has_all |= self.sent.len() >= join.servers as usize;
+        marker
+    }
+
+    /// The last day for which nothing is granted.
+    pub(crate) fn blocked(&self) -> UtcDay {
+        UtcDay((self.day.0 - i32::from(self.has_all)).max(0))
+    }
+
+    /// Handles a request of a start of a server. `None`: the store has lost data since the server joined.
     pub(crate) fn handle(
         &mut self,
-        server: u32,
+        (marker, directory, start): (u32, u32, u32),
         request: &LeaseRequest,
         servers: u32,
-    ) -> LeaseAnswer {
-        let day = self.days.entry((request.client, request.day)).or_default();
-        let granted = day.granted.entry(server).or_default();
-        day.total = day.total.max(request.counted);
-        if *granted < request.granted {
-            day.total += request.granted - *granted;
-            *granted = request.granted;
+    ) -> Option<LeaseAnswer> {
+        if self.marker != Some(marker) {
+            return None;
         }
+        let blocked = self.blocked();
+        let day = self.days.entry((request.client, request.day)).or_default();
+        if day.limit == 0 {
+            day.limit = request.limit;
+        }
+        let own = (directory, start);
+        let is_earlier = |at: &(u32, u32)| at.0 == directory && *at != own;
+        let earlier = day.received.iter().filter(|(at, _)| is_earlier(at));
+        let earlier: u32 = earlier.map(|(_, count)| count).sum();
+        let missing = request.counted.saturating_sub(earlier);
+        *day.received.entry((directory, 0)).or_default() += missing;
+        let stored = day.received.get(&own).copied().unwrap_or(0);
+        let mut received = stored.max(request.granted);
+        let others: u32 = day.received.values().sum::<u32>() - stored;
         match request.action {
-            LeaseAction::Return => {
-                day.total -= *granted - request.granted;
-                *granted = request.granted;
-            }
-            LeaseAction::Grant(wanted) if *granted == request.granted => {
-                let left = request.limit.saturating_sub(day.total);
+            LeaseAction::Return => received = request.granted,
+            LeaseAction::Grant(wanted) if received == request.granted && request.day > blocked => {
+                let left = request.limit.saturating_sub(others + received);
                 let usual = (left / (4 * servers)).clamp(1, GRANT_MAX);
-                let grant = usual.max(wanted).min(left);
-                day.total += grant;
-                *granted += grant;
+                received += usual.max(wanted).min(left);
             }
             LeaseAction::Grant(_) | LeaseAction::Settle => {}
         }
-        LeaseAnswer {
-            granted: *granted,
-            total: day.total,
-            limit: *day.limit.get_or_insert(request.limit),
-        }
-    }
-}
-
-/// Counts by client and day.
-#[derive(Default)]
-pub(super) struct Counts(Mutex<HashMap<(LeaseClient, UtcDay), u32>>);
-
-pub(super) struct Counter<'a>(pub(super) &'a Counts, pub(super) (LeaseClient, UtcDay));
-
-impl ClientCounter for Counter<'_> {
-    fn admit(&self, limit: u32) -> Decision {
-        let mut counts = lock(&self.0.0);
-        let count = counts.entry(self.1).or_default();
-        if *count >= limit {
-            return Decision::Refuse;
-        }
-        *count += 1;
-        let remaining = limit - *count;
-        Decision::Admit { remaining }
-    }
-
-    fn peek(&self, limit: u32) -> u32 {
-        let counts = lock(&self.0.0);
-        limit.saturating_sub(counts.get(&self.1).copied().unwrap_or(0))
-    }
-}
-
-/// Daily limit of each client of a simulation.
-pub(super) const LIMIT: u32 = 60;
-
-/// The way between a server and the store.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Link {
-    Up,
-    /// Requests get no answer; the store may have handled them.
-    Frozen,
-    Down,
-}
-
-/// A server of a simulation.
-pub(super) struct Server {
-    pub(super) table: Arc<LeaseTable>,
-    pub(super) name: u32,
-    pub(super) counts: Arc<Counts>,
-    pub(super) outbox: Arc<Mutex<Vec<LeaseRequest>>>,
-    pub(super) link: Link,
-    /// The data losses of the store that this server knows of.
-    pub(super) losses: u32,
-    /// Smallest number of remaining requests shown, by client.
-    pub(super) shown: HashMap<LeaseClient, u32>,
-}
-
-impl Server {
-    pub(super) fn new(name: u32, counts: Arc<Counts>, settings: SharingSettings) -> Server {
-        let outbox = Arc::new(Mutex::new(Vec::new()));
-        let sent = Arc::clone(&outbox);
-        Server {
-            table: Arc::new(LeaseTable::new(settings, move |request| {
-                lock(&sent).push(request);
-            })),
-            name,
-            counts,
-            outbox,
-            link: Link::Down,
-            losses: 0,
-            shown: HashMap::new(),
-        }
-    }
-
-    /// A response shows the remaining requests of a client.
-    pub(super) fn show(&mut self, client: LeaseClient, remaining: u32) {
-        let shown = self.shown.entry(client).or_insert(LIMIT);
-        assert!(remaining <= *shown, "{remaining} remain after {shown}");
-        *shown = remaining;
+        day.received.insert(own, received);
+        Some(LeaseAnswer {
+            granted: received,
+            total: others + received,
+            limit: day.limit,
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! Servers, a store and the network between them, with random faults.
+//! Servers, a store and the network between them: all histories of a few events, and random long ones.
 
 use std::collections::HashMap;
 use std::future::Future as _;
@@ -6,395 +6,393 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use arbtest::arbitrary::{Result, Unstructured};
-
-use super::model_tests::{Counter, LIMIT, Link, Server, StoreModel};
+use super::model_tests::{JoinModel, StoreModel};
+use super::server_model_tests::{Counter, Counts, Link, Server};
 use super::{
-    LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, NoLease, OutagePolicy, SharingSettings,
-    StoreState,
+    LeaseClient, LeaseRequest, LeaseTable, NoLease, OutagePolicy, SharingSettings, StoreState,
 };
 use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
-use crate::sync::lock;
+use crate::sync::{Mutex, lock};
 
-const DAY: UtcDay = UtcDay(20_000);
+/// An event of a history; numbers are of servers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Event {
+    /// A client sends some requests to a server.
+    Spend(usize, u32),
+    /// A server registers, and sends some of its counts if it has not sent all.
+    Heartbeat(usize),
+    Stop(usize),
+    Kill(usize),
+    Start(usize),
+    Cut(usize, Link),
+    /// The store is emptied, in the same run or in a new one.
+    Empty(bool),
+    /// A copy of the store is made.
+    Copy,
+    /// The store starts with the copy.
+    Restore,
+    /// The next day begins at a server.
+    Midnight(usize),
+    /// A machine is lost with its state directory, and another one takes its place.
+    Replace(usize),
+}
 
 struct World {
+    limit: u32,
     settings: SharingSettings,
     store: StoreModel,
-    losses: u32,
-    servers: Vec<Server>,
-    names: u32,
+    copy: StoreModel,
+    /// Number of the store's run; of the next marker and the next start.
+    run: u32,
+    next: u32,
     seconds: u32,
+    servers: Vec<Server>,
     clients: Vec<LeaseClient>,
-    admitted: HashMap<LeaseClient, u32>,
-    /// Requests that may be admitted beyond the limit.
-    excess: HashMap<LeaseClient, u32>,
-    /// Requests of stopped servers. Their figures are not sent again.
-    orphaned: HashMap<LeaseClient, u32>,
-    last_sent: Option<(u32, LeaseRequest)>,
+    admitted: HashMap<(LeaseClient, UtcDay), u32>,
+    /// The events so far.
+    events: Vec<Event>,
+    /// Requests that servers admitted alone.
+    shares: HashMap<(LeaseClient, UtcDay), u32>,
+    /// Requests that lost state directories had counted.
+    lost: HashMap<(LeaseClient, UtcDay), u32>,
 }
 
 impl World {
-    fn new(u: &mut Unstructured<'_>, outage: OutagePolicy) -> Result<World> {
-        let servers = u.int_in_range(1..=4)?;
+    fn new(limit: u32, servers: u32, outage: OutagePolicy) -> World {
         let settings = SharingSettings {
             servers,
             outage,
             clients_max: 100,
         };
         let mut world = World {
+            limit,
             settings,
             store: StoreModel::default(),
-            losses: 0,
-            servers: Vec::new(),
-            names: servers,
+            copy: StoreModel::default(),
+            run: 1,
+            next: 1,
             seconds: 0,
-            clients: vec![LeaseClient::V4(7), LeaseClient::Key(7)],
+            servers: Vec::new(),
+            clients: vec![LeaseClient::Anonymous(7), LeaseClient::Key(7)],
             admitted: HashMap::new(),
-            excess: HashMap::new(),
-            orphaned: HashMap::new(),
-            last_sent: None,
+            events: Vec::new(),
+            shares: HashMap::new(),
+            lost: HashMap::new(),
         };
-        for name in 0..servers {
-            let server = Server::new(name, Arc::default(), settings);
+        for directory in 0..servers {
+            let day = UtcDay(20_000);
+            let server = world.server(directory, Arc::default(), day);
             world.servers.push(server);
-            world.connect(name as usize);
+            world.settle(directory as usize);
         }
-        Ok(world)
+        // All are granted credits.
+        (0..servers as usize).for_each(|at| world.settle(at));
+        world
     }
 
-    fn now(&self) -> RequestTime {
-        RequestTime {
-            day: DAY,
-            reset_seconds: 86_400 - self.seconds,
+    fn server(&mut self, directory: u32, counts: Arc<Counts>, day: UtcDay) -> Server {
+        self.next += 1;
+        Server::new(directory, self.next, counts, day, self.settings)
+    }
+
+    fn reaches(&self, at: usize) -> bool {
+        self.servers[at].is_running && self.servers[at].link == Link::Up
+    }
+
+    /// A server joins; if it finds another marker, a pass over its counts begins.
+    fn join(&mut self, at: usize) {
+        self.next += 1;
+        let server = &mut self.servers[at];
+        let marker = self.store.join(&JoinModel {
+            new_marker: self.next,
+            run: self.run,
+            directory: server.directory,
+            day: server.day,
+            servers: self.settings.servers,
+            settled: server.settled,
+        });
+        if server.marker != Some(marker) {
+            server.marker = Some(marker);
+            server.pass = server.table.settlements();
+            for ((client, day), counted) in &*lock(&server.counts.0) {
+                if *day == server.day && server.table.settlement(*client, *day).is_none() {
+                    server.pass.push(LeaseRequest {
+                        client: *client,
+                        day: *day,
+                        granted: 0,
+                        counted: *counted,
+                        limit: 0,
+                        action: super::LeaseAction::Settle,
+                    });
+                }
+            }
         }
+        self.set_state(at);
+    }
+
+    fn set_state(&self, at: usize) {
+        let server = &self.servers[at];
+        let is_blocked = self.store.blocked() >= server.day;
+        let states = [StoreState::Ready, StoreState::Settling];
+        server.table.set_state(states[usize::from(is_blocked)]);
     }
 
     /// The store handles a request, and the server gets the answer.
     fn deliver(&mut self, at: usize, request: &LeaseRequest) {
-        let server = &self.servers[at];
-        let answer = self
-            .store
-            .handle(server.name, request, self.settings.servers);
-        self.last_sent = Some((server.name, *request));
-        let now = UnixSeconds(self.now().moment().0);
-        self.servers[at].table.answer(request, answer, now);
-    }
-
-    fn sent(&self, at: usize) -> Vec<LeaseRequest> {
-        std::mem::take(&mut *lock(&self.servers[at].outbox))
-    }
-
-    /// A server reaches the store, settles, and gets credits again.
-    fn connect(&mut self, at: usize) {
+        let now = self.now(at).moment();
         let server = &mut self.servers[at];
-        server.link = Link::Up;
-        let has_lost_data = server.losses != self.losses;
-        server.losses = self.losses;
-        server.table.set_state(StoreState::Settling);
-        for request in server.table.settlements(has_lost_data) {
+        let Some(marker) = server.marker else {
+            return self.join(at);
+        };
+        let from = (marker, server.directory, server.start);
+        let answer = self.store.handle(from, request, self.settings.servers);
+        let Some(answer) = answer else {
+            server.marker = None;
+            server.table.set_late(&[*request]);
+            return self.join(at);
+        };
+        if server.link == Link::Up {
+            self.set_state(at);
+            self.servers[at]
+                .table
+                .answer(request, answer, UnixSeconds(now.0));
+        }
+    }
+
+    /// Sends the rest of a pass, at most `count` requests.
+    fn step(&mut self, at: usize, count: usize) {
+        for _ in 0..count {
+            let Some(request) = self.servers[at].pass.pop() else {
+                break;
+            };
             self.deliver(at, &request);
         }
-        self.servers[at].table.set_state(StoreState::Ready);
+        let server = &mut self.servers[at];
+        if server.pass.is_empty() && server.settled != server.marker {
+            server.settled = server.marker;
+            self.join(at);
+        }
     }
 
-    fn disconnect(&mut self, at: usize, u: &mut Unstructured<'_>) -> Result<()> {
-        self.servers[at].link = Link::Down;
-        for request in self.sent(at) {
-            if u.arbitrary()? {
-                let name = self.servers[at].name;
-                let _ = self.store.handle(name, &request, self.settings.servers);
+    fn settle(&mut self, at: usize) {
+        if self.reaches(at) {
+            self.join(at);
+            self.step(at, usize::MAX);
+        }
+    }
+
+    fn now(&self, at: usize) -> RequestTime {
+        RequestTime {
+            day: self.servers[at].day,
+            reset_seconds: 86_400 - self.seconds,
+        }
+    }
+
+    /// A server passes on what it has to send.
+    fn exchange(&mut self, at: usize) {
+        let sent = std::mem::take(&mut *lock(&self.servers[at].outbox));
+        let link = self.servers[at].link;
+        if link != Link::Down {
+            for request in &sent {
+                self.deliver(at, request);
             }
         }
-        self.servers[at].table.set_away();
-        Ok(())
+        if link == Link::Mute {
+            self.servers[at].table.set_late(&sent);
+        }
     }
 
-    /// The credits of a client that a server has received, and those that it took alone.
-    fn shares(&self, at: usize, client: LeaseClient) -> (u32, bool) {
+    /// The credits of a client on a day, and whether a share is among them.
+    fn taken_alone(&self, at: usize, (client, day): (LeaseClient, UtcDay)) -> (u32, bool) {
         let shard = self.servers[at].table.shard(client);
         let credits = shard.credits.get(&client);
+        let credits = credits.filter(|credits| credits.day == day);
         credits.map_or((0, false), |credits| {
             (credits.granted, credits.has_taken_share)
         })
     }
 
-    /// A client requests something of a server.
+    /// A client sends a request; returns `None` if the server refuses alone.
     fn request(&mut self, at: usize, client: LeaseClient) -> Option<Decision> {
-        let (mut tries, now) = (0, self.now());
+        let (now, mut may_wait) = (self.now(at), true);
+        let of_day = (client, now.day);
         loop {
-            let before = self.shares(at, client);
+            let before = self.taken_alone(at, of_day);
             let server = &self.servers[at];
-            let counter = Counter(&server.counts, (client, DAY));
-            let may_wait = tries < 50;
-            let outcome = server.table.admit(client, LIMIT, now, may_wait, &counter);
-            let after = self.shares(at, client);
+            let (table, counts) = (Arc::clone(&server.table), Arc::clone(&server.counts));
+            let counter = Counter(&counts, of_day);
+            let outcome = table.admit(client, self.limit, now, may_wait, &counter);
+            let after = self.taken_alone(at, of_day);
             if after.1 && !before.1 {
-                *self.excess.entry(client).or_default() += after.0 - before.0;
+                *self.shares.entry(of_day).or_default() += after.0 - before.0;
             }
-            if self.servers[at].link == Link::Up {
-                for request in self.sent(at) {
-                    self.deliver(at, &request);
+            self.exchange(at);
+            let (decision, remaining) = match outcome {
+                Ok(Decision::Admit { remaining }) => {
+                    *self.admitted.entry(of_day).or_default() += 1;
+                    (Some(Decision::Admit { remaining }), remaining)
                 }
-            }
-            match outcome {
-                Ok(decision) => {
-                    let mut left = 0;
-                    if let Decision::Admit { remaining } = decision {
-                        *self.admitted.entry(client).or_default() += 1;
-                        left = remaining;
-                    }
-                    self.servers[at].show(client, left);
-                    return Some(decision);
-                }
+                Ok(Decision::Refuse) => (Some(Decision::Refuse), 0),
                 Err(NoLease::Unavailable) => {
-                    let server = &mut self.servers[at];
-                    let counter = Counter(&server.counts, (client, DAY));
-                    let remaining = server.table.peek(client, LIMIT, DAY, &counter);
-                    server.show(client, remaining);
-                    return None;
+                    (None, table.peek(client, self.limit, now.day, &counter))
                 }
                 Err(NoLease::Wait(client)) => {
-                    let server = &self.servers[at];
                     let mut context = Context::from_waker(Waker::noop());
-                    let polled = pin!(server.table.wait(client)).poll(&mut context);
-                    if polled.is_pending() {
-                        assert_eq!(server.link, Link::Frozen);
-                        for request in &*lock(&server.outbox) {
-                            server.table.set_overdue(request);
-                        }
+                    let _ = pin!(table.wait(client)).poll(&mut context);
+                    may_wait = false;
+                    continue;
+                }
+            };
+            let shown = self.servers[at].shown.entry(of_day).or_insert(self.limit);
+            assert!(remaining <= *shown, "{remaining} remain after {shown}");
+            *shown = remaining;
+            return decision;
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        self.events.push(event);
+        match event {
+            Event::Spend(at, count) => {
+                for number in 0..count {
+                    let client = self.clients[number as usize % self.clients.len()];
+                    if self.servers[at].is_running {
+                        let _ = self.request(at, client);
                     }
                 }
             }
-            tries += 1;
-        }
-    }
-
-    /// Replaces a server that has stopped; its counters stay.
-    fn restart(&mut self, at: usize) {
-        for client in self.clients.clone() {
-            *self.orphaned.entry(client).or_default() += self.shares(at, client).0;
-        }
-        let counts = Arc::clone(&self.servers[at].counts);
-        self.servers[at] = Server::new(self.names, counts, self.settings);
-        self.servers[at].losses = self.losses;
-        self.names += 1;
-    }
-
-    /// The store loses what it knows, or what it has learned since `backup`.
-    fn lose(&mut self, backup: StoreModel) {
-        let lost = std::mem::replace(&mut self.store, backup);
-        self.losses += 1;
-        for client in self.clients.clone() {
-            // Credits that are not sent again before others get credits, also those that a server has not
-            // received: an older backup that is restored later grants them again.
-            let mut unknown = self.orphaned.get(&client).copied().unwrap_or(0);
-            let day = lost.days.get(&(client, DAY));
-            for (at, server) in self.servers.iter().enumerate() {
-                let stored = day.and_then(|day| day.granted.get(&server.name));
-                let (stored, known) = (stored.copied().unwrap_or(0), self.shares(at, client).0);
-                unknown += if server.link == Link::Up {
-                    stored.saturating_sub(known)
-                } else {
-                    stored.max(known)
-                };
-            }
-            *self.excess.entry(client).or_default() += unknown;
-        }
-        for at in 0..self.servers.len() {
-            if self.servers[at].link == Link::Up {
-                self.connect(at);
-            }
-        }
-    }
-
-    fn fault(&mut self, u: &mut Unstructured<'_>, backup: &StoreModel) -> Result<()> {
-        let at = u.choose_index(self.servers.len())?;
-        match u.int_in_range(0..=7)? {
-            0 | 1 => self.disconnect(at, u)?,
-            2 | 3 => {
-                self.disconnect(at, u)?;
-                self.connect(at);
-            }
-            4 => self.servers[at].link = Link::Frozen,
-            5 => {
-                if let Some((name, request)) = self.last_sent {
-                    // A message that the network doubled: its answer goes nowhere.
-                    if request.action != LeaseAction::Return {
-                        let _ = self.store.handle(name, &request, self.settings.servers);
-                    }
+            Event::Heartbeat(at) => {
+                if self.reaches(at) {
+                    self.join(at);
+                    self.step(at, 1);
                 }
             }
-            6 => {
-                self.disconnect(at, u)?;
-                if u.arbitrary()? {
+            Event::Stop(at) | Event::Kill(at) => {
+                if matches!(event, Event::Stop(_)) && self.reaches(at) {
                     for request in self.servers[at].table.give_back() {
                         self.deliver(at, &request);
                     }
                 }
-                self.restart(at);
-                if u.arbitrary()? {
-                    self.connect(at);
+                self.servers[at].is_running = false;
+            }
+            Event::Start(at) => {
+                if !self.servers[at].is_running {
+                    let stopped = &self.servers[at];
+                    let counts = Arc::clone(&stopped.counts);
+                    let (directory, day, link) = (stopped.directory, stopped.day, stopped.link);
+                    self.servers[at] = self.server(directory, counts, day);
+                    self.servers[at].link = link;
+                    if self.reaches(at) {
+                        self.join(at);
+                    }
                 }
             }
-            _ => self.lose(if u.arbitrary()? {
-                StoreModel::default()
-            } else {
-                backup.clone()
-            }),
+            Event::Replace(at) => self.replace(at),
+            Event::Cut(at, link) => {
+                self.servers[at].table.set_away();
+                lock(&self.servers[at].outbox).clear();
+                self.servers[at].link = link;
+                if self.reaches(at) {
+                    self.servers[at].marker = None;
+                    self.join(at);
+                }
+            }
+            Event::Empty(is_new_run) => {
+                self.store = StoreModel::default();
+                if is_new_run {
+                    self.new_run();
+                }
+            }
+            Event::Copy => self.copy = self.store.clone(),
+            Event::Restore => {
+                self.store = self.copy.clone();
+                self.new_run();
+            }
+            Event::Midnight(at) => {
+                // The clocks of servers differ by less than a day.
+                let day = self.servers[at].day;
+                if self.servers.iter().all(|server| server.day >= day) {
+                    self.servers[at].day = UtcDay(day.0 + 1);
+                }
+            }
         }
-        Ok(())
+        self.check();
     }
 
-    /// Credits in the store of servers that have stopped, which may not have received them.
-    fn unknown(&self, client: LeaseClient) -> u32 {
-        let day = self.store.days.get(&(client, DAY));
-        let granted = day.iter().flat_map(|day| &day.granted);
-        let is_gone = |name: u32| self.servers.iter().all(|server| server.name != name);
-        granted
-            .filter(|(name, _)| is_gone(**name))
-            .map(|(_, granted)| granted)
-            .sum()
+    /// Replaces a server by one on a new machine.
+    fn replace(&mut self, at: usize) {
+        let counts = Arc::clone(&self.servers[at].counts);
+        for (of_day, count) in &*lock(&counts.0) {
+            *self.lost.entry(*of_day).or_default() += count;
+        }
+        // It has no heartbeats any more.
+        self.store.sent.remove(&self.servers[at].directory);
+        self.copy.sent.remove(&self.servers[at].directory);
+        self.next += 1;
+        let (directory, day) = (self.next, self.servers[at].day);
+        self.servers[at] = self.server(directory, Arc::default(), day);
+        (0..self.servers.len()).for_each(|at| self.settle(at));
+    }
+
+    /// The store starts again: connections are lost, and servers join on new ones.
+    fn new_run(&mut self) {
+        self.run += 1;
+        for at in 0..self.servers.len() {
+            let server = &mut self.servers[at];
+            server.table.set_away();
+            lock(&server.outbox).clear();
+            server.marker = None;
+        }
     }
 
     fn check(&self) {
-        for client in &self.clients {
-            let admitted = self.admitted.get(client).copied().unwrap_or(0);
-            let excess = self.excess.get(client).copied().unwrap_or(0);
+        for (of_day, admitted) in &self.admitted {
+            let of = |counts: &HashMap<_, u32>| counts.get(of_day).copied().unwrap_or(0);
+            let (shares, lost, limit) = (of(&self.shares), of(&self.lost), self.limit);
             assert!(
-                admitted <= LIMIT + excess,
-                "{admitted} of {LIMIT} and {excess} were admitted"
+                *admitted <= limit + shares + lost,
+                "{admitted} of {limit}, {shares} alone and {lost} lost: {:?}",
+                self.events
             );
         }
     }
-}
 
-fn simulate(outage: OutagePolicy, has_faults: bool) {
-    arbtest::arbtest(|u| {
-        let mut world = World::new(u, outage)?;
-        let mut backup = StoreModel::default();
-        for _ in 0..u.int_in_range(0..=400)? {
-            if has_faults && u.ratio(1, 12)? {
-                world.fault(u, &backup)?;
-            }
-            if u.ratio(1, 20)? {
-                backup = world.store.clone();
-                world.seconds += 3;
-            }
-            let at = u.choose_index(world.servers.len())?;
-            let client = *u.choose(&world.clients)?;
-            let _ = world.request(at, client);
-            world.check();
+    /// All servers run, reach the store and send their counts; then the clients send until all are refused.
+    fn end(&mut self) {
+        let days = self.servers.iter().map(|server| server.day);
+        let day = days.fold(UtcDay(0), Ord::max);
+        for at in 0..self.servers.len() {
+            self.servers[at].day = day;
+            self.apply(Event::Start(at));
+            self.apply(Event::Cut(at, Link::Up));
         }
-        for at in 0..world.servers.len() {
-            if has_faults {
-                world.disconnect(at, u)?;
-                world.connect(at);
+        for _ in 0..2 {
+            (0..self.servers.len()).for_each(|at| self.settle(at));
+        }
+        // A server looks a client up again after some seconds.
+        self.seconds += 6;
+        for client in self.clients.clone() {
+            for at in (0..self.servers.len()).chain(0..self.servers.len()) {
+                let mut unavailable = 0;
+                while unavailable < 3 {
+                    match self.request(at, client) {
+                        Some(Decision::Refuse) => break,
+                        Some(Decision::Admit { .. }) => unavailable = 0,
+                        None => unavailable += 1,
+                    }
+                }
+                assert!(
+                    unavailable < 3,
+                    "the store grants nothing: {:?}",
+                    self.events
+                );
             }
         }
-        // The clients continue until no server admits more: exactly the limit is admitted, or with faults
-        // at least the limit, without what stopped servers may have lost. A server that knew of more
-        // credits than the store does after a loss of data looks them up again, at the first request.
-        world.seconds += 6;
-        for client in world.clients.clone() {
-            for at in (0..world.servers.len()).chain(0..world.servers.len()) {
-                while matches!(world.request(at, client), Some(Decision::Admit { .. })) {}
-            }
-            let lost = world.orphaned.get(&client).copied().unwrap_or(0) + world.unknown(client);
-            let admitted = world.admitted.get(&client).copied().unwrap_or(0);
-            assert!(admitted + lost >= LIMIT, "{admitted} with {lost} lost");
-            assert!(has_faults || admitted == LIMIT, "{admitted}");
-        }
-        world.check();
-        Ok(())
-    })
-    .budget_ms(if std::env::var_os("IM_TEST_SLOW").is_some() {
-        20_000
-    } else {
-        2_000
-    });
-}
-
-#[test]
-fn restarts_without_the_store_give_no_further_share() {
-    let settings = SharingSettings {
-        servers: 3,
-        outage: OutagePolicy::Share,
-        clients_max: 100,
-    };
-    let counts = Arc::default();
-    let now = RequestTime {
-        day: DAY,
-        reset_seconds: 9,
-    };
-    let client = LeaseClient::V4(7);
-    let mut admitted = 0;
-    for name in 0..5 {
-        let server = Server::new(name, Arc::clone(&counts), settings);
-        let counter = Counter(&counts, (client, DAY));
-        // Some of the share in the first runs, and as much as possible in the last.
-        for _ in 0..if name < 3 { 3 } else { LIMIT } {
-            let outcome = server.table.admit(client, LIMIT, now, true, &counter);
-            admitted += u32::from(matches!(outcome, Ok(Decision::Admit { .. })));
-        }
+        self.check();
     }
-    assert_eq!(admitted, LIMIT / 3);
 }
 
-#[test]
-fn a_share_taken_while_servers_settle_depends_on_what_was_known_before() {
-    let settings = SharingSettings {
-        servers: 4,
-        outage: OutagePolicy::Share,
-        clients_max: 100,
-    };
-    let now = RequestTime {
-        day: DAY,
-        reset_seconds: 9,
-    };
-    let client = LeaseClient::V4(7);
-    let server = Server::new(0, Arc::default(), settings);
-    let counter = Counter(&server.counts, (client, DAY));
-    let admit = |may_wait| {
-        let table = &server.table;
-        let outcome = table.admit(client, LIMIT, now, may_wait, &counter);
-        matches!(outcome, Ok(Decision::Admit { .. }))
-    };
-    let answer = |request: &LeaseRequest, total| {
-        let answer = LeaseAnswer {
-            granted: 1,
-            total,
-            limit: LIMIT,
-        };
-        server.table.answer(request, answer, UnixSeconds(0));
-    };
-    server.table.set_state(StoreState::Ready);
-    assert!(!admit(true));
-    let sent = std::mem::take(&mut *lock(&server.outbox));
-    // The store has granted all but eight credits, most of them to other servers.
-    answer(&sent[0], LIMIT - 8);
-    // It loses its data, and this server is the first that settles.
-    server.table.set_away();
-    server.table.set_state(StoreState::Settling);
-    let settlements = server.table.settlements(true);
-    assert_eq!(settlements.len(), 1);
-    answer(&settlements[0], 1);
-    let admitted = (0..LIMIT).filter(|_| admit(true)).count();
-    assert_eq!(admitted, 1 + 8 / 4);
-}
-
-#[test]
-fn without_faults_all_servers_together_admit_exactly_the_limit() {
-    simulate(OutagePolicy::Share, false);
-}
-
-#[test]
-fn faults_admit_no_more_than_the_shares_of_servers_that_were_cut_off() {
-    simulate(OutagePolicy::Share, true);
-}
-
-#[test]
-fn servers_that_refuse_alone_admit_no_more_than_the_limit() {
-    simulate(OutagePolicy::Refuse, true);
-}
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod histories;

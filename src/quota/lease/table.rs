@@ -26,7 +26,6 @@ pub enum OutagePolicy {
     Refuse,
 }
 
-/// Settings of shared limits.
 #[derive(Clone, Copy, Debug)]
 pub struct SharingSettings {
     /// Servers that share, at least 1.
@@ -37,16 +36,24 @@ pub struct SharingSettings {
     pub clients_max: u64,
 }
 
-/// The present state of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 #[repr(u8)]
 pub enum StoreState {
     /// It does not answer.
     Away,
-    /// It answers, and grants nothing until all servers have settled.
+    /// It answers, and grants nothing until all servers have sent their counts.
     Settling,
+    /// It answers, but no request waits for that, since the last answer took too long.
+    Late,
     /// It grants credits.
     Ready,
+}
+
+impl StoreState {
+    /// The store grants credits, late or in time.
+    pub fn grants(self) -> bool {
+        self >= StoreState::Late
+    }
 }
 
 /// The reason why a request is neither admitted nor refused.
@@ -71,7 +78,6 @@ pub struct LeaseTable {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     settings: SharingSettings,
-    /// A [`StoreState`].
     state: AtomicU32,
     clients: AtomicU64,
     /// Counters of the store's use.
@@ -129,6 +135,7 @@ impl LeaseTable {
         match self.state.load(Ordering::Relaxed) {
             0 => StoreState::Away,
             1 => StoreState::Settling,
+            2 => StoreState::Late,
             _ => StoreState::Ready,
         }
     }
@@ -138,7 +145,7 @@ impl LeaseTable {
         self.state.store(state as u32, Ordering::Relaxed);
     }
 
-    /// Records that the connection to the store is lost: requests get no answer any more.
+    /// Records that the connection to the store is lost.
     pub fn set_away(&self) {
         self.set_state(StoreState::Away);
         for shard in &self.shards {
@@ -150,7 +157,6 @@ impl LeaseTable {
         }
     }
 
-    /// Returns the number of clients with a lease.
     pub fn clients(&self) -> u64 {
         self.clients.load(Ordering::Relaxed)
     }
@@ -194,6 +200,7 @@ impl LeaseTable {
                 return Ok(self.spend(client, credits, counter));
             }
         }
+        self.request(client, credits, state); // for a later request
         Err(NoLease::Unavailable)
     }
 
@@ -236,7 +243,6 @@ impl LeaseTable {
         }
     }
 
-    /// Applies the answer to a request.
     pub fn answer(&self, request: &LeaseRequest, answer: LeaseAnswer, now: UnixSeconds) {
         let mut shard = self.shard(request.client);
         let waiting = shard.wake(request.client);
@@ -249,44 +255,43 @@ impl LeaseTable {
         }
     }
 
-    /// Ends the waiting for a request that the store has not answered in time. An answer may come yet.
-    pub fn set_overdue(&self, request: &LeaseRequest) {
-        self.end_wait(request, PendingRequest::Overdue);
-    }
-
-    /// Ends a request that gets no answer any more.
-    pub fn set_failed(&self, request: &LeaseRequest) {
-        self.end_wait(request, PendingRequest::None);
-    }
-
-    fn end_wait(&self, request: &LeaseRequest, pending: PendingRequest) {
-        let mut shard = self.shard(request.client);
-        shard.wake(request.client);
-        if let Some(credits) = shard.of(request) {
-            credits.pending = pending;
+    /// Records that these requests have no answer in time: no request waits until the state is set again.
+    pub fn set_late(&self, requests: &[LeaseRequest]) {
+        if self.state() == StoreState::Ready {
+            self.set_state(StoreState::Late);
+        }
+        for request in requests {
+            let mut shard = self.shard(request.client);
+            shard.wake(request.client);
+            if let Some(credits) = shard.of(request) {
+                credits.pending = PendingRequest::Overdue;
+            }
         }
     }
 
-    /// Returns the requests that settle the figures of all clients, or of those only of which the store
-    /// may know less than this server, if the store has lost no data.
-    pub fn settlements(&self, has_lost_data: bool) -> Vec<LeaseRequest> {
-        self.requests(|client, credits| {
-            let is_due = credits.is_unsettled || has_lost_data;
-            is_due.then(|| credits.request(client, LeaseAction::Settle))
-        })
+    /// Returns the request that settles a client's lease of `day` or a later day, if it has one.
+    pub fn settlement(&self, client: LeaseClient, day: UtcDay) -> Option<LeaseRequest> {
+        let shard = self.shard(client);
+        let credits = shard.credits.get(&client);
+        let credits = credits.filter(|credits| credits.day >= day)?;
+        Some(credits.request(client, LeaseAction::Settle))
     }
 
-    /// Takes the unspent credits from all clients, and returns the requests that give them back.
+    /// Returns the requests that settle all leases.
+    pub fn settlements(&self) -> Vec<LeaseRequest> {
+        self.requests(|client, credits| Some(credits.request(client, LeaseAction::Settle)))
+    }
+
+    /// Takes the unspent credits from all clients; returns the requests that give them back.
     pub fn give_back(&self) -> Vec<LeaseRequest> {
         self.requests(|client, credits| {
-            let is_due = credits.unspent() > 0;
+            let unspent = credits.unspent();
             credits.granted = credits.spent;
-            is_due.then(|| credits.request(client, LeaseAction::Return))
+            (unspent > 0).then(|| credits.request(client, LeaseAction::Return))
         })
     }
 
-    /// Removes the leases of days before `today`. To be called when no request of these days can come
-    /// any more: a lease that begins anew would receive the credits of the one before again.
+    /// Removes the leases of days before `today`, of which no request may come any more.
     pub fn sweep(&self, today: UtcDay) {
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -311,10 +316,7 @@ impl LeaseTable {
         requests
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the low bits choose a shard"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits choose")]
     pub(super) fn shard(&self, client: LeaseClient) -> MutexGuard<'_, Shard> {
         lock(&self.shards[self.hasher.hash_one(client) as usize % SHARDS])
     }
@@ -371,7 +373,7 @@ impl LeaseTable {
             StoreState::Away => return,
             StoreState::Settling if !credits.is_unsettled => return,
             StoreState::Settling => LeaseAction::Settle,
-            StoreState::Ready => LeaseAction::Grant(credits.wanted),
+            StoreState::Late | StoreState::Ready => LeaseAction::Grant(credits.wanted),
         };
         if credits.pending == PendingRequest::None {
             credits.pending = PendingRequest::InTime;

@@ -1,0 +1,288 @@
+//! Histories of the simulation: all short ones, random long ones, and some that are known to be difficult.
+
+use arbtest::arbitrary::{Result, Unstructured};
+
+use super::*;
+
+fn is_slow() -> bool {
+    std::env::var_os("IM_TEST_SLOW").is_some()
+}
+
+fn run(outage: OutagePolicy, servers: u32, events: &[Event]) {
+    let mut world = World::new(12, servers, outage);
+    for event in events {
+        world.apply(*event);
+    }
+    world.end();
+}
+
+/// All events of two servers.
+fn events() -> Vec<Event> {
+    use Event::{Copy, Cut, Empty, Heartbeat, Kill, Midnight, Restore, Spend, Start, Stop};
+    let of_server = |at| {
+        [
+            Spend(at, 14),
+            Heartbeat(at),
+            Stop(at),
+            Kill(at),
+            Start(at),
+            Cut(at, Link::Down),
+            Cut(at, Link::Mute),
+            Cut(at, Link::Up),
+            Midnight(at),
+        ]
+    };
+    let of_store = [Empty(false), Empty(true), Copy, Restore];
+    (0..2).flat_map(of_server).chain(of_store).collect()
+}
+
+#[test]
+fn no_short_history_admits_more_than_the_limit_and_the_shares() {
+    let events = events();
+    let depth = if is_slow() { 4 } else { 3 };
+    let count = events.len().pow(depth);
+    for outage in [OutagePolicy::Share, OutagePolicy::Refuse] {
+        for number in 0..count {
+            let mut rest = number;
+            let mut history = vec![Event::Spend(0, 6), Event::Spend(1, 8)];
+            for _ in 0..depth {
+                history.push(events[rest % events.len()]);
+                rest /= events.len();
+            }
+            run(outage, 2, &history);
+        }
+    }
+}
+
+fn random_event(u: &mut Unstructured<'_>, servers: usize) -> Result<Event> {
+    let at = u.choose_index(servers)?;
+    Ok(match u.int_in_range(0..=24)? {
+        0..=9 => Event::Spend(at, u.int_in_range(1..=9)?),
+        10..=12 => Event::Heartbeat(at),
+        13 => Event::Stop(at),
+        14 => Event::Kill(at),
+        15 | 16 => Event::Start(at),
+        17 => Event::Cut(at, Link::Down),
+        18 => Event::Cut(at, Link::Mute),
+        19 => Event::Cut(at, Link::Up),
+        20 => Event::Empty(u.arbitrary()?),
+        21 => Event::Copy,
+        22 => Event::Restore,
+        23 => Event::Replace(at),
+        _ => Event::Midnight(at),
+    })
+}
+
+fn random_histories(outage: OutagePolicy) {
+    let budget = if is_slow() { 20_000 } else { 2_000 };
+    arbtest::arbtest(|u| {
+        let servers = u.int_in_range(1..=4)?;
+        let mut world = World::new(60, servers, outage);
+        for _ in 0..u.int_in_range(0..=200)? {
+            let event = random_event(u, servers as usize)?;
+            world.apply(event);
+            if u.ratio(1, 10)? {
+                world.seconds += 2;
+            }
+        }
+        world.end();
+        if outage == OutagePolicy::Refuse {
+            assert_eq!(world.shares.values().sum::<u32>(), 0);
+        }
+        Ok(())
+    })
+    .budget_ms(budget);
+}
+
+#[test]
+fn random_histories_admit_no_more_than_the_limit_and_the_shares() {
+    random_histories(OutagePolicy::Share);
+}
+
+#[test]
+fn servers_that_refuse_alone_admit_no_more_than_the_limit() {
+    random_histories(OutagePolicy::Refuse);
+}
+
+#[test]
+fn without_faults_all_servers_together_admit_exactly_the_limit() {
+    arbtest::arbtest(|u| {
+        let servers = u.int_in_range(1..=4)?;
+        let mut world = World::new(60, servers, OutagePolicy::Share);
+        for _ in 0..u.int_in_range(0..=100)? {
+            let at = u.choose_index(servers as usize)?;
+            let event = match u.int_in_range(0..=9)? {
+                0 => Event::Stop(at),
+                1..=3 => Event::Start(at),
+                4 => Event::Heartbeat(at),
+                _ => Event::Spend(at, u.int_in_range(1..=9)?),
+            };
+            world.apply(event);
+        }
+        world.end();
+        for client in &world.clients {
+            let day = world.servers[0].day;
+            assert_eq!(world.admitted[&(*client, day)], 60);
+        }
+        assert!(world.shares.is_empty());
+        Ok(())
+    })
+    .budget_ms(1_000);
+}
+
+#[test]
+fn a_day_is_not_given_again_by_pairs_of_losses() {
+    use Event::{Cut, Empty, Heartbeat, Kill, Restore, Spend, Start, Stop};
+    let histories: [&[Event]; 6] = [
+        // A server restarts, then the store comes back empty.
+        &[Spend(0, 24), Kill(0), Start(0), Empty(true)],
+        // All restart, one after the other, and then the store is emptied in the same run.
+        &[
+            Spend(0, 12),
+            Spend(1, 12),
+            Stop(0),
+            Start(0),
+            Stop(1),
+            Start(1),
+            Empty(false),
+        ],
+        // A server is down while the store is emptied, and the other one restarts.
+        &[
+            Spend(0, 24),
+            Kill(0),
+            Empty(true),
+            Kill(1),
+            Start(1),
+            Heartbeat(1),
+            Spend(1, 24),
+            Start(0),
+        ],
+        // The store starts with an old copy while no server runs.
+        &[
+            Event::Copy,
+            Spend(0, 24),
+            Kill(0),
+            Kill(1),
+            Restore,
+            Start(1),
+            Heartbeat(1),
+            Spend(1, 24),
+        ],
+        // What was admitted alone is sent after a restart.
+        &[
+            Cut(0, Link::Down),
+            Spend(0, 24),
+            Kill(0),
+            Start(0),
+            Cut(0, Link::Up),
+            Heartbeat(0),
+        ],
+        // A server is cut off while the store is emptied.
+        &[
+            Spend(0, 24),
+            Cut(0, Link::Mute),
+            Empty(false),
+            Heartbeat(1),
+            Spend(1, 24),
+        ],
+    ];
+    for history in histories {
+        for servers in 2..=3 {
+            for outage in [OutagePolicy::Share, OutagePolicy::Refuse] {
+                run(outage, servers, history);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_may_take_a_share_on_each_of_two_days() {
+    use Event::{Empty, Heartbeat, Midnight, Replace, Spend};
+    let mut world = World::new(60, 3, OutagePolicy::Share);
+    for event in [
+        Midnight(1),
+        Empty(false),
+        Spend(2, 9),
+        Midnight(2),
+        Spend(2, 1),
+    ] {
+        world.apply(event);
+    }
+    let shares = |day: i32| {
+        let of_day = (LeaseClient::Anonymous(7), UtcDay(20_000 + day));
+        world.shares.get(&of_day).copied()
+    };
+    assert_eq!([shares(0), shares(1)], [Some(20), Some(20)]);
+    for event in [
+        Replace(1),
+        Heartbeat(1),
+        Spend(1, 60),
+        Spend(2, 60),
+        Midnight(0),
+        Spend(0, 60),
+    ] {
+        world.apply(event);
+    }
+    world.end();
+}
+
+const NOW: RequestTime = RequestTime {
+    day: UtcDay(20_000),
+    reset_seconds: 9,
+};
+
+#[test]
+fn restarts_without_the_store_give_no_further_share() {
+    let mut world = World::new(60, 3, OutagePolicy::Share);
+    world.apply(Event::Cut(0, Link::Down));
+    let mut admitted = 0;
+    for start in 0..5 {
+        world.apply(Event::Kill(0));
+        world.apply(Event::Start(0));
+        // Some of the share in the first runs, and as much as possible in the last.
+        for _ in 0..if start < 3 { 3 } else { 60 } {
+            let decision = world.request(0, LeaseClient::Key(7));
+            admitted += u32::from(matches!(decision, Some(Decision::Admit { .. })));
+        }
+    }
+    assert_eq!(admitted, 60 / 3);
+}
+
+#[test]
+fn a_share_taken_before_all_have_settled_depends_on_what_was_known_before() {
+    let settings = SharingSettings {
+        servers: 4,
+        outage: OutagePolicy::Share,
+        clients_max: 100,
+    };
+    let outbox = Arc::new(Mutex::new(Vec::new()));
+    let sent = Arc::clone(&outbox);
+    let table = LeaseTable::new(settings, move |request| lock(&sent).push(request));
+    let (client, counts) = (LeaseClient::Key(7), Counts::default());
+    let counter = Counter(&counts, (client, NOW.day));
+    let admit = || {
+        let outcome = table.admit(client, 60, NOW, true, &counter);
+        matches!(outcome, Ok(Decision::Admit { .. }))
+    };
+    let answer = |request: &LeaseRequest, total| {
+        let answer = crate::quota::LeaseAnswer {
+            granted: 1,
+            total,
+            limit: 60,
+        };
+        table.answer(request, answer, UnixSeconds(0));
+    };
+    table.set_state(StoreState::Ready);
+    assert!(!admit());
+    let sent = std::mem::take(&mut *lock(&outbox));
+    // The store has granted all but eight credits, most of them to other servers.
+    answer(&sent[0], 60 - 8);
+    // It loses its data, and this server is the first that settles.
+    table.set_away();
+    table.set_state(StoreState::Settling);
+    let settlements = table.settlements();
+    assert_eq!(settlements.len(), 1);
+    answer(&settlements[0], 1);
+    let admitted = (0..60).filter(|_| admit()).count();
+    assert_eq!(admitted, 1 + 8 / 4);
+}

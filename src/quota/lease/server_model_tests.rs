@@ -1,0 +1,86 @@
+//! A server of a simulation: its leases, its counters, and its way to the store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{ClientCounter, LeaseClient, LeaseRequest, LeaseTable, SharingSettings};
+use crate::calendar::UtcDay;
+use crate::quota::Decision;
+use crate::sync::{Mutex, lock};
+
+/// The way between a server and the store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Link {
+    Up,
+    /// The store handles requests, and the server gets no answer.
+    Mute,
+    Down,
+}
+
+/// A server, or a stopped one, of which the state directory and the counters stay.
+pub(super) struct Server {
+    pub(super) directory: u32,
+    pub(super) table: Arc<LeaseTable>,
+    pub(super) outbox: Arc<Mutex<Vec<LeaseRequest>>>,
+    pub(super) counts: Arc<Counts>,
+    pub(super) start: u32,
+    pub(super) is_running: bool,
+    pub(super) link: Link,
+    pub(super) marker: Option<u32>,
+    pub(super) settled: Option<u32>,
+    pub(super) pass: Vec<LeaseRequest>,
+    pub(super) day: UtcDay,
+    /// The smallest number of remaining requests shown, by client and day.
+    pub(super) shown: HashMap<(LeaseClient, UtcDay), u32>,
+}
+
+impl Server {
+    pub(super) fn new(
+        directory: u32,
+        start: u32,
+        counts: Arc<Counts>,
+        day: UtcDay,
+        settings: SharingSettings,
+    ) -> Server {
+        let outbox = Arc::new(Mutex::new(Vec::new()));
+        let sent = Arc::clone(&outbox);
+        let push = move |request| lock(&sent).push(request);
+        Server {
+            directory,
+            table: Arc::new(LeaseTable::new(settings, push)),
+            outbox,
+            counts,
+            start,
+            is_running: true,
+            link: Link::Up,
+            marker: None,
+            settled: None,
+            pass: Vec::new(),
+            day,
+            shown: HashMap::new(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counts(pub(super) Mutex<HashMap<(LeaseClient, UtcDay), u32>>);
+
+pub(super) struct Counter<'a>(pub(super) &'a Counts, pub(super) (LeaseClient, UtcDay));
+
+impl ClientCounter for Counter<'_> {
+    fn admit(&self, limit: u32) -> Decision {
+        let mut counts = lock(&self.0.0);
+        let count = counts.entry(self.1).or_default();
+        if *count >= limit {
+            return Decision::Refuse;
+        }
+        *count += 1;
+        let remaining = limit - *count;
+        Decision::Admit { remaining }
+    }
+
+    fn peek(&self, limit: u32) -> u32 {
+        let counts = lock(&self.0.0);
+        limit.saturating_sub(counts.get(&self.1).copied().unwrap_or(0))
+    }
+}
