@@ -1,96 +1,107 @@
-//! The keys of several servers: one server leads and stores its key file, the others follow.
+//! The exchange of keys with the store that several servers share. Every server issues and changes keys.
 //!
-//! The store has one hash: the term, the name and the base URL of the leader, and the key file with its
-//! revision. A new leader begins a higher term, which is the upper half of the revisions that it writes.
-//! So revisions only rise, and changes that a former leader made without the store never replace those
-//! of its successor: they are dropped and logged. A former leader that finds a higher term stops leading.
+//! The store has the record of each key, by its id. A server adds those of its records that the store lacks or has
+//! in an older state, and merges those that have changed since its last exchange into its key file. Both
+//! directions take the newer state of a key, and no key is removed: whichever copies are lost, or replaced by
+//! old ones, what one server or the store knows reaches all of them.
 //!
-//! Each start of a leader begins a term. So if a state directory is copied and both servers lead, the
-//! one that starts last leads, and the other one stops leading.
+//! A change gets the next number. A server asks for the changes after the last number that it has seen. A
+//! random generation is stored beside the records, so that a store that has lost keys is noticed: all servers
+//! then compare all their records with it again, as they do with each new connection.
 //!
-//! Without the store, each server keeps the keys that it knows, and only a leader that has led before
-//! can change them. When the store loses its data, the leader stores its file again.
+//! The script also keeps the active free keys of each address, so that all servers together issue at most
+//! [`FREE_KEYS_MAX`] by sign-up. Without the store, sign-up issues none.
 
 use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
 use tokio::runtime::Builder;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc as channel, oneshot};
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
+use super::key_script::Call;
+use super::key_view::{Answer, KeyView};
 use super::node::{NodeConnection, connect, problem};
 use super::outage_log::OutageLog;
 use super::settings::SharedQuotaSettings;
-use crate::keys::{KeyRecords, KeyRole, KeyStore, SharedKeysState, StoredKeys};
+use crate::keys::{
+    KeyRecord, KeySharing, KeyStore, KeyStoreError, SharedKeysState, SignupSecret, named_keys,
+};
+use crate::model::FREE_KEYS_MAX;
 use crate::observe::Log;
-use crate::request::is_base_url;
 use crate::sync::ArcSwap;
 
-/// Name of the hash. The number is the version of its fields.
-const KEY: &str = "imq:1:keys";
-const PUBLISH: &str = include_str!("publish_keys.lua");
-const CLAIM: &str = include_str!("claim_keys.lua");
-/// Between two comparisons of the store with the key file.
+/// Between two exchanges.
 const POLL: Duration = Duration::from_millis(250);
-/// For one comparison, which may transfer a key file of 100,000 keys.
-const EXCHANGE_MAX: Duration = Duration::from_secs(5);
+/// For one call, which transfers at most a few hundred records.
+const CALL_MAX: Duration = Duration::from_secs(1);
+/// For adding a key of sign-up.
+const ADD_MAX: Duration = Duration::from_secs(3);
+/// Records that are merged at once: the key file is written each time.
+const MERGED_MAX: usize = 1 << 15;
+/// Losses in one exchange after which it is given up.
+const LOSSES_MAX: u32 = 3;
+/// Time after which a secret is created if the store has none: a server that has one stores it before.
+const SECRET_PAUSE: Duration = Duration::from_secs(2);
+
+/// A key to be added, and what the store says: whether it was.
+struct Addition {
+    record: KeyRecord,
+    expires: Instant,
+    result: mpsc::SyncSender<Option<bool>>,
+}
 
 /// The thread that shares the keys of a state directory.
 #[derive(Debug)]
 pub(crate) struct SharedKeys {
     /// The result of the last exchange with the store.
     pub(super) state: Arc<ArcSwap<SharedKeysState>>,
+    additions: channel::UnboundedSender<Addition>,
     first_exchange: mpsc::Receiver<()>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl SharedKeys {
-    /// Sets the role of the state directory, `first` unless it has a later one of that kind, and starts the
-    /// thread. `name` and the base URL `url` tell users of followers where keys are changed.
+    /// Starts the thread. `reload` is called when the keys have changed. `secret` is that of the state
+    /// directory; only a server with sign-up needs one.
     pub(crate) fn start(
         settings: SharedQuotaSettings,
-        first: KeyRole,
         keys: KeyStore,
-        (name, url): (String, Option<String>),
+        (has_signup, secret): (bool, Option<SignupSecret>),
+        reload: impl Fn() + Send + Sync + 'static,
         log: Log,
     ) -> io::Result<SharedKeys> {
-        let role = match (&first, keys.role().map_err(io::Error::other)?) {
-            (KeyRole::Waits, role @ (KeyRole::Leads { .. } | KeyRole::Deposed { .. }))
-            | (KeyRole::Follows { .. }, role @ KeyRole::Follows { .. }) => role,
-            _ => first,
-        };
-        keys.set_role(&role).map_err(io::Error::other)?;
-        log.write(&format!("shared keys: {role}"));
         let state = Arc::new(ArcSwap::new(SharedKeysState {
-            role,
-            leader_url: None,
             is_up: false,
+            has_exchanged: false,
             exchanged: Instant::now(),
+            secret,
         }));
-        let random = getrandom::u64().expect("the system gives random numbers");
+        let (stop, mut stopped) = oneshot::channel();
+        let (additions, received) = channel::unbounded_channel();
+        let (exchanged, first_exchange) = mpsc::sync_channel(1);
         let mut service = Service {
             settings,
             keys,
-            name,
-            url: url.unwrap_or_default(),
-            start: random.to_string(),
-            own: StoredKeys::default(),
-            leader_url: None,
+            reload: Arc::new(reload),
             state: Arc::clone(&state),
             outage: OutageLog::new(log),
+            connection: None,
+            view: KeyView::default(),
+            secret,
+            has_signup,
+            without_secret_since: None,
         };
-        let (stop, mut stopped) = oneshot::channel();
-        let (exchanged, first_exchange) = mpsc::sync_channel(1);
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("shared-keys".to_owned());
         let thread = thread.spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = service.run(exchanged) => {}
+                    () = service.run(received, exchanged) => {}
                     _ = &mut stopped => {}
                 }
             });
@@ -98,10 +109,31 @@ impl SharedKeys {
         })?;
         Ok(SharedKeys {
             state,
+            additions,
             first_exchange,
             stop,
             thread,
         })
+    }
+
+    /// Returns what sign-up needs.
+    pub(crate) fn sharing(&self) -> KeySharing {
+        let (state, additions) = (Arc::clone(&self.state), self.additions.clone());
+        let add = move |record: &KeyRecord| {
+            let (result, added) = mpsc::sync_channel(1);
+            let addition = Addition {
+                record: record.clone(),
+                expires: Instant::now() + ADD_MAX,
+                result,
+            };
+            additions.send(addition).ok()?;
+            added.recv_timeout(ADD_MAX).ok()?
+        };
+        KeySharing {
+            state: Arc::clone(&state),
+            // During an outage no request waits.
+            add: Arc::new(move |record| state.load_full().is_up.then(|| add(record))?),
+        }
     }
 
     /// Waits for the first exchange with the store, or its failure, for so long: a server without keys
@@ -119,219 +151,189 @@ impl SharedKeys {
     }
 }
 
-/// The fields of the hash, without the key file.
-struct Stored {
-    term: u32,
-    revision: u64,
-    leader: String,
-    /// The number of the leader's start.
-    start: String,
-}
-
 struct Service {
     settings: SharedQuotaSettings,
     keys: KeyStore,
-    name: String,
-    /// The base URL of this server, or an empty text.
-    url: String,
-    /// A random number. Two servers with copies of one state directory have different ones.
-    start: String,
-    /// This server's key file.
-    own: StoredKeys,
-    /// The base URL of the leader, as found in the store.
-    leader_url: Option<String>,
+    reload: Arc<dyn Fn() + Send + Sync>,
     state: Arc<ArcSwap<SharedKeysState>>,
     outage: OutageLog,
+    connection: Option<NodeConnection>,
+    view: KeyView,
+    secret: Option<SignupSecret>,
+    has_signup: bool,
+    /// Time since which neither this server nor the store has a secret, as far as is known.
+    without_secret_since: Option<Instant>,
 }
 
 impl Service {
-    async fn run(&mut self, first_exchange: mpsc::SyncSender<()>) {
-        let mut connection = None;
+    async fn run(
+        &mut self,
+        mut additions: channel::UnboundedReceiver<Addition>,
+        first_exchange: mpsc::SyncSender<()>,
+    ) {
         loop {
-            let exchanged = self.exchange(&mut connection).await;
-            self.set_state(exchanged.is_ok());
+            let exchanged = self.exchange().await;
+            self.report(exchanged);
             // The receiver reads only the first message.
             let _ = first_exchange.try_send(());
-            if let Err(problem) = exchanged {
-                connection = None;
-                let line =
-                    |problem: &str| format!("shared keys: {problem}; the known keys stay valid");
-                self.outage.report(&problem, line);
-            } else if self.outage.end() {
+            tokio::select! {
+                () = sleep(POLL) => {}
+                Some(addition) = additions.recv() => self.answer(addition).await,
+            }
+        }
+    }
+
+    /// Logs an outage and its end, and sets the state that pages and metrics show. A failure ends the
+    /// connection.
+    fn report(&mut self, exchanged: Result<(), String>) {
+        let known = self.state.load_full();
+        let mut state = SharedKeysState {
+            is_up: exchanged.is_ok(),
+            secret: self.secret,
+            ..SharedKeysState::clone(&known)
+        };
+        if let Err(problem) = exchanged {
+            let node = self.connection.take().map(|it| format!("{}: ", it.node));
+            self.view.forget();
+            let problem = node.unwrap_or_default() + &problem;
+            let line = |problem: &str| format!("shared keys: {problem}; the known keys stay valid");
+            self.outage.report(&problem, line);
+        } else {
+            (state.has_exchanged, state.exchanged) = (true, Instant::now());
+            if self.outage.end() {
                 let line = "shared keys: exchanged with the store again";
                 self.outage.log.write(line);
             }
-            sleep(POLL).await;
         }
+        self.state.swap(state);
     }
 
-    /// Sets the state that pages and metrics show.
-    fn set_state(&self, is_up: bool) {
-        let known = self.state.load_full();
-        let role = self.keys.role();
-        self.state.swap(SharedKeysState {
-            role: role.unwrap_or_else(|_| known.role.clone()),
-            leader_url: self.leader_url.clone(),
-            is_up,
-            exchanged: if is_up {
-                Instant::now()
-            } else {
-                known.exchanged
-            },
-        });
+    /// Exchanges with the store what this server or the store lacks.
+    async fn exchange(&mut self) -> Result<(), String> {
+        if self.connection.is_none() {
+            self.connection = Some(connect(&self.settings).await?);
+        }
+        let own = self.with_keys(KeyStore::current).await?;
+        self.view.set_own(own);
+        let (mut losses, mut lines) = (0, self.view.next_call().unwrap_or_default());
+        loop {
+            let answer = self.call("", &lines).await?;
+            losses += u32::from(!self.view.take(answer));
+            if losses > LOSSES_MAX {
+                return Err("the store has lost the keys again and again".to_owned());
+            }
+            if self.view.received.len() >= MERGED_MAX {
+                self.merge().await?;
+            }
+            match self.view.next_call() {
+                Some(next) => lines = next,
+                None => break,
+            }
+        }
+        self.merge().await
     }
 
-    async fn exchange(&mut self, connection: &mut Option<NodeConnection>) -> Result<(), String> {
-        let connection = match connection {
-            Some(connection) => connection,
-            None => connection.insert(connect(&self.settings).await?),
+    /// Calls the script with lines that it adds; at most one, and the limit of active keys, if that is given.
+    async fn call(&mut self, free_max: &str, lines: &[String]) -> Result<Answer, String> {
+        let connection = self.connection.as_mut().ok_or("no connection")?;
+        let now = Instant::now();
+        let since = self.without_secret_since.get_or_insert(now);
+        let is_due = self.has_signup && now.duration_since(*since) >= SECRET_PAUSE;
+        let secret = self.secret.or_else(|| is_due.then(SignupSecret::random));
+        let hex = |secret: SignupSecret| secret.0.map(|byte| format!("{byte:02x}")).concat();
+        let call = Call {
+            view: &self.view,
+            secret: &secret.map(hex).unwrap_or_default(),
+            free_max,
+            lines,
         };
-        let comparison = self.compare(&mut connection.connection);
-        let late = |_| Err(format!("no answer within {} s", EXCHANGE_MAX.as_secs()));
-        let exchanged = timeout(EXCHANGE_MAX, comparison).await.unwrap_or_else(late);
-        exchanged.map_err(|problem| format!("{}: {problem}", connection.node))
+        let late = |_| format!("no answer within {} s", CALL_MAX.as_secs());
+        let called = timeout(CALL_MAX, call.send(&mut connection.connection)).await;
+        let (answer, secret) = called.map_err(late)?.map_err(problem)?;
+        self.take_secret(&secret).await?;
+        Ok(answer)
     }
 
-    /// Compares the store with this server's keys, and passes on or takes over what is newer.
-    async fn compare(&mut self, connection: &mut MultiplexedConnection) -> Result<(), String> {
-        let stored = self.stored(connection).await?;
-        let role = self.keys.role().map_err(|error| error.to_string())?;
-        match &role {
-            KeyRole::Leads { term } if *term < stored.term && stored.start != self.start => {
-                let leader = stored.leader.clone();
-                self.replace_role(&role, &KeyRole::Deposed { leader })?;
-                self.take_over(connection, &stored).await
-            }
-            // A higher term: the store has lost its data.
-            KeyRole::Leads { term }
-                if *term > stored.term || *term == stored.term && stored.start == self.start =>
-            {
-                let own = self.own_keys()?.revision();
-                if *term > stored.term || own > stored.revision {
-                    self.publish(connection, *term).await?;
-                }
-                Ok(())
-            }
-            // The first exchange since the start, or the answer to its claim was lost.
-            KeyRole::Leads { .. } | KeyRole::Waits => {
-                self.take_over(connection, &stored).await?;
-                self.claim(connection).await
-            }
-            KeyRole::Follows { leader } | KeyRole::Deposed { leader } => {
-                // Without a name, the store has lost its data.
-                if *leader != stored.leader && !stored.leader.is_empty() {
-                    let leader = stored.leader.clone();
-                    let new = match role {
-                        KeyRole::Follows { .. } => KeyRole::Follows { leader },
-                        _ => KeyRole::Deposed { leader },
-                    };
-                    self.replace_role(&role, &new)?;
-                }
-                self.take_over(connection, &stored).await?;
-                self.check_leader(&stored)
-            }
-            // Another process has removed the role: nothing is shared until the next start.
-            KeyRole::Alone => Err("the state directory has no role; restart the server".to_owned()),
-        }
-    }
-
-    async fn stored(&mut self, connection: &mut MultiplexedConnection) -> Result<Stored, String> {
-        type Text = Option<String>;
-        let mut command = redis::cmd("HMGET");
-        command.arg(KEY).arg("term").arg("revision");
-        command.arg("leader").arg("url").arg("start");
-        let fields = command.query_async(connection).await;
-        let (term, revision, leader, url, start): (Option<u32>, Option<u64>, Text, Text, Text) =
-            fields.map_err(problem)?;
-        // It is shown as a link.
-        self.leader_url = url.filter(|url| is_base_url(url));
-        Ok(Stored {
-            term: term.unwrap_or(0),
-            revision: revision.unwrap_or(0),
-            // One word: it is stored as such.
-            leader: leader.unwrap_or_default().split_whitespace().collect(),
-            start: start.unwrap_or_default(),
-        })
-    }
-
-    /// The keys of this server, read again if they have changed.
-    fn own_keys(&mut self) -> Result<&KeyRecords, String> {
-        let changed = self.keys.read_changed(&self.own);
-        if let Some(changed) = changed.map_err(|error| error.to_string())? {
-            self.own = changed;
-        }
-        Ok(&self.own.records)
-    }
-
-    async fn publish(
-        &mut self,
-        connection: &mut MultiplexedConnection,
-        term: u32,
-    ) -> Result<(), String> {
-        let (name, url, start) = (self.name.clone(), self.url.clone(), self.start.clone());
-        let own = self.own_keys()?;
-        let mut command = redis::cmd("EVAL");
-        command.arg(PUBLISH).arg(1).arg(KEY);
-        command.arg(term).arg(own.revision()).arg(name);
-        command.arg(url).arg(start).arg(own.to_file());
-        // A higher term in the answer is found again by the next comparison.
-        let answer: Result<u32, _> = command.query_async(connection).await;
-        answer.map(|_| ()).map_err(problem)
-    }
-
-    async fn claim(&mut self, connection: &mut MultiplexedConnection) -> Result<(), String> {
-        // A term above that of the file, which the store may have lost.
-        let smallest = self.own_keys()?.term() + 1;
-        let mut command = redis::cmd("EVAL");
-        command.arg(CLAIM).arg(1).arg(KEY).arg(smallest);
-        command.arg(&self.name).arg(&self.url).arg(&self.start);
-        let term: u32 = command.query_async(connection).await.map_err(problem)?;
-        self.keys.lead(term).map_err(|error| error.to_string())?;
-        let role = KeyRole::Leads { term };
-        self.outage.log.write(&format!("shared keys: {role}"));
-        self.publish(connection, term).await
-    }
-
-    async fn take_over(
-        &mut self,
-        connection: &mut MultiplexedConnection,
-        stored: &Stored,
-    ) -> Result<(), String> {
-        if stored.revision <= self.own_keys()?.revision() {
-            return Ok(());
-        }
-        let mut command = redis::cmd("HMGET");
-        command.arg(KEY).arg("file");
-        let (file,): (Option<Vec<u8>>,) = command.query_async(connection).await.map_err(problem)?;
-        let file = file.ok_or("the store has a revision without a key file")?;
-        // The poller of the key file loads it.
-        let taken = self.keys.take_over(&file);
-        let dropped = taken.map_err(|error| error.to_string())?;
-        if !dropped.is_empty() {
-            self.outage.log.write(&format!("shared keys: {dropped}"));
+    /// Stores the secret of all servers.
+    async fn take_secret(&mut self, hex: &str) -> Result<(), String> {
+        let byte = |at: usize| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..SignupSecret::BYTES).map(byte).collect();
+        let secret = bytes.and_then(|bytes| Some(SignupSecret(bytes.try_into().ok()?)));
+        if let Some(secret) =
+            secret.filter(|secret| self.has_signup && Some(*secret) != self.secret)
+        {
+            let store = move |keys: &KeyStore| secret.store(keys.directory());
+            self.with_keys(move |keys| store(keys).map_err(KeyStoreError::Io))
+                .await?;
+            self.secret = Some(secret);
         }
         Ok(())
     }
 
-    /// Fails if the leader has begun without keys that this server has: the store and the leader have lost
-    /// them.
-    fn check_leader(&mut self, stored: &Stored) -> Result<(), String> {
-        let own = self.own_keys()?.term();
-        if stored.leader.is_empty() || own <= u64::from(stored.term) {
+    /// Merges the received records into the key file.
+    async fn merge(&mut self) -> Result<(), String> {
+        if self.view.received.is_empty() {
             return Ok(());
         }
-        let (leader, term) = (&stored.leader, stored.term);
-        Err(format!(
-            "the leader, {leader}, is in term {term} and lacks the keys of term {own}, which this server \
-             has; restart this server with --shared-keys lead to lead with them"
-        ))
-    }
-
-    fn replace_role(&self, known: &KeyRole, role: &KeyRole) -> Result<(), String> {
-        let replaced = self.keys.replace_role(known, role);
-        if replaced.map_err(|error| error.to_string())? {
-            self.outage.log.write(&format!("shared keys: {role}"));
+        let (received, reload) = (self.view.received.clone(), Arc::clone(&self.reload));
+        let merged = self.with_keys(move |keys| {
+            let (is_changed, others) = keys.merge(&received)?;
+            if is_changed {
+                reload();
+            }
+            Ok(others)
+        });
+        let others = merged.await?;
+        self.view.received.clear();
+        let repaired = self.view.repair(others, Instant::now());
+        if !repaired.is_empty() {
+            let line = format!(
+                "shared keys: the store had another key in place of {}, which this server stores again",
+                named_keys(&repaired)
+            );
+            self.outage.log.write(&line);
         }
         Ok(())
+    }
+
+    /// Adds a key of sign-up to the store, and answers whether it was added.
+    async fn answer(&mut self, addition: Addition) {
+        let is_late = || Instant::now() >= addition.expires;
+        let mut result = None;
+        // Again if the store has lost keys meanwhile.
+        for _ in 0..2 {
+            if is_late() || result.is_some() {
+                break;
+            }
+            let added = self.add(&addition.record).await;
+            match added {
+                Ok(added) => result = added,
+                Err(problem) => return self.report(Err(problem)),
+            }
+        }
+        // The receiver may have stopped waiting.
+        let _ = addition.result.try_send(result);
+    }
+
+    /// Adds a key; `None` if the store has lost keys.
+    async fn add(&mut self, record: &KeyRecord) -> Result<Option<bool>, String> {
+        if !self.view.is_complete() {
+            self.exchange().await?;
+        }
+        let limit = FREE_KEYS_MAX.to_string();
+        let answer = self.call(&limit, &[record.to_shared_line()]).await?;
+        let is_refused = answer.is_refused;
+        Ok(self.view.take(answer).then_some(!is_refused))
+    }
+
+    /// Works with the key file on another thread, since it may have to wait for a lock and the disk.
+    async fn with_keys<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&KeyStore) -> Result<T, KeyStoreError> + Send + 'static,
+    ) -> Result<T, String> {
+        let keys = self.keys.clone();
+        let done = spawn_blocking(move || work(&keys)).await;
+        let done = done.map_err(|_| "the thread that writes keys has ended".to_owned())?;
+        done.map_err(|error| error.to_string())
     }
 }

@@ -1,5 +1,5 @@
 //! The store that several servers share: a Valkey or Redis server that grants credits of daily limits,
-//! and passes on the keys that one of the servers issues.
+//! and passes on the keys that each server issues.
 //! Feature `shared-quota`.
 //!
 //! In: the requests of a [`LeaseTable`](crate::quota::LeaseTable), and the nodes of a store. Out: the
@@ -11,18 +11,35 @@
 //!
 //! - `settings`: the nodes, the credentials
 //! - `node`: a connection to the node that accepts writes
-//! - `script`: calls of scripts that run in the store, and the script of leases
-//! - `service`: the thread; settling after an outage, the circuit breaker
-//! - `key_exchange`: the key file of the leader, and its followers; two more scripts
+//! - `cached_script`: a script that runs in the store; `script`: those of leases
+//! - `shared_quota`, `service`: the thread; joining, batches of requests
+//! - `day_counts`: the counters of this server, for a store that has lost data
+//! - `pace`: whether the store is slow
+//! - `key_exchange`: the records of keys, from and to each server
+//! - `key_view`: which records a server exchanges; `key_script`: the script that exchanges them
 //! - `outage_log`: the log of outages
 
+mod cached_script;
+mod day_counts;
 mod key_exchange;
+mod key_script;
+mod key_view;
 mod node;
 mod outage_log;
+mod pace;
 mod script;
 mod service;
 mod settings;
+mod shared_quota;
 
+pub(crate) use day_counts::DayCounts;
 pub(crate) use key_exchange::SharedKeys;
-pub(crate) use service::SharedQuota;
 pub(crate) use settings::{SharedQuotaSettings, StoreNode};
+pub(crate) use shared_quota::SharedQuota;
+
+#[cfg(test)]
+mod key_history_tests;
+#[cfg(test)]
+mod key_model_tests;
+#[cfg(test)]
+mod store_tests;

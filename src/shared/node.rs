@@ -18,6 +18,8 @@ use crate::tls::{client_config, handshake_problem};
 /// For the name of a node, and then for a connection and the check of the node. Nodes of one network
 /// answer in milliseconds.
 const CONNECT_MAX: Duration = Duration::from_millis(500);
+/// Longest text of the store in the log.
+const TEXT_CHARS_MAX: usize = 120;
 /// The flag that names certificates to trust.
 const CA_FLAG: &str = "--shared-quota-ca-file";
 
@@ -27,10 +29,42 @@ pub(super) struct NodeConnection {
     pub(super) node: StoreNode,
     /// Differs after each start of the node, and between nodes: another one may lack data.
     pub(super) run_id: String,
-    /// Time since the start of the node.
-    pub(super) uptime: Duration,
     /// A line for the log if the node may remove figures while they are needed.
     pub(super) warning: Option<String>,
+}
+
+/// The memory of a node, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeMemory {
+    pub(super) used: u64,
+    /// Its setting, or without one the memory of its machine.
+    pub(super) max: u64,
+}
+
+impl NodeConnection {
+    /// Reads the memory of the node.
+    pub(super) async fn memory(&self) -> Result<NodeMemory, RedisError> {
+        let mut connection = self.connection.clone();
+        let mut command = redis::cmd("INFO");
+        command.arg("memory");
+        let info: String = command.query_async(&mut connection).await?;
+        let figure = |name| info_member(&info, name).and_then(|text| text.parse().ok());
+        let limits = ["maxmemory", "total_system_memory"];
+        Ok(NodeMemory {
+            used: figure("used_memory").unwrap_or(0),
+            max: limits
+                .into_iter()
+                .filter_map(figure)
+                .find(|max| *max > 0)
+                .unwrap_or(0),
+        })
+    }
+}
+
+/// The value of a member in the answer to `INFO`.
+fn info_member<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = info.lines().map(str::trim);
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
 
 /// Connects to the first node that accepts writes. The error names each node and its problem.
@@ -121,15 +155,15 @@ async fn inspect(
 ) -> Result<NodeConnection, String> {
     let info = redis::cmd("INFO").query_async(&mut connection).await;
     let info: String = info.map_err(problem)?;
-    let member = |name: &str| {
-        let mut lines = info.lines().map(str::trim);
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-    };
+    let member = |name: &str| info_member(&info, name);
     // A sentinel has a mode in place of a role.
     let sentinel = || member("redis_mode").filter(|mode| *mode == "sentinel");
     match member("role").or_else(sentinel) {
         Some("master") => {}
-        Some(other) => return Err(format!("its role is {other}, which accepts no writes")),
+        Some(other) => {
+            let other = printable(other);
+            return Err(format!("its role is {other}, which accepts no writes"));
+        }
         None => return Err("INFO has no role".to_owned()),
     }
     if member("cluster_enabled") == Some("1") || member("redis_mode") == Some("cluster") {
@@ -145,9 +179,9 @@ async fn inspect(
     let probed: Result<u32, RedisError> = probe.query_async(&mut connection).await;
     probed.map_err(problem)?;
     let run_id = member("run_id").ok_or("INFO has no run_id")?.to_owned();
-    let uptime = member("uptime_in_seconds").and_then(|text| text.parse().ok());
     let policy = member("maxmemory_policy").unwrap_or("noeviction");
     let warning = (policy != "noeviction").then(|| {
+        let policy = printable(policy);
         format!(
             "shared quota: {node} has maxmemory-policy {policy} and may remove quotas of today; \
              set noeviction"
@@ -157,7 +191,6 @@ async fn inspect(
         connection,
         node: node.clone(),
         run_id,
-        uptime: Duration::from_secs(uptime.unwrap_or(0)),
         warning,
     })
 }
@@ -181,7 +214,34 @@ pub(super) fn problem(error: RedisError) -> String {
         _ if error.kind() == ErrorKind::AuthenticationFailed => {
             "it refuses the user name or the password".to_owned()
         }
-        (Some(code), Some(detail)) => format!("{code} {detail}"),
-        _ => error.to_string(),
+        (Some(code), Some(detail)) => printable(&format!("{code} {detail}")),
+        _ => printable(&error.to_string()),
+    }
+}
+
+/// Returns a text of the store for the log: its first characters, those that are printable ASCII.
+fn printable(text: &str) -> String {
+    let shown = |c: char| {
+        if c == ' ' || c.is_ascii_graphic() {
+            c
+        } else {
+            '?'
+        }
+    };
+    text.chars().take(TEXT_CHARS_MAX).map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_the_store_are_one_short_line_of_ascii() {
+        let forged = "ERR x\r\n2026-11-25T00:00:00Z forged \u{1b}[31m\u{202e}é";
+        assert_eq!(
+            printable(forged),
+            "ERR x??2026-11-25T00:00:00Z forged ?[31m??"
+        );
+        assert_eq!(printable(&"x".repeat(1 << 20)).len(), TEXT_CHARS_MAX);
     }
 }

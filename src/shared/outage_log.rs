@@ -8,7 +8,6 @@ use crate::observe::Log;
 /// than the attempts to connect after it.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// The log of outages.
 #[derive(Debug)]
 pub(super) struct OutageLog {
     pub(super) log: Log,

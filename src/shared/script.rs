@@ -1,83 +1,165 @@
-//! The script that runs in the store, and its arguments.
+//! The scripts of leases, and their arguments and answers.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
+use redis::RedisError;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind};
 
+use super::cached_script::CachedScript;
+use crate::calendar::UtcDay;
 use crate::quota::{GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest};
 
-const TEXT: &str = include_str!("lease.lua");
-/// Version of the keys and of the script: servers of different versions use different keys if the two
-/// do not understand each other.
-const VERSION: u32 = 1;
-/// Time after the end of a day at which its figures are removed: clocks differ by less.
-const KEPT_SECONDS: i64 = 3_600;
+/// The key of the service. The number is the version of the keys and of the scripts: servers of versions
+/// that do not understand each other use different keys.
+const SERVICE: &str = "imq:2:service";
 
-/// The script, prepared for a server.
+/// The scripts, prepared for a server.
 #[derive(Debug)]
-pub(super) struct LeaseScript {
-    /// SHA-1 of the text, by which the store knows it.
-    hash: String,
-    /// Field of this server in a client's day. Random for each start: the counters of a machine that
-    /// lost its power may be older than the figures in the store.
-    field: String,
+pub(super) struct Scripts {
+    lease: CachedScript,
+    join: CachedScript,
+    /// The state directory, as its name in the store.
+    directory: String,
+    /// The start of this server. Random: the counters of a machine that lost its power may be older than the
+    /// figures in the store.
+    start: String,
     servers: u32,
 }
 
-impl LeaseScript {
-    pub(super) fn new(server: &str, servers: u32) -> LeaseScript {
-        LeaseScript {
-            hash: redis::Script::new(TEXT).get_hash().to_owned(),
-            field: format!("s:{server}"),
+/// The state that a server joins with.
+#[derive(Debug)]
+pub(super) struct Joining<'a> {
+    /// The marker that begins if the store has lost data.
+    pub(super) new_marker: &'a str,
+    /// The store's run id.
+    pub(super) run_id: &'a str,
+    /// By which this server names its clients.
+    pub(super) tag_seed: u64,
+    pub(super) day: UtcDay,
+    /// The marker for which all counts were sent; empty if there is none.
+    pub(super) settled: &'a str,
+    /// A server without a heartbeat for this long does not count as one that has sent its counts.
+    pub(super) silence_max: Duration,
+    /// This server has counts by its tag seed.
+    pub(super) is_seed_used: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Joined {
+    /// Differs after each loss of data.
+    pub(super) marker: String,
+    /// By which all servers name clients.
+    pub(super) tag_seed: u64,
+    pub(super) day: UtcDay,
+    /// All servers have sent their counts since the marker began.
+    pub(super) has_all: bool,
+}
+
+impl Joined {
+    /// The last day for which nothing is granted.
+    pub(super) fn blocked(&self) -> UtcDay {
+        UtcDay((self.day.0 - i32::from(self.has_all)).max(0))
+    }
+}
+
+/// The answers to a batch of requests, in their order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answers {
+    /// The last day for which nothing is granted.
+    pub(super) blocked: UtcDay,
+    pub(super) answers: Vec<LeaseAnswer>,
+}
+
+impl Scripts {
+    pub(super) fn new(directory: u64, start: u64, servers: u32) -> Scripts {
+        Scripts {
+            lease: CachedScript::new(include_str!("lease.lua")),
+            join: CachedScript::new(include_str!("join.lua")),
+            directory: format!("{directory:016x}"),
+            start: format!("{start:016x}"),
             servers,
         }
     }
 
-    /// Passes a request to the store.
-    pub(super) async fn call(
+    /// Registers this server. `None` is an answer that the script does not give.
+    pub(super) async fn join(
         &self,
-        mut connection: MultiplexedConnection,
-        request: &LeaseRequest,
-    ) -> Result<LeaseAnswer, RedisError> {
-        let command = |name, script: &str| {
-            let expiry = request.day.end().0 + KEPT_SECONDS;
-            let mut command = redis::cmd(name);
-            command.arg(script).arg(1).arg(key(request));
-            command.arg(&self.field).arg(request.granted);
-            command.arg(request.counted).arg(request.limit);
-            command.arg(self.servers).arg(GRANT_MAX).arg(expiry);
-            match request.action {
-                LeaseAction::Grant(wanted) => command.arg(wanted),
-                LeaseAction::Settle => command.arg("settle"),
-                LeaseAction::Return => command.arg("return"),
-            };
-            command
-        };
-        let known: Cmd = command("EVALSHA", &self.hash);
-        let figures = match known.query_async(&mut connection).await {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                command("EVAL", TEXT).query_async(&mut connection).await
+        connection: MultiplexedConnection,
+        joining: &Joining<'_>,
+    ) -> Result<Option<Joined>, RedisError> {
+        let answer = self.join.call(connection, 1, |command| {
+            command.arg(SERVICE).arg(joining.new_marker);
+            command.arg(joining.run_id);
+            command.arg(format!("{:016x}", joining.tag_seed));
+            command.arg(if joining.is_seed_used { "used" } else { "new" });
+            command.arg(&self.directory).arg(joining.day.0);
+            command.arg(joining.settled).arg(self.servers);
+            command.arg(joining.silence_max.as_millis());
+        });
+        let answer: Vec<String> = answer.await?;
+        Ok(parse_joined(&answer))
+    }
+
+    /// Passes a batch of requests to the store. `None`: the store has lost data, and nothing was done.
+    pub(super) async fn lease(
+        &self,
+        connection: MultiplexedConnection,
+        marker: &str,
+        requests: &[LeaseRequest],
+    ) -> Result<Option<Answers>, RedisError> {
+        let answer = self.lease.call(connection, 1 + requests.len(), |command| {
+            command.arg(SERVICE);
+            for request in requests {
+                command.arg(key(request));
             }
-            other => other,
+            command.arg(marker).arg(&self.directory).arg(&self.start);
+            command.arg(self.servers).arg(GRANT_MAX);
+            for request in requests {
+                command.arg(request.granted).arg(request.counted);
+                command.arg(request.limit).arg(request.day.0);
+                match request.action {
+                    LeaseAction::Grant(wanted) => command.arg(wanted),
+                    LeaseAction::Settle => command.arg("settle"),
+                    LeaseAction::Return => command.arg("return"),
+                };
+            }
+        });
+        let figures: Vec<u32> = answer.await?;
+        let Some((blocked, figures)) = figures.split_first() else {
+            return Ok(None);
         };
-        let (granted, total, limit) = figures?;
-        Ok(LeaseAnswer {
+        let (figures, _) = figures.as_chunks();
+        let answers = figures.iter().map(|&[granted, total, limit]| LeaseAnswer {
             granted,
             total,
             limit,
-        })
+        });
+        Ok(Some(Answers {
+            blocked: UtcDay((*blocked).cast_signed()),
+            answers: answers.collect(),
+        }))
     }
+}
+
+fn parse_joined(answer: &[String]) -> Option<Joined> {
+    let [marker, tag_seed, day, has_all] = answer else {
+        return None;
+    };
+    Some(Joined {
+        marker: marker.clone(),
+        tag_seed: u64::from_str_radix(tag_seed, 16).ok()?,
+        day: day.parse().ok().map(UtcDay)?,
+        has_all: has_all == "1",
+    })
 }
 
 /// The name of a client's day in the store.
 fn key(request: &LeaseRequest) -> String {
-    let client = match request.client {
-        LeaseClient::V4(address) => format!("a:{}", Ipv4Addr::from_bits(address)),
-        LeaseClient::V6(network) => format!("a:{}", Ipv6Addr::from_bits(u128::from(network) << 64)),
-        LeaseClient::Key(id) => format!("k:{id}"),
-    };
-    format!("imq:{VERSION}:{}:{client}", request.day)
+    let day = request.day;
+    match request.client {
+        LeaseClient::Anonymous(tag) => format!("imq:2:{day}:a:{tag:x}"),
+        LeaseClient::Key(id) => format!("imq:2:{day}:k:{id}"),
+    }
 }
 
 #[cfg(test)]

@@ -1,178 +1,277 @@
-//! The script in a real store, compared with the plain rule. Requires `redis-server` or
+//! The scripts in a real store, compared with the plain rules. Requires `redis-server` or
 //! `valkey-server`.
-
-use std::io::Read as _;
-use std::net::TcpListener;
-use std::process::{Child, Command};
 
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Builder;
 
+use super::super::store_tests::{TestStore, run};
 use super::*;
-use crate::calendar::UtcDay;
-use crate::quota::StoreModel;
+use crate::calendar::UnixSeconds;
+use crate::quota::{JoinModel, StoreModel};
 
-struct Store {
-    process: Child,
-    port: u16,
+/// Steps of a comparison with the model.
+const STEPS: usize = 4_000;
+
+fn today() -> UtcDay {
+    UnixSeconds::now().day()
 }
 
-impl Store {
-    /// Starts a store without files. `None`, with a line that names what to install, if there is none.
-    #[expect(clippy::print_stderr, reason = "the test names what it needs")]
-    fn start() -> Option<Store> {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .ok()?
-            .local_addr()
-            .ok()?
-            .port();
-        let started = ["redis-server", "valkey-server"]
-            .iter()
-            .find_map(|program| {
-                Command::new(program)
-                    .args([
-                        "--port",
-                        &port.to_string(),
-                        "--save",
-                        "",
-                        "--bind",
-                        "127.0.0.1",
-                        "--logfile",
-                        "/dev/null",
-                    ])
-                    .spawn()
-                    .ok()
-            });
-        let Some(process) = started else {
-            eprintln!("skipped: needs redis-server, `apt-get install redis-server`");
-            return None;
-        };
-        Some(Store { process, port })
+fn request(client: u64) -> LeaseRequest {
+    LeaseRequest {
+        client: LeaseClient::Anonymous(client),
+        day: today(),
+        granted: 0,
+        counted: 0,
+        limit: 9,
+        action: LeaseAction::Grant(1),
     }
+}
 
-    async fn connect(&self) -> MultiplexedConnection {
-        let url = format!("redis://127.0.0.1:{}", self.port);
-        let client = redis::Client::open(url).unwrap();
-        for _ in 0..200 {
-            if let Ok(connection) = client.get_multiplexed_async_connection().await {
-                return connection;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+/// A start of a server, and its state.
+struct Start {
+    directory: u32,
+    number: u32,
+    scripts: Scripts,
+    marker: u32,
+    settled: Option<u32>,
+}
+
+impl Start {
+    fn new(directory: u32, number: u32) -> Start {
+        Start {
+            directory,
+            number,
+            scripts: Scripts::new(directory.into(), number.into(), 3),
+            marker: 0,
+            settled: None,
         }
-        panic!("the store does not accept connections");
     }
 }
 
-impl Drop for Store {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+/// A store, and the model of one.
+struct Both {
+    connection: MultiplexedConnection,
+    model: StoreModel,
+    run: u32,
+    markers: u32,
+}
+
+impl Both {
+    async fn join(&mut self, start: &mut Start, day: UtcDay, is_settled: bool) {
+        self.markers += 1;
+        if is_settled {
+            start.settled = Some(start.marker);
+        }
+        let name = |marker: u32| format!("{marker:016x}");
+        let (new_marker, run) = (name(self.markers), self.run.to_string());
+        let settled = start.settled.map(name).unwrap_or_default();
+        let joining = Joining {
+            new_marker: &new_marker,
+            run_id: &run,
+            tag_seed: 7,
+            day,
+            settled: &settled,
+            silence_max: Duration::from_mins(1),
+            is_seed_used: true,
+        };
+        let joined = start.scripts.join(self.connection.clone(), &joining);
+        let joined = joined.await.unwrap().unwrap();
+        let marker = self.model.join(&JoinModel {
+            new_marker: self.markers,
+            run: self.run,
+            directory: start.directory,
+            day,
+            servers: 3,
+            settled: start.settled,
+        });
+        assert_eq!(joined.marker, name(marker));
+        assert_eq!(joined.has_all, self.model.has_all);
+        assert_eq!(joined.blocked(), self.model.blocked());
+        start.marker = marker;
+    }
+
+    async fn lease(&mut self, start: &mut Start, batch: &[LeaseRequest]) {
+        let marker = format!("{:016x}", start.marker);
+        let answers = start.scripts.lease(self.connection.clone(), &marker, batch);
+        let answers = answers.await.unwrap();
+        let from = (start.marker, start.directory, start.number);
+        let expected = batch
+            .iter()
+            .map(|request| self.model.handle(from, request, 3));
+        let expected: Option<Vec<LeaseAnswer>> = expected.collect();
+        let blocked = self.model.blocked();
+        let found = answers.map(|answers| {
+            assert_eq!(answers.blocked, blocked);
+            answers.answers
+        });
+        assert_eq!(found, expected, "{batch:?}");
     }
 }
 
-/// A request of a day in the future.
-const REQUEST: LeaseRequest = LeaseRequest {
-    client: LeaseClient::V4(0x7f00_0001),
-    day: UtcDay(40_000),
-    granted: 0,
-    counted: 0,
-    limit: 9,
-    action: LeaseAction::Grant(1),
-};
+fn random_request(rng: &mut impl FnMut(u32) -> u32) -> LeaseRequest {
+    LeaseRequest {
+        client: match rng(3) {
+            0 => LeaseClient::Key(u64::from(rng(2))),
+            _ => LeaseClient::Anonymous(u64::from(rng(2))),
+        },
+        day: UtcDay(today().0 + rng(2).cast_signed()),
+        granted: rng(30),
+        counted: rng(4) * rng(8),
+        limit: 100 * rng(3),
+        action: match rng(6) {
+            0 => LeaseAction::Settle,
+            1 => LeaseAction::Return,
+            wanted => LeaseAction::Grant(wanted),
+        },
+    }
+}
 
 #[test]
-fn the_script_agrees_with_the_plain_rule() {
-    let Some(store) = Store::start() else { return };
+fn the_scripts_agree_with_the_plain_rules() {
+    let Some(store) = TestStore::start() else {
+        return;
+    };
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let connection = store.connect().await;
-        let mut seed = Vec::new();
-        std::fs::File::open("/dev/urandom")
-            .unwrap()
-            .take(20_000)
-            .read_to_end(&mut seed)
-            .unwrap();
-        let mut model = StoreModel::default();
-        // Each step takes five random bytes.
-        for bytes in seed.chunks_exact(5) {
-            let [server, client, granted, action, limit] = bytes.try_into().unwrap();
-            let server = u32::from(server % 3);
-            let servers = 1 + u32::from(limit % 4);
-            let request = LeaseRequest {
-                client: match client % 3 {
-                    0 => LeaseClient::V4(u32::from(client)),
-                    1 => LeaseClient::V6(u64::from(client)),
-                    _ => LeaseClient::Key(u64::from(client)),
-                },
-                // In the future, so that nothing expires during the test.
-                day: UtcDay(40_000 + i32::from(client % 2)),
-                granted: u32::from(granted) / 4,
-                counted: u32::from(granted % 4),
-                limit: 100 + 100 * u32::from(limit % 2),
-                action: match action % 5 {
-                    0 => LeaseAction::Settle,
-                    1 => LeaseAction::Return,
-                    wanted => LeaseAction::Grant(u32::from(wanted)),
-                },
-            };
-            let script = LeaseScript::new(&server.to_string(), servers);
-            let answer = script.call(connection.clone(), &request).await.unwrap();
-            assert_eq!(
-                answer,
-                model.handle(server, &request, servers),
-                "{request:?}"
-            );
-        }
-        let mut connection = connection;
-        let mut ask = async |name: &str, key: &str| -> i64 {
-            redis::cmd(name)
-                .arg(key)
-                .query_async(&mut connection)
-                .await
-                .unwrap()
+        let mut both = Both {
+            connection,
+            model: StoreModel::default(),
+            run: 1,
+            markers: 0,
         };
-        let script = LeaseScript::new("x", 2);
-        script.call(store.connect().await, &REQUEST).await.unwrap();
-        let name = key(&REQUEST);
-        assert_eq!(name, "imq:1:2079-07-08:a:127.0.0.1");
-        assert_eq!(ask("EXPIRETIME", &name).await, 40_001 * 86_400 + 3_600);
-    });
-}
-
-#[test]
-fn a_key_of_another_type_is_replaced() {
-    let Some(store) = Store::start() else { return };
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let mut connection = store.connect().await;
-        let mut set = redis::cmd("SET");
-        set.arg(key(&REQUEST)).arg("text");
-        let () = set.query_async(&mut connection).await.unwrap();
-        let script = LeaseScript::new("x", 2);
-        let answer = script.call(connection.clone(), &REQUEST).await.unwrap();
-        assert_eq!((answer.granted, answer.total, answer.limit), (1, 1, 9));
-        let mut of_type = redis::cmd("TYPE");
-        of_type.arg(key(&REQUEST));
-        let found: String = of_type.query_async(&mut connection).await.unwrap();
-        assert_eq!(found, "hash");
-    });
-}
-
-#[test]
-fn a_start_that_claims_again_keeps_its_term() {
-    let Some(store) = Store::start() else { return };
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let mut connection = store.connect().await;
-        let mut terms = Vec::new();
-        for (start, smallest) in [("a", 1), ("a", 1), ("b", 1), ("b", 9), ("a", 1), ("c", 9)] {
-            let mut claim = redis::cmd("EVAL");
-            claim.arg(include_str!("claim_keys.lua")).arg(1).arg("keys");
-            claim.arg(smallest).arg("name").arg("url").arg(start);
-            let term: u32 = claim.query_async(&mut connection).await.unwrap();
-            terms.push(term);
+        let mut starts: Vec<Start> = (1..4).map(|number| Start::new(number, number)).collect();
+        let mut numbers = 3;
+        let random = ahash::RandomState::new();
+        let mut drawn = 0_u64;
+        let mut rng = |below: u32| {
+            drawn += 1;
+            u32::try_from(random.hash_one(drawn) % u64::from(below)).unwrap()
+        };
+        for start in &mut starts {
+            both.join(start, today(), false).await;
         }
-        // The second claim of a start finds its term; another start begins a new one.
-        assert_eq!(terms, [1, 1, 2, 2, 3, 9]);
+        for _ in 0..STEPS {
+            let at = rng(3) as usize;
+            match rng(20) {
+                0..=3 => {
+                    let day = UtcDay(today().0 + rng(2).cast_signed());
+                    let is_settled = rng(2) == 0;
+                    both.join(&mut starts[at], day, is_settled).await;
+                }
+                4 if rng(4) == 0 => {
+                    run(&mut both.connection.clone(), &["FLUSHALL"])
+                        .await
+                        .unwrap();
+                    both.model = StoreModel::default();
+                }
+                5 if rng(4) == 0 => both.run += 1,
+                6 => {
+                    numbers += 1;
+                    starts[at] = Start::new(starts[at].directory, numbers);
+                    both.join(&mut starts[at], today(), false).await;
+                }
+                _ => {
+                    let batch: Vec<_> = (0..=rng(3)).map(|_| random_request(&mut rng)).collect();
+                    both.lease(&mut starts[at], &batch).await;
+                }
+            }
+        }
+    });
+}
+
+/// One of three servers that have joined an empty store and sent their counts.
+async fn joined(store: &TestStore) -> (Both, Start) {
+    let mut both = Both {
+        connection: store.connect().await,
+        model: StoreModel::default(),
+        run: 1,
+        markers: 0,
+    };
+    let mut start = Start::new(0, 0);
+    for number in 1..4 {
+        start = Start::new(number, number);
+        both.join(&mut start, today(), false).await;
+        both.join(&mut start, today(), true).await;
+    }
+    (both, start)
+}
+
+#[test]
+fn figures_expire_an_hour_after_their_day() {
+    let Some(store) = TestStore::start() else {
+        return;
+    };
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (mut both, mut start) = joined(&store).await;
+        let request = request(0x1_7f00_0001);
+        both.lease(&mut start, &[request]).await;
+        let name = key(&request);
+        assert_eq!(name, format!("imq:2:{}:a:17f000001", today()));
+        let mut expiry = redis::cmd("EXPIRETIME");
+        expiry.arg(name);
+        let expiry: i64 = expiry.query_async(&mut both.connection).await.unwrap();
+        assert_eq!(expiry, today().end().0 + 3_600);
+    });
+}
+
+#[test]
+fn what_no_server_writes_counts_as_nothing() {
+    let Some(store) = TestStore::start() else {
+        return;
+    };
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (mut both, mut start) = joined(&store).await;
+        let connection = both.connection.clone();
+        let write = async |words: &[&str]| run(&mut connection.clone(), words).await.unwrap();
+        // Values of another type, and texts and numbers in place of credits.
+        let names: Vec<String> = (0..3).map(|client| key(&request(client))).collect();
+        write(&["SET", &names[0], "text"]).await;
+        let large = "9".repeat(1 << 20);
+        for (field, value) in [
+            ("1:2", "18446744073709551616"),
+            ("2:0", "-5"),
+            ("2:3", "1.5"),
+            ("3:1", "nan"),
+            ("4:1", "inf"),
+            ("5:1", "text"),
+            ("6:1", large.as_str()),
+            ("total", "9"),
+            ("limit", "1e99"),
+        ] {
+            write(&["HSET", &names[1], field, value]).await;
+        }
+        let batch: Vec<LeaseRequest> = (0..3).map(request).collect();
+        let marker = format!("{:016x}", start.marker);
+        let lease = start
+            .scripts
+            .lease(both.connection.clone(), &marker, &batch);
+        let answers = lease.await.unwrap().unwrap().answers;
+        let found: Vec<_> = answers
+            .iter()
+            .map(|found| (found.granted, found.total))
+            .collect();
+        assert_eq!(found, [(1, 1); 3]);
+        let mut exists = redis::cmd("HEXISTS");
+        exists.arg(&names[1]).arg("6:1");
+        let is_there: bool = exists.query_async(&mut connection.clone()).await.unwrap();
+        assert!(!is_there, "a long value makes each call slow");
+        // The service: another type begins a new marker, other fields are removed.
+        for value in ["-1", "99999999999", "text", large.as_str()] {
+            write(&[
+                "HSET",
+                "imq:2:service",
+                &format!("s:{}", value.len()),
+                value,
+            ])
+            .await;
+        }
+        both.join(&mut start, today(), true).await;
+        write(&["DEL", "imq:2:service"]).await;
+        write(&["SET", "imq:2:service", "text"]).await;
+        both.model = StoreModel::default();
+        both.join(&mut start, today(), false).await;
     });
 }

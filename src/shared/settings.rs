@@ -6,14 +6,12 @@ use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::keys::KeyRole;
 use crate::quota::SharingSettings;
 use crate::regular_file::{self, forbidden_mode};
 
 const DEFAULT_PORT: u16 = 6379;
 const PASSWORD_BYTES_MAX: u64 = 1024;
 
-/// Settings of the store.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedQuotaSettings {
     /// Nodes of one service. The first that accepts writes is used.
@@ -24,8 +22,8 @@ pub(crate) struct SharedQuotaSettings {
     pub(crate) ca_file: Option<PathBuf>,
     /// How the limits are shared.
     pub(crate) sharing: SharingSettings,
-    /// The first role of this server if the keys are shared: it waits to lead, or follows.
-    pub(crate) keys: Option<KeyRole>,
+    /// The servers share their keys too.
+    pub(crate) has_keys: bool,
 }
 
 impl SharedQuotaSettings {
@@ -57,7 +55,6 @@ pub(crate) struct StoreNode {
     pub(crate) user: Option<String>,
     /// Name or address, without brackets.
     pub(crate) host: String,
-    /// TCP port.
     pub(crate) port: u16,
 }
 

@@ -1,0 +1,41 @@
+//! [`CachedScript`]: a script that the store runs, of which the text is sent only if the store does not know it.
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
+
+/// A script, and its SHA-1, by which the store knows it.
+#[derive(Debug)]
+pub(super) struct CachedScript {
+    text: &'static str,
+    hash: String,
+}
+
+impl CachedScript {
+    pub(super) fn new(text: &'static str) -> CachedScript {
+        let hash = redis::Script::new(text).get_hash().to_owned();
+        CachedScript { text, hash }
+    }
+
+    /// Calls the script with the keys and arguments that `fill` adds.
+    pub(super) async fn call<T: FromRedisValue>(
+        &self,
+        mut connection: MultiplexedConnection,
+        keys: usize,
+        fill: impl Fn(&mut Cmd),
+    ) -> Result<T, RedisError> {
+        let command = |name, script: &str| {
+            let mut command = redis::cmd(name);
+            command.arg(script).arg(keys);
+            fill(&mut command);
+            command
+        };
+        let known = command("EVALSHA", &self.hash);
+        match known.query_async(&mut connection).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let sent = command("EVAL", self.text);
+                sent.query_async(&mut connection).await
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+-- Exchanges the records of keys with a server: stores those that are newer than the stored ones, and answers with
+-- those that have changed since a number.
+-- KEYS: 1 hash of ids and records, 2 sorted set of ids by the number of their last change, 3 hash of addresses and
+--       the ids of their active free keys
+-- ARGV: 1 generation that the server knows, 2 highest number that it knows, 3 name of a new generation,
+--       4 secret of sign-up, or nothing, 5 most active free keys of an address if one is to be added, or nothing,
+--       6 number, 7 most records in the answer, 8... records; an id alone removes a record that cannot be read
+-- Answer: generation, highest number, secret, 1 if the key was refused, number up to which records are answered,
+--         and those records: an id and its record, which is empty if no valid one is stored
+local GENERATION, SECRET = 'generation', 'secret'
+local ID_BYTES, RECORD_BYTES_MAX, IDS_BYTES_MAX = 10, 1024, 1100
+local TIME_MAX, NUMBER_MAX, IDS_MAX = 2^40, 2^50, 2^20
+
+-- Nothing that is longer is read: others may write to the store too.
+local function field(key, name, bytes_max)
+  local bytes = redis.call('HSTRLEN', key, name)
+  return bytes > 0 and bytes <= bytes_max and redis.call('HGET', key, name) or nil
+end
+
+local function is_time(time)
+  return type(time) == 'number' and time >= 0 and time <= TIME_MAX
+end
+
+local function parsed(text)
+  local is_json, record = pcall(cjson.decode, text or '')
+  local is_valid = is_json and type(record) == 'table' and is_time(record.changed)
+    and (record.revoked == cjson.null or is_time(record.revoked)) and type(record.address) == 'string'
+  return is_valid and record or nil
+end
+
+local function stored(id)
+  return parsed(field(KEYS[1], id, RECORD_BYTES_MAX))
+end
+
+local function is_active(record)
+  return record.tier == 'free' and record.revoked == cjson.null
+end
+
+-- The ids of an address. Each is followed by a comma.
+local function free_ids(address)
+  return field(KEYS[3], address, IDS_BYTES_MAX) or ''
+end
+
+local generation, number, begin_generation
+
+local function set_active(record)
+  if redis.call('HSTRLEN', KEYS[3], record.address) > IDS_BYTES_MAX then
+    return begin_generation()
+  end
+  local ids = string.gsub(free_ids(record.address), record.id .. ',', '')
+  if is_active(record) and #ids < IDS_BYTES_MAX - ID_BYTES then
+    ids = ids .. record.id .. ','
+  end
+  if ids == '' then
+    redis.call('HDEL', KEYS[3], record.address)
+  else
+    redis.call('HSET', KEYS[3], record.address, ids)
+  end
+end
+
+local function set_changed(id)
+  number = number + 1
+  redis.call('ZADD', KEYS[2], number, id)
+end
+
+-- Begins a generation: numbers and active keys are those of the records, and all servers put theirs again.
+function begin_generation()
+  redis.call('DEL', KEYS[2], KEYS[3])
+  if redis.call('HLEN', KEYS[1]) > IDS_MAX then
+    redis.call('DEL', KEYS[1])
+  end
+  generation, number = ARGV[3], 0
+  for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do
+    local record = #id == ID_BYTES and stored(id)
+    if record and record.id == id then
+      set_changed(id)
+      set_active(record)
+    end
+  end
+  redis.call('HSET', KEYS[1], GENERATION, generation)
+  redis.call('HSET', KEYS[3], GENERATION, generation)
+  redis.call('ZADD', KEYS[2], 0, generation)
+end
+
+-- The number of an address's active keys, or nothing if other programs have changed its ids.
+local function count_active(address)
+  local ids, count = free_ids(address), 0
+  if redis.call('HSTRLEN', KEYS[3], address) ~= #ids or #ids % (ID_BYTES + 1) ~= 0 then
+    return nil
+  end
+  for at = 1, #ids, ID_BYTES + 1 do
+    local record = stored(string.sub(ids, at, at + ID_BYTES - 1))
+    if not record or not is_active(record) or record.address ~= address then
+      return nil
+    end
+    count = count + 1
+  end
+  return count
+end
+
+local function is_newer(record, known)
+  local revoked = record.revoked == cjson.null and -1 or record.revoked
+  local known_revoked = known.revoked == cjson.null and -1 or known.revoked
+  return record.changed > known.changed or record.changed == known.changed and revoked > known_revoked
+end
+
+local function is_same_key(record, known)
+  return record.id == known.id and record.sha256 == known.sha256 and record.tier == known.tier
+    and record.address == known.address and record.issued == known.issued
+end
+
+local function put(text)
+  local record = parsed(text)
+  local known = stored(record.id)
+  if not known or not is_same_key(record, known) or is_newer(record, known) then
+    redis.call('HSET', KEYS[1], record.id, text)
+    set_changed(record.id)
+    set_active(record)
+  end
+end
+
+local function remove(id)
+  redis.call('HDEL', KEYS[1], id)
+  set_changed(id)
+end
+
+for at, wanted in ipairs({'hash', 'zset', 'hash'}) do
+  local found = redis.call('TYPE', KEYS[at]).ok
+  if found ~= wanted and found ~= 'none' then
+    redis.call('DEL', KEYS[at])
+  end
+end
+generation = field(KEYS[1], GENERATION, #ARGV[3])
+number = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
+local is_whole = generation and field(KEYS[3], GENERATION, #ARGV[3]) == generation
+  and redis.call('ZSCORE', KEYS[2], generation) and number and number < NUMBER_MAX and number % 1 == 0
+-- A lower number than the server knows: an older copy of the data.
+if not is_whole or generation == ARGV[1] and number < tonumber(ARGV[2]) then
+  begin_generation()
+end
+local secret = field(KEYS[1], SECRET, 64)
+if ARGV[4] ~= '' and (not secret or not string.match(secret, '^' .. string.rep('%x', 64) .. '$')) then
+  redis.call('HSET', KEYS[1], SECRET, ARGV[4])
+  secret = ARGV[4]
+end
+local is_refused = '0'
+if ARGV[5] ~= '' and generation == ARGV[1] then
+  local record = parsed(ARGV[8])
+  local count = 0
+  -- It is stored if an answer was lost.
+  if not stored(record.id) then
+    count = count_active(record.address)
+  end
+  if not count then
+    begin_generation()
+  elseif count >= tonumber(ARGV[5]) then
+    is_refused = '1'
+  else
+    put(ARGV[8])
+  end
+elseif ARGV[5] == '' then
+  for at = 8, #ARGV do
+    if #ARGV[at] == ID_BYTES then
+      remove(ARGV[at])
+    else
+      put(ARGV[at])
+    end
+  end
+end
+
+local from = tonumber(ARGV[6])
+local changed = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. from, '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[7])
+local records = {}
+for at = 1, #changed, 2 do
+  local id = changed[at]
+  from = math.ceil(tonumber(changed[at + 1]))
+  if #id == ID_BYTES then
+    local text = field(KEYS[1], id, RECORD_BYTES_MAX)
+    if not parsed(text) then
+      -- Every server that knows the record puts it again.
+      if redis.call('HDEL', KEYS[1], id) == 1 then
+        set_changed(id)
+      end
+      text = ''
+    end
+    table.insert(records, {id, text})
+  else
+    redis.call('ZREM', KEYS[2], id)
+  end
+end
+return {generation, string.format('%.0f', number), secret or '', is_refused, string.format('%.0f', from), records}

@@ -1,0 +1,199 @@
+//! The script of keys in a real store, compared with the model.
+
+use arbtest::arbitrary::{Result as Arbitrary, Unstructured};
+use tokio::runtime::Builder;
+
+use super::super::key_model_tests::Model;
+use super::super::store_tests::{TestStore, run};
+use super::*;
+use crate::calendar::UnixSeconds;
+use crate::keys::{KeyAddress, KeyPrefix, KeyRecord};
+use crate::model::Tier;
+
+/// An id that no key has.
+const NO_ID: &str = "0123456789";
+/// An id that has the number of a change and no record.
+const LONE_ID: &str = "abcdefghij";
+
+/// Damages the store, and the model as the script mends it.
+async fn damage(choice: usize, model: &mut Model, connection: &mut MultiplexedConnection) {
+    const HUGE: &str = "18446744073709551616";
+    let [keys, changes, free] = KEYS;
+    let long = "x".repeat(2_000);
+    let record = format!("{{\"changed\":{HUGE},\"revoked\":null,\"address\":\"\"}}");
+    let id = model.records.keys().next().cloned();
+    let id = id.as_deref().unwrap_or(NO_ID);
+    let words: &[&[&str]] = &[
+        &["DEL", keys],
+        &["SET", keys, "text"],
+        &["DEL", changes],
+        &["SET", changes, HUGE],
+        &["ZADD", changes, HUGE, NO_ID],
+        &["ZADD", changes, "0.5", LONE_ID],
+        &["DEL", free],
+        &["SETRANGE", free, "1", "x"],
+        &["HSET", keys, "generation", &long],
+        &["HSET", keys, id, &record],
+        &["HSET", keys, id, &long],
+        &["HSET", keys, id, "[[[[1e999"],
+    ];
+    let words = words[choice];
+    if words[0] == "SETRANGE" {
+        run(connection, &["DEL", free]).await.unwrap();
+    }
+    // It fails where damage before it has changed the type; the script begins again all the same.
+    let _ = run(connection, words).await;
+    match choice {
+        0 | 1 => *model = Model::default(),
+        // Not the highest number.
+        5 if model.number > 0 => {}
+        9.. => drop(model.records.insert(id.to_owned(), words[3].to_owned())),
+        _ => model.generation.clear(),
+    }
+}
+
+#[test]
+fn the_script_agrees_with_the_model_also_after_damage() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let Some(store) = TestStore::start() else {
+            return;
+        };
+        let connection = store.connect().await;
+        let keys: Vec<KeyRecord> = (0..6)
+            .map(|at| {
+                let address = ["a@x.test", "192.0.2.1"][at / 5].parse().unwrap();
+                let tier = if at == 0 { Tier::Pro } else { Tier::Free };
+                KeyRecord::random(&KeyPrefix::default(), (&address, tier), UnixSeconds(1)).1
+            })
+            .collect();
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::spawn_blocking(move || {
+            arbtest::arbtest(|u| {
+                let mut connection = connection.clone();
+                let emptied = runtime.block_on(run(&mut connection, &["FLUSHALL"]));
+                emptied.unwrap();
+                runtime.block_on(compare(u, &keys, &mut connection))
+            })
+            .budget_ms(3_000);
+        })
+        .await
+        .unwrap();
+    });
+}
+
+/// Makes the same calls of the script and the model.
+async fn compare(
+    u: &mut Unstructured<'_>,
+    keys: &[KeyRecord],
+    connection: &mut MultiplexedConnection,
+) -> Arbitrary<()> {
+    let mut model = Model::default();
+    for _ in 0..u.int_in_range(0..=30)? {
+        if u.ratio(1, 4)? {
+            damage(u.choose_index(12)?, &mut model, connection).await;
+            continue;
+        }
+        let mut lines = Vec::new();
+        for _ in 0..u.int_in_range(0..=3)? {
+            let mut key = u.choose(keys)?.clone();
+            key.changed = UnixSeconds(u.int_in_range(1..=4)?);
+            key.revoked = u
+                .arbitrary::<bool>()?
+                .then_some(UnixSeconds(u.int_in_range(1..=2)?));
+            // Another key in its place.
+            key.digest[0] ^= u8::from(u.ratio(1, 9)?);
+            lines.push(key.to_shared_line());
+        }
+        let free_max = if lines.len() == 1 { "3" } else { "" };
+        if free_max.is_empty() && u.ratio(1, 9)? {
+            lines.push(u.choose(keys)?.id.to_string());
+        }
+        let mut view = KeyView::default();
+        if u.ratio(3, 4)? {
+            view.generation.clone_from(&model.generation);
+        }
+        view.number = model.number + u64::from(u.ratio(1, 9)?);
+        view.seen = if u.arbitrary()? { model.number } else { 0 };
+        let call = Call {
+            view: &view,
+            secret: "",
+            free_max,
+            lines: &lines,
+        };
+        let (mut got, _) = call.send(connection).await.unwrap();
+        if !free_max.is_empty() && got.generation != model.generation {
+            // A record that counts was damaged.
+            model.generation.clear();
+        }
+        let mut wanted = model.call(&call, &got.generation);
+        got.records.retain(|(id, _)| id != LONE_ID);
+        if got.generation == view.generation {
+            got.records.sort();
+            wanted.records.sort();
+        } else {
+            // All begins again; the order of the records is any.
+            got.records.clear();
+            wanted.records.clear();
+            (got.seen, wanted.seen) = (0, 0);
+        }
+        assert_eq!(got, wanted, "{lines:?}");
+    }
+    Ok(())
+}
+
+fn call<'a>(view: &'a KeyView, free_max: &'a str, lines: &'a [String]) -> Call<'a> {
+    Call {
+        view,
+        secret: "",
+        free_max,
+        lines,
+    }
+}
+
+#[test]
+fn damage_of_the_lists_of_active_keys_lets_no_address_have_a_fourth() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let Some(store) = TestStore::start() else {
+            return;
+        };
+        let connection = &mut store.connect().await;
+        let address: KeyAddress = "a@x.test".parse().unwrap();
+        let key = || {
+            KeyRecord::random(
+                &KeyPrefix::default(),
+                (&address, Tier::Free),
+                UnixSeconds(1),
+            )
+            .1
+        };
+        let own: Vec<String> = (0..3).map(|_| key().to_shared_line()).collect();
+        let fourth = [key().to_shared_line()];
+        let mut view = KeyView::default();
+        let long = "x".repeat(1 << 20);
+        for ids in ["text", "0123456789,", &long] {
+            // Once with a change of one of the keys in between.
+            for changes in [&[][..], &own] {
+                let (answer, _) = call(&view, "", &own[..]).send(connection).await.unwrap();
+                view.generation = answer.generation;
+                run(connection, &["HSET", KEYS[2], address.as_str(), ids])
+                    .await
+                    .unwrap();
+                call(&view, "", changes).send(connection).await.unwrap();
+                let (answer, _) = call(&view, "3", &fourth[..])
+                    .send(connection)
+                    .await
+                    .unwrap();
+                let is_refused = answer.is_refused || answer.generation != view.generation;
+                assert!(is_refused, "{ids:.20}");
+                view.generation = answer.generation;
+                let (answer, _) = call(&view, "3", &fourth[..])
+                    .send(connection)
+                    .await
+                    .unwrap();
+                assert!(answer.is_refused, "{ids:.20}");
+            }
+        }
+    });
+}
