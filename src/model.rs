@@ -40,7 +40,6 @@ impl IslandCode {
     }
 }
 
-/// The text of an island code.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeText([u8; 14]);
 
@@ -75,12 +74,12 @@ impl fmt::Display for IslandCode {
     }
 }
 
-/// A creator's slug: 1 to 64 bytes, no `/`, no control characters (CONTRACT section 3).
+/// A creator's slug: 1 to 64 bytes, no `/`, no control characters, not `.` or `..`, which no client can send
+/// as a path segment (CONTRACT section 3).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CreatorSlug(Box<str>);
 
 impl CreatorSlug {
-    /// Returns the slug as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -91,7 +90,9 @@ impl FromStr for CreatorSlug {
 
     fn from_str(text: &str) -> Result<CreatorSlug, ()> {
         let is_forbidden = |c: char| c == '/' || c.is_control();
-        let is_slug = matches!(text.len(), 1..=64) && !text.contains(is_forbidden);
+        let is_slug = matches!(text.len(), 1..=64)
+            && !text.contains(is_forbidden)
+            && ![".", ".."].contains(&text);
         is_slug.then(|| CreatorSlug(text.into())).ok_or(())
     }
 }
@@ -110,7 +111,6 @@ macro_rules! named {
                 }
             }
 
-            /// Returns the value with this name.
             pub fn parse(text: &str) -> Option<$kind> {
                 let mut all = $kind::ALL.into_iter();
                 all.find(|value| value.as_str() == text)
@@ -138,7 +138,6 @@ pub enum SortField {
     PeakCcu,
     /// Distinct players of the day.
     UniquePlayers,
-    /// Minutes played by all.
     MinutesPlayed,
     /// Times favourited on the day.
     Favorites,
@@ -194,14 +193,18 @@ pub fn digits<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| is_plain)
 }
 
-/// Case-folds text for search, applied to titles, slugs and queries alike: converts it to Unicode lower
-/// case and removes U+0307, so that `shopping` finds `SHOPPİNG` (CONTRACT section 5).
+/// Case-folds text for search, applied to titles, slugs and queries alike, so that `shopping` finds
+/// `SHOPPİNG` and `strasse` finds `Straße` (CONTRACT section 5).
+///
+/// Each character is folded without regard to its neighbours, so a part of a text folds to a part of the
+/// folded text. `str::to_lowercase` does not: it makes the last Σ of a word another letter. Upper case
+/// unites what has one capital, such as σ and ς; the lower case before it makes ẞ the ß that it is.
+/// U+0307 is what lower case leaves of the dot of İ.
 pub fn fold(text: &str) -> String {
-    let mut folded = text.to_lowercase();
-    if folded.contains('\u{307}') {
-        folded.retain(|letter| letter != '\u{307}');
-    }
-    folded
+    let lower = text.chars().flat_map(char::to_lowercase);
+    let united = lower.flat_map(char::to_uppercase);
+    let folded = united.flat_map(char::to_lowercase);
+    folded.filter(|letter| *letter != '\u{307}').collect()
 }
 
 #[cfg(test)]
@@ -225,8 +228,46 @@ mod tests {
         assert_eq!(code.to_string(), "0034-5678-9012");
     }
 
+    /// With the next test: a part of a text in either case folds to a part of the folded text.
     #[test]
-    fn a_dotted_capital_i_folds_to_a_plain_i() {
-        assert_eq!(fold("SHOPPİNG"), "shopping");
+    fn every_character_folds_as_its_other_case() {
+        for letter in '\0'..=char::MAX {
+            let folded = fold(&letter.to_string());
+            assert_eq!(
+                fold(&letter.to_lowercase().to_string()),
+                folded,
+                "{letter:?}"
+            );
+            assert_eq!(
+                fold(&letter.to_uppercase().to_string()),
+                folded,
+                "{letter:?}"
+            );
+            assert_eq!(fold(&folded), folded, "{letter:?}");
+            // The rule of CONTRACT section 5 alone would keep ẞ apart from ß.
+            let rule = letter.to_uppercase().flat_map(char::to_lowercase);
+            let rule: String = rule.filter(|letter| *letter != '\u{307}').collect();
+            assert!(rule == folded || letter == 'ẞ', "{letter:?}");
+        }
+        for (text, folded) in [
+            ("SHOPPİNG ışık", "shopping işik"),
+            ("ΟΔΥΣΣΕΑΣ ΚΟΣΜΟΣ", "οδυσσεασ κοσμοσ"),
+            ("Straße STRAẞE", "strasse strasse"),
+            ("ﬁne ǅ", "fine ǆ"),
+        ] {
+            assert_eq!(fold(text), folded);
+        }
+    }
+
+    #[test]
+    fn a_character_folds_alike_beside_any_other() {
+        arbtest::arbtest(|u| {
+            let (text, rest): (String, String) = u.arbitrary()?;
+            assert_eq!(fold(&(text.clone() + &rest)), fold(&text) + &fold(&rest));
+            Ok(())
+        });
+        for last in ["Σ", "ΟΔΥΣ", "Σ\u{301}"] {
+            assert_eq!(fold(&format!("{last}Α")), fold(last) + "α");
+        }
     }
 }

@@ -77,9 +77,13 @@ impl UnixSeconds {
     }
 }
 
-/// `2026-11-20T12:05:00Z`.
+/// `2026-11-20T12:05:00Z`, or the number of seconds if the timestamp has no text form. Never fails: texts
+/// may be made of any number in a published file.
 impl fmt::Display for UnixSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.has_text() {
+            return self.0.fmt(f);
+        }
         let second = self.0.rem_euclid(DAY_SECONDS);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         write!(f, "{}T{hour:02}:{minute:02}:{second:02}Z", self.day())
@@ -109,18 +113,29 @@ impl UtcDay {
             })
     }
 
+    fn date(self) -> Option<jiff::civil::Date> {
+        let span = jiff::Span::new().try_days(self.0).ok()?;
+        EPOCH.checked_add(span).ok()
+    }
+
+    /// Returns `true` in the years 0 to 9999, in which a day is parsed from its text form.
+    pub fn has_text(self) -> bool {
+        self.date().is_some_and(|date| date.year() >= 0)
+    }
+
     /// Returns the first timestamp after the day.
     pub const fn end(self) -> UnixSeconds {
         UnixSeconds((self.0 as i64 + 1) * DAY_SECONDS)
     }
 }
 
-/// `2026-11-20`.
+/// `2026-11-20`, or the number of days if the day is outside of the calendar. Never fails.
 impl fmt::Display for UtcDay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let span = jiff::Span::new().try_days(self.0).map_err(|_| fmt::Error)?;
-        let date = EPOCH.checked_add(span).map_err(|_| fmt::Error)?;
-        date.fmt(f)
+        match self.date() {
+            Some(date) => date.fmt(f),
+            None => self.0.fmt(f),
+        }
     }
 }
 
@@ -156,6 +171,24 @@ mod tests {
             let end = UtcDay(day).end();
             assert_eq!(end.day(), UtcDay(day + 1));
             assert_eq!(UnixSeconds(end.0 - 1).day(), UtcDay(day));
+        }
+    }
+
+    #[test]
+    fn days_and_timestamps_outside_of_the_calendar_have_a_text_too() {
+        for (day, text) in [(-719_528, "0000-01-01"), (2_932_896, "9999-12-31")] {
+            assert_eq!(UtcDay::parse(text), Some(UtcDay(day)));
+            assert_eq!(UtcDay(day).to_string(), text);
+        }
+        for day in [i32::MIN, -4_371_588, -719_529, 2_932_897, i32::MAX] {
+            assert!(!UtcDay(day).has_text(), "{day}");
+            assert_eq!(UtcDay::parse(&UtcDay(day).to_string()), None, "{day}");
+        }
+        for day in [-719_528, -1, 0, 2_932_896] {
+            assert!(UtcDay(day).has_text(), "{day}");
+        }
+        for seconds in [i64::MIN, -1, LAST_SECOND + 1, i64::MAX] {
+            assert_eq!(UnixSeconds(seconds).to_string(), seconds.to_string());
         }
     }
 

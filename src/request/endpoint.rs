@@ -3,11 +3,11 @@
 //!
 //! Places of a new row of the API:
 //!
-//! - `route.rs`: a `Route`, made in `route`; its free texts in `text_bytes`; `SEGMENTS_MAX`, one more than the
-//!   longest path has;
+//! - `route.rs`: a `Route`, made in `route`; its free texts in `text_bytes`;
 //! - `snapshot/lookup.rs`: `unpublished` (the compiler reports it), and `find_body` (history) or `get` (live),
 //!   else a 503; `ApiError::missing` (`server/http/api_error.rs`), else a vague 404;
 //! - its body: `publish/render`, and the head of `snapshot/format.rs`;
+//! - `ENDPOINT_CASES` in `tests/it/endpoint_cases.rs`, whose test compares it with the table;
 //! - `site/changelog.md`, `server/allocation_tests.rs`, `tests/fuzz/src/snapshot.rs`,
 //!   `benches/scenario/targets.rs`;
 //! - `ENDPOINT_FILES` in `tests/it/places_to_change.rs`: a test names those without the last fixed segment
@@ -66,6 +66,7 @@ endpoints! {
     RankingPage: "rankings" "{date}";
     NewDaysPage: "new";
     NewPage: "new" "{date}";
+    LivePage: "live";
     Keys: "keys";
     Docs: "docs";
     Objects: "objects";
@@ -74,6 +75,7 @@ endpoints! {
     Changelog: "changelog";
     Llms: "llms.txt";
     Robots: "robots.txt";
+    Sitemap: "sitemap.xml";
     Favicon: "favicon.ico";
     Asset: "assets" "{name}";
     Dump: "dumps" "{name}";
@@ -83,6 +85,19 @@ impl Endpoint {
     /// The paths of the API, in the order of SPEC section 4.
     pub const API_PATHS: &'static [&'static str] =
         Endpoint::LABELS.split_at(Endpoint::OpenApi as usize).0;
+
+    /// One segment more than the longest path of the table has.
+    pub(super) const SEGMENTS_MAX: usize = {
+        let (mut longest, mut row) = (0, 0);
+        while row < TABLE.len() {
+            let length = TABLE[row].1.len();
+            if length > longest {
+                longest = length;
+            }
+            row += 1;
+        }
+        longest + 1
+    };
 
     /// Returns the endpoint of a path, given its decoded segments.
     pub(super) fn find(segments: &[&str]) -> Endpoint {

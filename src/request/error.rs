@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::loggable::has_key;
+
 /// Characters of a sent text that a message repeats (CONTRACT section 5).
 const QUOTED_CHARS: usize = 40;
 
@@ -21,12 +23,15 @@ impl RouteError {
     }
 }
 
-/// Displays a sent text in quotes, cut at 40 characters with `…`.
+/// Displays a sent text in quotes, cut at 40 characters with `…`; only that if a key is in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if has_key(self.0.as_bytes()) {
+            return f.write_str("\"…\"");
+        }
         match self.0.char_indices().nth(QUOTED_CHARS) {
             None => write!(f, "\"{}\"", self.0),
             Some((end, _)) => write!(f, "\"{}…\"", &self.0[..end]),
@@ -47,5 +52,8 @@ mod tests {
             format!("\"{forty}…\"")
         );
         assert_eq!(Quoted("").to_string(), "\"\"");
+        for sent in ["im_live_a_b", "/v1/IM%5fLIVE_a", "Bearer x_live_a"] {
+            assert_eq!(Quoted(sent).to_string(), "\"…\"", "{sent}");
+        }
     }
 }

@@ -43,7 +43,6 @@ fn ipv6_bits(address: IpAddr) -> u128 {
     }
 }
 
-/// All networks of trusted proxies.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Box<[ProxyNetwork]>);
 

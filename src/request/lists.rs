@@ -6,9 +6,7 @@
 //!   or day: the items of `given` become `Cow<str>`, which `islands` of `server/web/rendered.rs` borrows.
 //!   One that rejects some texts: `the_parser_agrees_with` in `endpoint_tests.rs`; of few words: a type in
 //!   `model.rs`;
-//! - `snapshot/select.rs`: in `Filters`, a group, or a condition that `find` fills and `contain` and `set`
-//!   check. `select_islands` must count it, else pages without other filters ignore it. `is_computed` in
-//!   `snapshot/list_page.rs`;
+//! - `snapshot/select.rs`: a group in `Filters::find`; a condition of another kind needs `contains`, `set` and `rows`;
 //! - groups, and data that no section has (of a metric, only ranks): a new section (`snapshot/format.rs`).
 //!   Only published data may change a page, since its entity tag is the publish time;
 //! - `site/templates/islands.html`: the form, and the filters in words;
@@ -22,24 +20,20 @@ use std::fmt::{Display, Write as _};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 
 use super::error::RouteError;
+use super::percent::RESERVED;
 use super::query::declared;
 use crate::model::{self, CreatedIn, SortField, SortOrder};
 
 const LIMIT_DEFAULT: u32 = 50;
 /// Maximum rows per page (SPEC section 4).
 pub const LIMIT_MAX: u32 = 200;
+/// No title and no slug is longer (CONTRACT section 5).
+const SEARCH_BYTES_MAX: usize = 1024;
 const SORT_DEFAULT: SortField = SortField::PeakCcu;
 const ORDER_DEFAULT: SortOrder = SortOrder::Desc;
-
-/// All but the unreserved characters of RFC 3986.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
 
 /// The rows of a list that are on one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,29 +44,22 @@ pub struct Page {
     pub offset: u64,
 }
 
-/// The query of the island list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IslandQuery {
-    /// Only islands with exactly this tag.
     pub tag: Option<String>,
     /// Only islands of the creator with exactly this slug.
     pub creator: Option<String>,
-    /// Only islands made with this tool.
     pub created_in: Option<CreatedIn>,
     /// The title search as sent, never empty.
     pub q: Option<String>,
     /// The title search folded. `None`, which is no filter, if nothing is left of it.
     pub folded: Option<String>,
-    /// The field to sort by.
     pub sort: SortField,
-    /// The direction of the sort.
     pub order: SortOrder,
-    /// The rows.
     pub page: Page,
 }
 
 impl IslandQuery {
-    /// The names of its parameters.
     pub const PARAMETERS: [&str; 8] = [
         "tag",
         "creator",
@@ -84,11 +71,10 @@ impl IslandQuery {
         "offset",
     ];
 
-    /// Parses a raw query string.
     pub fn parse(raw: Option<&str>) -> Result<IslandQuery, RouteError> {
         let [tag, creator, tool, q, sort, order, limit, offset] =
             declared(raw, IslandQuery::PARAMETERS)?;
-        let (q, folded) = search(q);
+        let (q, folded) = search(q)?;
         Ok(IslandQuery {
             tag: filter(tag),
             creator: filter(creator),
@@ -153,18 +139,15 @@ pub struct CreatorQuery {
     pub q: Option<String>,
     /// The slug search folded. `None`, which is no filter, if nothing is left of it.
     pub folded: Option<String>,
-    /// The rows.
     pub page: Page,
 }
 
 impl CreatorQuery {
-    /// The names of its parameters.
     pub const PARAMETERS: [&str; 3] = ["q", "limit", "offset"];
 
-    /// Parses a raw query string.
     pub fn parse(raw: Option<&str>) -> Result<CreatorQuery, RouteError> {
         let [q, limit, offset] = declared(raw, CreatorQuery::PARAMETERS)?;
-        let (q, folded) = search(q);
+        let (q, folded) = search(q)?;
         let page = page(limit, offset)?;
         Ok(CreatorQuery { q, folded, page })
     }
@@ -182,10 +165,14 @@ fn filter(value: Option<Cow<'_, str>>) -> Option<String> {
 }
 
 /// A search as sent and folded.
-fn search(value: Option<Cow<'_, str>>) -> (Option<String>, Option<String>) {
+fn search(value: Option<Cow<'_, str>>) -> Result<(Option<String>, Option<String>), RouteError> {
     let q = filter(value);
+    if let Some(long) = q.as_deref().filter(|q| q.len() > SEARCH_BYTES_MAX) {
+        let wanted = format_args!("at most {SEARCH_BYTES_MAX} bytes");
+        return Err(RouteError::invalid("q", wanted, long));
+    }
     let folded = q.as_deref().map(model::fold);
-    (q, folded.filter(|folded| !folded.is_empty()))
+    Ok((q, folded.filter(|folded| !folded.is_empty())))
 }
 
 /// A value that must be the name of one of `all`.

@@ -59,6 +59,10 @@ fn messages_name_the_parameter_the_value_and_what_is_allowed() {
             "createdIn must be one of uefn, creative, got \"\"".to_owned(),
         ),
         ("q=&q=", "q must be given only once".to_owned()),
+        (
+            &format!("q=%C3%A9{}", "a".repeat(1023)),
+            format!("q must be at most 1024 bytes, got \"é{}…\"", "a".repeat(39)),
+        ),
         ("tag=a&t%61g=b", "tag must be given only once".to_owned()),
     ] {
         assert_eq!(islands(raw), Err(message), "{raw}");
@@ -124,7 +128,9 @@ fn a_search_is_stored_as_sent_and_folded() {
 fn links_parse_back_to_the_query_they_were_written_from() {
     arbtest::arbtest(|u| {
         let sent: Option<String> = u.arbitrary()?;
-        let (q, folded) = search(sent.map(Cow::Owned));
+        let Ok((q, folded)) = search(sent.map(Cow::Owned)) else {
+            return Ok(());
+        };
         let page = Page {
             limit: u.int_in_range(1..=200)?,
             offset: u.arbitrary()?,

@@ -10,8 +10,8 @@ use super::percent::decode_form;
 const LOGGED_BYTES_MAX: usize = 512;
 /// How often a text is decoded in search of a key.
 const DECODED_MAX: usize = 4;
-/// A part of every key, whatever its prefix.
-const KEY_MARK: &[u8] = b"_live_";
+/// A part of every key, whatever its prefix. Links write it as it is.
+pub const KEY_MARK: &[u8] = b"_live_";
 
 /// Returns a path and query string without `key` and the `pass` of sign-up, in visible ASCII
 /// without quotes. A target with a key elsewhere, as in a search or in the path, becomes `-`; a
@@ -48,7 +48,7 @@ pub fn loggable(path: &str, query: Option<&str>) -> String {
 }
 
 /// Returns whether the text has the mark of a key, plain or encoded any number of times.
-fn has_key(text: &[u8]) -> bool {
+pub(super) fn has_key(text: &[u8]) -> bool {
     let mut text = text.to_ascii_lowercase();
     for _ in 0..DECODED_MAX {
         if memmem::find(&text, KEY_MARK).is_some() {

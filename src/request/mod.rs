@@ -26,6 +26,6 @@ pub use endpoint::Endpoint;
 pub use error::{Quoted, RouteError};
 pub use forwarded::{ProxyNetwork, TrustedProxies};
 pub use lists::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
-pub use loggable::loggable;
-pub use query::{SentKey, key, pairs};
+pub use loggable::{KEY_MARK, loggable};
+pub use query::{SentKey, ignored, key, mistaken_keys, pairs};
 pub use route::{DayRef, ParsedTarget, Route, SITE_FILES, SiteRoute, no_dump, parse};

@@ -1,10 +1,18 @@
 //! Strict percent-decoding: a `%` without two hex digits, and bytes that are not UTF-8, are errors.
 //!
-//! Text without anything to decode is returned as it is, without an allocation.
+//! Text without anything to decode is returned as it is, without an allocation. Also the characters to
+//! encode.
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
+
+/// All but the unreserved characters of RFC 3986.
+pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// Decodes one path segment, in which `+` stands for itself. `None` if its encoding is broken.
 pub(super) fn decode_segment(text: &str) -> Option<Cow<'_, str>> {

@@ -1,11 +1,15 @@
-//! The raw query string: its pairs, the values of declared parameters, and the `key`.
+//! The raw query string: its pairs, the values of declared parameters, the names of others, and the
+//! `key`.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use memchr::memmem;
+use percent_encoding::utf8_percent_encode;
 
 use super::error::RouteError;
-use super::percent::decode_form;
+use super::loggable::{KEY_MARK, has_key};
+use super::percent::{RESERVED, decode_form};
 
 /// Returns the pairs of a raw query string in the order sent, names and values decoded. A pair
 /// whose encoding is broken is `None`. Empty pairs are skipped; a pair without `=` has an empty
@@ -43,7 +47,58 @@ pub(super) fn declared<'a, const N: usize>(
     Ok(values)
 }
 
-/// The `key` of a query string.
+/// Names of ignored parameters that a response lists (CONTRACT section 5).
+const IGNORED_MAX: usize = 8;
+/// Encoded bytes of each of them. Longer names are cut, so that heads stay short.
+const IGNORED_BYTES_MAX: usize = 96;
+
+/// Returns the value of `X-Ignored-Parameters`: the names other than `key` and the `declared` ones,
+/// in the order sent, each once, percent-encoded and cut; `None` if there are none. A name with a key in it is not listed.
+pub fn ignored(raw: Option<&str>, declared: &[&str]) -> Option<String> {
+    let mut names: Vec<Cow<'_, str>> = Vec::new();
+    for name in raw_pairs(raw).filter_map(|(name, _)| decode_form(name)) {
+        let is_declared = name == "key" || declared.contains(&&*name);
+        if is_declared || name.is_empty() || names.contains(&name) || has_key(name.as_bytes()) {
+            continue;
+        }
+        names.push(name);
+        if names.len() == IGNORED_MAX {
+            break;
+        }
+    }
+    let mut listed = String::new();
+    for name in &names {
+        listed.push_str(if listed.is_empty() { "" } else { ", " });
+        let start = listed.len();
+        for letter in name.chars() {
+            let end = listed.len();
+            let letter = letter.encode_utf8(&mut [0; 4]).to_owned();
+            let _ = write!(listed, "{}", utf8_percent_encode(&letter, RESERVED));
+            if listed.len() - start > IGNORED_BYTES_MAX {
+                listed.truncate(end);
+                break;
+            }
+        }
+    }
+    (!names.is_empty()).then_some(listed)
+}
+
+/// Names, in any case, under which clients of other services send their keys.
+const KEY_NAMES: [&str; 5] = ["key", "api_key", "apikey", "token", "access_token"];
+
+/// Returns the values of parameters that a client may have meant as its `key`; none if no part of the
+/// query can be a key, which one search finds out.
+pub fn mistaken_keys(raw: Option<&str>) -> impl Iterator<Item = Cow<'_, str>> {
+    let may_have_key =
+        |text: &&str| text.contains('%') || memmem::find(text.as_bytes(), KEY_MARK).is_some();
+    raw_pairs(raw.filter(may_have_key)).filter_map(|(name, value)| {
+        let name = decode_form(name)?;
+        let is_alike = KEY_NAMES.iter().any(|key| name.eq_ignore_ascii_case(key));
+        let value = || decode_form(value).unwrap_or(Cow::Borrowed(value));
+        (is_alike && name != "key").then(value)
+    })
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SentKey<'a> {
     /// There is none.
@@ -74,6 +129,7 @@ pub fn key(raw: Option<&str>) -> SentKey<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Endpoint;
 
     #[test]
     fn pairs_are_split_before_they_are_decoded() {
@@ -98,6 +154,73 @@ mod tests {
         assert_eq!(once("key"), "");
         assert_eq!(key(Some("key=1&a=2&%6bey=1")), SentKey::Twice);
         assert_eq!(key(Some("key=&key")), SentKey::Twice);
+    }
+
+    #[test]
+    fn ignored_names_are_listed_once_in_order_encoded_and_without_keys() {
+        let of = |raw, endpoint: Endpoint| ignored(Some(raw), endpoint.query_parameters());
+        assert_eq!(ignored(None, &[]), None);
+        for raw in [
+            "",
+            "&&",
+            "=1",
+            "key=1&k%65y=2",
+            "%zz=1",
+            "im_live_a_b=1&im%5flive%5Fa",
+        ] {
+            assert_eq!(of(raw, Endpoint::Live), None, "{raw}");
+        }
+        for (raw, islands, creators) in [
+            ("limit=1&page=2&q=a&page=3", "page", "page"),
+            (
+                "tag[]=a&Limit=1&t%61g=b",
+                "tag%5B%5D, Limit",
+                "tag%5B%5D, Limit, tag",
+            ),
+            (
+                "a+b&%C3%A9=&%0D%0Ax",
+                "a%20b, %C3%A9, %0D%0Ax",
+                "a%20b, %C3%A9, %0D%0Ax",
+            ),
+            (
+                "a&b&c&d&e&f&g&key&h&i&j",
+                "a, b, c, d, e, f, g, h",
+                "a, b, c, d, e, f, g, h",
+            ),
+        ] {
+            assert_eq!(
+                of(raw, Endpoint::Islands).as_deref(),
+                Some(islands),
+                "{raw}"
+            );
+            assert_eq!(
+                of(raw, Endpoint::Creators).as_deref(),
+                Some(creators),
+                "{raw}"
+            );
+        }
+        assert_eq!(
+            of("limit=1&x", Endpoint::Index).as_deref(),
+            Some("limit, x")
+        );
+        let long = |letter: char| letter.to_string().repeat(500);
+        for (letter, bytes) in [('a', 96), ('é', 96), ('死', 90), ('🔥', 96)] {
+            let listed = ignored(Some(&long(letter)), &[]).unwrap();
+            let encoded = utf8_percent_encode(&long(letter), RESERVED).to_string();
+            assert_eq!(listed, encoded[..bytes], "{letter}");
+        }
+    }
+
+    #[test]
+    fn keys_are_looked_for_under_the_names_of_other_services() {
+        let of = |raw| mistaken_keys(Some(raw)).collect::<Vec<_>>();
+        assert_eq!(mistaken_keys(None).count(), 0);
+        assert!(of("key=a&keys=b&k=c&api-keys=d&%zz=e").is_empty());
+        assert!(of("token=a&KEY=live").is_empty());
+        assert_eq!(of("limit=2&token=im_live_a"), ["im_live_a"]);
+        let sent =
+            "api_key=a&apikey=b&KEY=c&Key=d&token=e&access_token=f&apiKey=g&%74oken=h+i&Token=%zz";
+        assert_eq!(of(sent), ["a", "b", "c", "d", "e", "f", "g", "h i", "%zz"]);
     }
 
     #[test]

@@ -15,9 +15,6 @@ use super::query;
 use crate::calendar::UtcDay;
 use crate::model::IslandCode;
 
-/// One segment more than the longest path of the table has.
-const SEGMENTS_MAX: usize = 5;
-
 /// An endpoint with its parameters, parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
@@ -69,11 +66,8 @@ impl Route {
 pub enum SiteRoute {
     /// `/openapi.json`
     OpenApi,
-    /// `/docs`
     Docs,
-    /// One of [`SITE_FILES`], by its index.
     File(usize),
-    /// `/`
     Home,
     /// `/` with a query of `/v1/islands`
     Search(IslandQuery),
@@ -83,13 +77,14 @@ pub enum SiteRoute {
     Island(IslandCode, Option<String>),
     /// `/creators` with a query of `/v1/creators`
     Creators(CreatorQuery),
-    /// `/creators/{slug}`
     Creator(String),
     /// `/rankings`, with or without a date as parameter, and `/rankings/{date}`; with the depth of the
     /// path
     Ranking(DayRef, usize),
     /// `/new` and `/new/{date}`, likewise
     New(DayRef, usize),
+    /// `/live`, the islands with the most players
+    Live,
     /// `/keys`, the sign-up
     Keys,
     /// `/dumps/{name}`: a name of segments with slashes between them
@@ -97,13 +92,14 @@ pub enum SiteRoute {
 }
 
 /// The paths of the texts outside the API that are fixed until the program changes.
-pub const SITE_FILES: [&str; 13] = [
+pub const SITE_FILES: [&str; 14] = [
     "/objects",
     "/recipes",
     "/gotchas",
     "/changelog",
     "/llms.txt",
     "/robots.txt",
+    "/sitemap.xml",
     "/favicon.ico",
     "/assets/style.css",
     "/assets/docs.css",
@@ -113,12 +109,9 @@ pub const SITE_FILES: [&str; 13] = [
     "/assets/icon.svg",
 ];
 
-/// The day in a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DayRef {
-    /// `latest`
     Latest,
-    /// A day of the calendar.
     Day(UtcDay),
     /// Ten characters of the form of a day that is not in the calendar, such as `2023-02-29`.
     NoSuchDay(String),
@@ -135,7 +128,6 @@ impl fmt::Display for DayRef {
     }
 }
 
-/// A parsed request target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedTarget {
     /// Whether the target is under `/v1`, where requests are metered, valid or not.
@@ -156,7 +148,7 @@ pub fn parse(path: &str, query: Option<&str>) -> ParsedTarget {
             route: Err(RouteError::BadRequest(message)),
         };
     };
-    let mut decoded = [const { Cow::Borrowed("") }; SEGMENTS_MAX];
+    let mut decoded = [const { Cow::Borrowed("") }; Endpoint::SEGMENTS_MAX];
     let (mut count, mut is_broken) = (0, false);
     for segment in rest.split('/') {
         let text = decode_segment(segment);
@@ -186,7 +178,6 @@ pub fn parse(path: &str, query: Option<&str>) -> ParsedTarget {
     }
 }
 
-/// Parses the parameters of an endpoint.
 fn route(
     endpoint: Endpoint,
     segments: &[&str],
@@ -249,6 +240,7 @@ fn site_route(
         Endpoint::RankingPage => SiteRoute::Ranking(day_ref(segments[1])?, 1),
         Endpoint::NewDaysPage => SiteRoute::New(date_parameter(query)?, 0),
         Endpoint::NewPage => SiteRoute::New(day_ref(segments[1])?, 1),
+        Endpoint::LivePage => SiteRoute::Live,
         Endpoint::Keys => SiteRoute::Keys,
         _ => {
             let segments = segments.iter().copied();

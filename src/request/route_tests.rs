@@ -49,12 +49,13 @@ fn every_path_parses_to_its_route() {
         ),
         ("/openapi.json", Route::Site(SiteRoute::OpenApi)),
         ("/docs", Route::Site(SiteRoute::Docs)),
-        ("/assets/style.css", Route::Site(SiteRoute::File(7))),
+        ("/assets/style.css", Route::Site(SiteRoute::File(8))),
         ("/", Route::Site(SiteRoute::Home)),
         (
             "/islands/0034-5678-9012",
             Route::Site(SiteRoute::Island("0034-5678-9012".parse().unwrap(), None)),
         ),
+        ("/live", Route::Site(SiteRoute::Live)),
         ("/keys", Route::Site(SiteRoute::Keys)),
     ] {
         assert_eq!(sound(path), route, "{path}");

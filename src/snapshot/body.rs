@@ -83,14 +83,14 @@ pub(crate) fn gzip(plain: &[u8]) -> Vec<u8> {
 /// One form of the response to a route.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    /// The content.
     pub content: Content,
-    /// The entity tag.
     pub etag: EntityTag,
     /// Whether the content is gzip.
     pub gzip: bool,
-    /// The value of the `Link` header, for list pages.
+    /// The value of the `Link` header, for list pages unless it would be too long.
     pub links: Option<Bytes>,
+    /// When newer content is due, if that is known.
+    pub next_due: Option<UnixSeconds>,
 }
 
 /// The parts of a request that a lookup depends on, besides its route.
@@ -118,7 +118,6 @@ impl ReadContext<'static> {
     }
 }
 
-/// The content of a response body.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// All of it, in memory.
@@ -218,10 +217,21 @@ impl Body {
             etag: EntityTag::new(published, crc, gzip),
             gzip,
             links: None,
+            next_due: None,
         };
         let plain = form(plain, false);
         let smaller = gzip.map_or_else(|| plain.clone(), |gzip| form(gzip, true));
         let forms = [plain, smaller];
+        Body { forms }
+    }
+
+    /// Sets the time at which newer content is due.
+    #[must_use]
+    pub(super) fn with_next_due(self, due: UnixSeconds) -> Body {
+        let forms = self.forms.map(|form| Encoded {
+            next_due: Some(due),
+            ..form
+        });
         Body { forms }
     }
 

@@ -27,7 +27,12 @@ use crate::regular_file::{Directory, is_file_name, is_local_path};
 /// Longer indexes are rejected. One of ten thousand files has three megabytes.
 const INDEX_BYTES_MAX: u64 = 64 << 20;
 
-/// The index of the dumps, `index.json`.
+/// Files with longer names are rejected, since pages list names. The longest of a publish has 24 bytes.
+const NAME_BYTES_MAX: usize = 100;
+
+/// Longer credits are rejected, since the page has them: no argument of a command is longer.
+const CREDIT_BYTES_MAX: usize = 128 << 10;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DumpIndex {
@@ -35,7 +40,6 @@ pub struct DumpIndex {
     pub generated_at: String,
     /// The licence of the compilation, `CC-BY-4.0`.
     pub license: String,
-    /// The address of its text.
     pub license_url: String,
     /// The line that users of the data show.
     pub credit: String,
@@ -45,13 +49,11 @@ pub struct DumpIndex {
     pub files: Vec<DumpFile>,
 }
 
-/// One file of the dumps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DumpFile {
     /// Its name in the dumps, such as `daily/2026-11-20.csv.gz`.
     pub file: String,
-    /// Its length.
     pub bytes: u64,
     /// The SHA-256 of its bytes, 64 hexadecimal digits.
     pub sha256: String,
@@ -96,14 +98,12 @@ pub struct Dump {
     pub modified: UnixSeconds,
     /// Its media type, by its name.
     pub content_type: &'static str,
-    /// Its content.
     pub content: DumpContent,
 }
 
 /// The place of a dump's content.
 #[derive(Clone, Debug)]
 pub enum DumpContent {
-    /// Memory, as for the index.
     Memory(Bytes),
     /// A file of this directory, which is kept open: by the time of a request, its name may be that
     /// of another one.
@@ -142,6 +142,9 @@ impl DumpDirectory {
     ) -> Result<DumpDirectory, String> {
         let modified = UnixSeconds::parse(&index.generated_at);
         let modified = modified.ok_or("generatedAt is not a timestamp")?;
+        if index.credit.len() > CREDIT_BYTES_MAX {
+            return Err(format!("credit must have at most {CREDIT_BYTES_MAX} bytes"));
+        }
         let etag = EntityTag::new(modified, crc32fast::hash(&text), false);
         let etag = String::from_utf8_lossy(etag.as_bytes()).into_owned();
         let file = DumpFile {
@@ -179,13 +182,30 @@ impl DumpDirectory {
         found.is_ok_and(|found| found.is_same(directory).is_ok_and(|same| !same))
     }
 
-    /// Returns names and lengths of the files from a name up to another one, at most `max`.
+    /// Returns names and lengths of the files from a name up to another one, at most `max`; none if the
+    /// names are not in order.
     pub fn list(&self, from: &str, to: &str, max: usize) -> Vec<(String, u64)> {
-        let range = (Bound::Included(from), Bound::Excluded(to));
-        let found = self.dumps.range::<str, _>(range).take(max);
+        let found = self.between(from, to).take(max);
         found
             .map(|(name, dump)| (name.clone(), dump.file.bytes))
             .collect()
+    }
+
+    /// Returns names of the last files from a name up to another one, at most `max`, the last one first.
+    pub fn last(&self, from: &str, to: &str, max: usize) -> Vec<String> {
+        let found = self.between(from, to).rev().take(max);
+        found.map(|(name, _)| name.clone()).collect()
+    }
+
+    fn between(
+        &self,
+        from: &str,
+        to: &str,
+    ) -> impl DoubleEndedIterator<Item = (&String, &Arc<Dump>)> {
+        // A range whose bounds are not in order panics.
+        let range = (Bound::Included(from), Bound::Excluded(to));
+        let range = (from < to).then(|| self.dumps.range::<str, _>(range));
+        range.into_iter().flatten()
     }
 
     /// Returns the files that the index names.
@@ -217,8 +237,10 @@ impl Dump {
     }
 
     fn of_file(file: DumpFile, content: DumpContent) -> Result<Dump, &'static str> {
-        if !is_local_path(&file.file) {
-            return Err("file must be a path within the directory, without control characters");
+        if !is_local_path(&file.file) || file.file.len() > NAME_BYTES_MAX {
+            return Err(
+                "file must be a path within the directory of at most 100 bytes, without control characters",
+            );
         }
         let is_hex = file.sha256.bytes().all(|digit| digit.is_ascii_hexdigit());
         if !is_hex || file.sha256.len() != 64 {
@@ -242,7 +264,6 @@ impl Dump {
         Dump::of_file(file, DumpContent::Memory(Bytes::from_static(text))).unwrap()
     }
 
-    /// Returns its path, for messages.
     pub fn path(&self) -> PathBuf {
         match &self.content {
             DumpContent::Memory(_) => PathBuf::from(&self.file.file),

@@ -162,7 +162,16 @@ fn a_damaged_index_is_refused_with_its_place() {
         ..sound.clone()
     };
     let itself = file("index.json", 5);
-    for files in [&twice[..], &[short], &[letters], &[dateless], &[itself]] {
+    let long = file(&"x".repeat(101), 5);
+    assert!(published.open(&[file(&"x".repeat(100), 5)]).is_ok());
+    for files in [
+        &twice[..],
+        &[short],
+        &[letters],
+        &[dateless],
+        &[itself],
+        &[long],
+    ] {
         let error = published.open(files).unwrap_err().to_string();
         assert!(error.starts_with("dumps-1/index.json: "), "{error}");
     }
@@ -181,6 +190,31 @@ fn a_damaged_index_is_refused_with_its_place() {
         error.to_string().starts_with("dumps-1/index.json: "),
         "{error}"
     );
+}
+
+#[test]
+fn files_are_listed_between_any_two_names() {
+    let published = Published::new("listed");
+    let dumps = published.open(&[file("a", 1), file("b", 2), file("c", 3)]);
+    let dumps = dumps.unwrap();
+    for (from, to, max, want) in [
+        ("", "\u{10ffff}", 9, "a b c index.json"),
+        ("a", "c", 9, "a b"),
+        ("a", "c", 1, "a"),
+        ("b", "b", 9, ""),
+        ("c", "a", 9, ""),
+        ("x", "", 9, ""),
+    ] {
+        let found = dumps.list(from, to, max);
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names.join(" "), want, "{from} to {to}");
+        if max == 9 {
+            let mut last = dumps.last(from, to, max);
+            last.reverse();
+            assert_eq!(last, names, "{from} to {to}");
+            assert!(dumps.last(from, to, 1).iter().eq(last.last()));
+        }
+    }
 }
 
 #[test]

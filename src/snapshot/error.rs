@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use crate::regular_file::with_path;
@@ -10,7 +11,6 @@ use crate::sync::{Mutex, lock};
 /// A published file that cannot be used, or a body in it that must not be sent.
 #[derive(Debug)]
 pub enum SnapshotError {
-    /// The file cannot be read.
     Io(io::Error),
     /// A part of the file is damaged, missing or of another version. The text names the part.
     Damaged(String),
@@ -47,6 +47,23 @@ impl SnapshotError {
     }
 }
 
+/// Does work on what `path` names. A panic is an error too: it must not end the thread that loads
+/// publishes, whatever they contain.
+pub(super) fn catch_panics<T>(
+    path: &Path,
+    work: impl FnOnce() -> Result<T, SnapshotError>,
+) -> Result<T, SnapshotError> {
+    // The work shares no state that could be left half changed: all is dropped with its result.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let text = text.unwrap_or("without a message");
+        let problem =
+            format!("loading it failed because of a fault of this program; panic: {text}");
+        Err(SnapshotError::Damaged(problem).in_file(path))
+    })
+}
+
 impl Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -68,11 +85,9 @@ impl From<io::Error> for SnapshotError {
 /// The reason why a route has no body.
 #[derive(Debug)]
 pub enum Missing {
-    /// The payload is not published.
     Payload,
     /// The payload does not have the island, the creator or the day.
     NotFound,
-    /// The body is damaged.
     Damaged(SnapshotError),
 }
 
@@ -100,6 +115,38 @@ impl CorruptionLog {
     /// Returns the last error.
     pub fn last(&self) -> String {
         lock(&self.errors).1.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::throttle::join;
+
+    #[test]
+    fn a_panic_on_any_thread_of_the_work_is_an_error() {
+        let overflow = |number: Option<u32>| number.expect("a number that is too large");
+        for (case, text) in [(0, "a number that is too large"), (1, "7 of 3")] {
+            let works: [&(dyn Fn() -> u32 + Sync); 2] =
+                [&|| overflow(None), &|| panic!("{} of 3", 7)];
+            for is_other in [false, true] {
+                let found = catch_panics(Path::new("p/m"), || {
+                    let fails = || works[case]();
+                    let works = || 0;
+                    Ok(if is_other {
+                        join(works, fails)
+                    } else {
+                        join(fails, works)
+                    })
+                });
+                let found = found.unwrap_err().to_string();
+                assert!(
+                    found.starts_with("p/m: ") && found.ends_with(&format!("panic: {text}")),
+                    "{found}"
+                );
+            }
+        }
+        assert_eq!(catch_panics(Path::new(""), || Ok(7)).unwrap(), 7);
     }
 }
 

@@ -21,10 +21,8 @@ use super::storage::{Storage, StoredPart, read_resident};
 use super::throttle::{chunk_bytes, yield_point};
 use crate::calendar::UnixSeconds;
 
-/// The identity of a payload file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its length.
     pub bytes: u64,
     /// CRC-32 of all that follows its bodies.
     pub checksum: u32,
@@ -38,6 +36,13 @@ struct Trailer {
     /// The end of the bodies and start of the resident region.
     start: u64,
     section_count: usize,
+}
+
+impl Identity {
+    /// Reads the identity of a file from its trailer, which is not verified.
+    pub(crate) fn read(storage: &Storage) -> Result<Identity, SnapshotError> {
+        Trailer::read(storage).map(|trailer| trailer.identity)
+    }
 }
 
 impl Trailer {
@@ -112,8 +117,29 @@ pub(crate) struct SnapshotFile {
     pub(crate) storage: Storage,
     pub(crate) identity: Identity,
     bodies_end: u64,
-    /// The sections by id.
     sections: Vec<(u32, Bytes)>,
+}
+
+#[cfg(test)]
+impl SnapshotFile {
+    /// Returns a checksum of all sections and of the identity forms of all bodies: of the content, however well it is
+    /// compressed.
+    pub(crate) fn content_checksum(&self) -> u32 {
+        let mut hasher = Hasher::new();
+        for (id, section) in &self.sections {
+            hasher.update(&id.to_le_bytes());
+            if *id == Section::Bodies as u32 {
+                for record in section.as_chunks().0 {
+                    let body = BodyRef::from_record(record);
+                    hasher.update(&body.plain_crc.to_le_bytes());
+                    hasher.update(&body.plain_bytes.to_le_bytes());
+                }
+            } else {
+                hasher.update(section);
+            }
+        }
+        hasher.finalize()
+    }
 }
 
 impl SnapshotFile {
@@ -148,6 +174,23 @@ impl SnapshotFile {
             bodies_end: trailer.start,
             sections,
         })
+    }
+
+    /// Returns a section of any number of texts, each of at most `bytes_max` bytes.
+    pub(crate) fn short_texts(
+        &self,
+        section: Section,
+        bytes_max: usize,
+    ) -> Result<Texts, SnapshotError> {
+        let texts: Texts = self.lists(section)?;
+        let is_short = texts.bounds.windows(2).enumerate().all(|(at, pair)| {
+            yield_point(at);
+            (pair[1].get() - pair[0].get()) as usize <= bytes_max
+        });
+        let problem = format!("a text has more than {bytes_max} bytes");
+        is_short
+            .then_some(texts)
+            .ok_or_else(|| section.malformed(&problem))
     }
 
     pub(crate) fn section(&self, section: Section) -> Result<Bytes, SnapshotError> {
@@ -296,7 +339,6 @@ impl<T: Item> Lists<T> {
         &self.items[self.range(at)]
     }
 
-    /// Returns the items of all lists.
     pub(crate) fn all(&self) -> &[T] {
         &self.items[self.bounds[0].get() as usize..]
     }

@@ -1,7 +1,7 @@
 //! The format of a payload file, described at [`MAGIC`].
 //!
-//! A new section or body needs a higher [`MAGIC`], so that an older program refuses the file, and a higher
-//! `PROGRAM` (`publish/changes.rs`), so that a publish renders it again. More places of a section:
+//! Other content needs a higher [`VERSION`]: another section, another body, and another rendering of the same input.
+//! A test finds content that has changed. Places of a section:
 //!
 //! - [`Section`]; its writer, `publish/list_sections.rs`, or `publish/history_payload.rs`, which knows
 //!   first and last days;
@@ -11,9 +11,8 @@
 //!
 //! Of a body per island, creator or day:
 //!
-//! - its place among the bodies, and `all`, in `publish/history_payload.rs`, which gets a creator's body
-//!   from `publish/history_input.rs`; the same place in `History::find_body` (`lookup.rs`); their number in
-//!   `History::open`;
+//! - its place in `layout.rs`; its renderer, in `publish/history_payload.rs`, which gets a creator's body
+//!   from `publish/history_input.rs`;
 //! - for islands and creators `tests/it/damaged_files.rs` and `tests/it/larger_than_memory.rs`, for islands
 //!   also `benches/publish/same.rs` and `benches/publish/rival.py`, which no test finds.
 //!
@@ -24,10 +23,17 @@ use std::io;
 
 use super::error::SnapshotError;
 
-/// First and last eight bytes of a payload file. A file of another version is refused.
+/// The version of the content of payload files, at most 255. A server refuses files of another version, and a publish
+/// renders everything again if the previous one was of another version.
+pub(crate) const VERSION: u8 = 4;
+/// The checksum of the payload files of the sample, as this version renders them.
+#[cfg(test)]
+pub(crate) const SAMPLE_CONTENT: u32 = 2_471_072_012;
+
+/// First and last eight bytes of a payload file.
 ///
 /// ```text
-/// magic 8      "IMSNAP" and the format's version, two bytes big-endian
+/// magic 8      "IMSNAP", 0 and the version
 /// bodies       each as gzip, or plain where gzip would not be smaller
 /// sections     the resident part: read whole at open
 /// contents     12 bytes a section, in their order: length u64, id u32
@@ -40,7 +46,7 @@ use super::error::SnapshotError;
 ///
 /// The identity form of a body that has a gzip form is not stored: it was four fifths of all bodies, and of
 /// the memory in which the system caches them.
-pub(crate) const MAGIC: [u8; 8] = *b"IMSNAP\x00\x04";
+pub(crate) const MAGIC: [u8; 8] = [b'I', b'M', b'S', b'N', b'A', b'P', 0, VERSION];
 pub(crate) const ENTRY_BYTES: usize = 12;
 pub(crate) const TRAILER_BYTES: usize = 32;
 /// Bytes at the end of the trailer that its checksum does not cover: the checksum and the magic.
@@ -51,10 +57,7 @@ pub(crate) const EXPANSION_MAX: u64 = 258 * 4;
 /// A part of the resident region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-#[expect(
-    missing_docs,
-    reason = "each is described where it is written: publish::{history_payload, list_sections}; the indexes in search.rs"
-)]
+// Each is described where it is written: `publish::{history_payload, list_sections}`; the indexes in search.rs.
 pub enum Section {
     /// All bodies, in the order of the file.
     Bodies = 1,

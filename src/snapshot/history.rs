@@ -10,7 +10,8 @@ use zerocopy::little_endian::{I32, U32, U64};
 use super::error::{CorruptionLog, SnapshotError};
 use super::file::{BodySlice, Identity, Lists, SnapshotFile, Texts, U32Slice, U64Slice};
 use super::format::Section;
-use super::list_page::PageTemplate;
+use super::layout::BodyCounts;
+use super::page_template::PageTemplate;
 use super::response_cache::ResponseCache;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
@@ -19,10 +20,8 @@ use super::throttle::{join, yield_point};
 use crate::calendar::UtcDay;
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
 
-/// The history payload.
 #[derive(Debug)]
 pub struct History {
-    /// The identity of the payload file.
     pub identity: Identity,
     pub(super) days: Vec<UtcDay>,
     codes: U64Slice,
@@ -45,8 +44,9 @@ pub struct History {
     pub(super) slugs: TextIndex,
     /// The number of islands that have a CCU history.
     pub(super) ccu_histories: u64,
-    /// All bodies; their order is that of `find_body`.
+    /// All bodies, in the order of the layout.
     pub(super) bodies: BodySlice,
+    pub(super) body_counts: BodyCounts,
     pub(super) island_template: PageTemplate,
     pub(super) creator_template: PageTemplate,
     pub(super) cache: ResponseCache,
@@ -66,20 +66,32 @@ impl History {
         Section::CreatorsBySlug.expect_below(&creators_by_slug, creators)?;
         let days = file.items::<I32>(Section::Days)?;
         let days: Vec<UtcDay> = days.iter().map(|day| UtcDay(day.get())).collect();
-        if !days.is_sorted() {
+        if !days.is_sorted_by(|day, next| day < next) {
             return Err(Section::Days.malformed("its days are not in order"));
         }
-        let tag_names: Texts = file.lists(Section::TagNames)?;
+        if !days.iter().all(|day| day.has_text()) {
+            return Err(Section::Days.malformed("its days are not in the years 0 to 9999"));
+        }
+        let tag_names = file.short_texts(Section::TagNames, TAG_BYTES_MAX)?;
+        let rows = file.short_texts(Section::Rows, ROW_BYTES_MAX)?;
+        Section::Rows.expect_items(rows.len(), islands)?;
+        let creator_rows = file.short_texts(Section::CreatorRows, ROW_BYTES_MAX)?;
+        Section::CreatorRows.expect_items(creator_rows.len(), creators)?;
         let counts = [tag_names.len(), creators, CreatedIn::ALL.len()];
         let ([titles, slugs], [tag_groups, creator_groups, tool_groups]) =
             indexes_and_groups(&file, islands, counts)?;
         let [island_template, creator_template] =
             PageTemplate::pair(&file.section(Section::PageTemplates)?)?;
+        let body_counts = BodyCounts {
+            islands,
+            creators,
+            days: days.len(),
+        };
         let orders = file.slice(Section::Orders, islands * ORDERINGS)?;
         Section::Orders.expect_below(&orders, islands)?;
         Ok(History {
             codes,
-            rows: file.lists_of(Section::Rows, islands)?,
+            rows,
             ranks: file.slice(Section::Ranks, islands * SortField::ALL.len())?,
             orders,
             tag_names,
@@ -87,12 +99,13 @@ impl History {
             creator_groups,
             tool_groups,
             titles,
-            creator_rows: file.lists_of(Section::CreatorRows, creators)?,
+            creator_rows,
             creator_slugs: file.lists_of(Section::CreatorSlugs, creators)?,
             creators_by_slug,
             slugs,
             ccu_histories: file.slice::<U64>(Section::CcuHistories, 1)?[0].get(),
-            bodies: file.bodies(2 * islands + creators + 2 * days.len() + 2)?,
+            bodies: file.bodies(body_counts.total())?,
+            body_counts,
             days,
             island_template,
             creator_template,
@@ -138,6 +151,20 @@ impl History {
         self.tag_names.find(name.as_bytes())
     }
 
+    /// Returns the place of a row among all rows with the highest value of a field first, from 1, and the number of rows;
+    /// `None` if its value is not known.
+    pub(super) fn rank(&self, row: usize, sort: SortField) -> Option<(u64, u64)> {
+        let rows = self.rows.len();
+        if self.ranks[sort as usize * rows + row].get() == 0 {
+            return None;
+        }
+        let key = |row: u32| self.sort_key(row, sort, SortOrder::Desc);
+        let own = key(u32::try_from(row).ok()?);
+        let order = &self.orders[ordering(sort, SortOrder::Desc) * rows..][..rows];
+        let before = order.partition_point(|other| key(other.get()) < own);
+        Some((before as u64 + 1, rows as u64))
+    }
+
     /// Returns a number that sorts rows as the ordering does: nulls last, ties by row, which is by
     /// code.
     pub(super) fn sort_key(&self, row: u32, sort: SortField, order: SortOrder) -> u64 {
@@ -174,6 +201,12 @@ fn indexes_and_groups(
     Ok((indexes?, groups?))
 }
 
+/// Bytes of a row: a list page has 200. A title and the tags of an island have a kilobyte each, in which
+/// every character may be escaped.
+const ROW_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of a tag, as in a dataset: pages offer 200.
+const TAG_BYTES_MAX: usize = 1024;
+
 /// Orderings of one set of rows: each sort field in both directions.
 pub(crate) const ORDERINGS: usize = SortField::ALL.len() * SortOrder::ALL.len();
 /// A group with more than this share of the rows is also stored as a set.
@@ -184,7 +217,6 @@ const LARGE_SHARE: usize = 16;
 pub(crate) struct Groups {
     /// For each group, its rows in all [`ORDERINGS`], one after the other.
     orders: Lists<U32>,
-    /// The groups of each row.
     of_rows: Lists<U32>,
     /// The members of each large group, by group.
     large: Vec<(usize, RowSet)>,

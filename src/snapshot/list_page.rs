@@ -1,71 +1,24 @@
 //! List pages, assembled from rows that were serialized by the publish and the text around them.
 
-use std::iter::once;
-
 use bytes::Bytes;
+use memchr::memmem;
 
 use super::body::{Content, Encoded, EntityTag, ReadContext, gzip};
-use super::error::SnapshotError;
 use super::file::Texts;
-use super::format::Section;
 use super::history::History;
+use super::page_template::PageTemplate;
 use super::response_cache::Admission;
 use super::select::SelectedRows;
-use crate::request::{LIMIT_MAX, Page, Route};
+use crate::request::{KEY_MARK, LIMIT_MAX, Page, Route};
 
 /// Shorter pages are not compressed: gzip's own bytes would outweigh the savings.
 const GZIP_BYTES_MIN: usize = 256;
+/// Maximum length of a `Link` header (CONTRACT section 5), far above that of links with honest filters.
+/// Clients choose the filters, each of which the header repeats four times, and proxies refuse responses
+/// with long heads: nginx by default those above 4 KiB.
+const LINKS_BYTES_MAX: usize = 2048;
 /// Bytes of a link besides its address: punctuation, the longest relation and the longest offset.
 const LINK_BYTES_MAX: usize = ", <>; rel=\"first\"".len() + 20;
-
-/// The last byte of a row whose end is the one that many rows share. No JSON contains this byte.
-const SHARED_END: u8 = 0;
-
-/// The text of a list page without its rows: six parts between which rows and numbers are inserted,
-/// and the end that many rows share.
-#[derive(Debug)]
-pub(crate) struct PageTemplate([Bytes; 7]);
-
-impl PageTemplate {
-    /// Decodes the templates of islands and creators from their section, where NUL separates the
-    /// parts.
-    pub(crate) fn pair(section: &Bytes) -> Result<[PageTemplate; 2], SnapshotError> {
-        let parts = section.split(|byte| *byte == 0);
-        let parts: Vec<Bytes> = parts.map(|part| section.slice_ref(part)).collect();
-        match parts.as_chunks() {
-            ([islands, creators], []) => Ok([
-                PageTemplate(islands.clone()),
-                PageTemplate(creators.clone()),
-            ]),
-            _ => {
-                Err(Section::PageTemplates.malformed("it does not have the parts of two templates"))
-            }
-        }
-    }
-
-    /// Returns the pieces of a page in order. The numbers are the total, whether rows follow, the
-    /// limit and the offset.
-    fn pieces<'a>(
-        &'a self,
-        rows: &'a [&'a [u8]],
-        numbers: [&'a str; 4],
-    ) -> impl Iterator<Item = &'a [u8]> {
-        let [open, before_numbers @ .., close, shared_end] = &self.0;
-        let rows = rows.iter().enumerate().flat_map(move |(at, row)| {
-            let comma: &[u8] = if at > 0 { b"," } else { b"" };
-            match row.strip_suffix(&[SHARED_END]) {
-                Some(start) => [comma, start, shared_end],
-                None => [comma, row, b""],
-            }
-        });
-        let numbers = before_numbers.iter().zip(numbers);
-        let numbers = numbers.flat_map(|(before, number)| [before, number.as_bytes()]);
-        once(&open[..])
-            .chain(rows)
-            .chain(numbers)
-            .chain(once(&close[..]))
-    }
-}
 
 /// Reads a byte of every cache line of the rows, which are spread over memory: copied one after the
 /// other, each would be waited for separately; touched first, they are loaded in parallel.
@@ -83,8 +36,6 @@ pub(super) struct ListPage<'a> {
     selected: SelectedRows,
     /// The address of the list up to the digits of the offset.
     url: String,
-    /// Whether the rows are not simply a slice of a vector.
-    is_computed: bool,
 }
 
 impl History {
@@ -92,26 +43,19 @@ impl History {
     /// begin with `base_url`.
     pub(super) fn find_list(&self, route: &Route, base_url: &str) -> Option<ListPage<'_>> {
         Some(match route {
-            Route::Islands(query) => {
-                let filters = usize::from(query.tag.is_some())
-                    + usize::from(query.creator.is_some())
-                    + usize::from(query.created_in.is_some());
-                ListPage {
-                    template: &self.island_template,
-                    rows: &self.rows,
-                    page: query.page,
-                    selected: self.select_islands(query),
-                    url: format!("{base_url}/v1/islands?{}", query.to_query()),
-                    is_computed: query.folded.is_some() || filters > 1,
-                }
-            }
+            Route::Islands(query) => ListPage {
+                template: &self.island_template,
+                rows: &self.rows,
+                page: query.page,
+                selected: self.select_islands(query),
+                url: format!("{base_url}/v1/islands?{}", query.to_query()),
+            },
             Route::Creators(query) => ListPage {
                 template: &self.creator_template,
                 rows: &self.creator_rows,
                 page: query.page,
                 selected: self.select_creators(query),
                 url: format!("{base_url}/v1/creators?{}", query.to_query()),
-                is_computed: query.folded.is_some(),
             },
             _ => return None,
         })
@@ -154,7 +98,7 @@ impl History {
         } else {
             Content::Omitted((!is_gzip).then_some(bytes as u64))
         };
-        let admission = if list.is_computed || is_gzip {
+        let admission = if !list.selected.is_slice || is_gzip {
             Admission::Immediate
         } else {
             Admission::OnSecondRequest
@@ -163,14 +107,16 @@ impl History {
             content: page_content,
             etag,
             gzip: is_gzip,
-            links: Some(links(page, total, &list.url)),
+            links: links(page, total, &list.url),
+            next_due: None,
         };
         (body, admission)
     }
 }
 
-/// Returns the `Link` header of a page (RFC 8288): first, prev, next and last.
-fn links(page: Page, total: u64, url: &str) -> Bytes {
+/// Returns the `Link` header of a page (RFC 8288): first, prev, next and last; `None` if it would be too
+/// long.
+fn links(page: Page, total: u64, url: &str) -> Option<Bytes> {
     let limit = u64::from(page.limit);
     let last = total.saturating_sub(1) / limit * limit;
     let next = page.offset.saturating_add(limit);
@@ -184,6 +130,10 @@ fn links(page: Page, total: u64, url: &str) -> Bytes {
     ];
     // Cached with the page, so the capacity is not to be much more than the length.
     let count = links.iter().filter(|(_, offset)| offset.is_some()).count();
+    // A key that was sent as a filter by mistake is in no header either.
+    if count * url.len() > LINKS_BYTES_MAX || memmem::find(url.as_bytes(), KEY_MARK).is_some() {
+        return None;
+    }
     let mut text = Vec::with_capacity(count * (url.len() + LINK_BYTES_MAX));
     let mut digits = itoa::Buffer::new();
     for (relation, offset) in links {
@@ -194,12 +144,30 @@ fn links(page: Page, total: u64, url: &str) -> Bytes {
             text.extend_from_slice(part.as_bytes());
         }
     }
-    text.into()
+    (text.len() <= LINKS_BYTES_MAX).then(|| text.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_are_left_out_where_they_would_be_too_long() {
+        for (offset, count) in [(0, 3), (7, 4), (u64::MAX, 3)] {
+            let page = Page { limit: 5, offset };
+            let bytes = |url: &str| links(page, 100, url).map(|links| links.len());
+            let rest = bytes("").unwrap();
+            let longest = (LINKS_BYTES_MAX - rest) / count;
+            let lengths = [0, 1, 300, longest];
+            for length in lengths {
+                let found = bytes(&"x".repeat(length));
+                assert_eq!(found, Some(rest + count * length), "{offset} {length}");
+            }
+            for length in [longest + 1, LINKS_BYTES_MAX + 1, 8 * 1024] {
+                assert_eq!(bytes(&"x".repeat(length)), None, "{offset} {length}");
+            }
+        }
+    }
 
     #[test]
     fn the_rows_of_a_page_are_separated_and_their_shared_end_is_inserted() {

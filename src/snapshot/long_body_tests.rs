@@ -13,7 +13,6 @@ const OFFSET: u64 = 13;
 /// A body in a file of its own, which can be written to.
 struct Scene {
     file: Arc<File>,
-    /// The form that is sent.
     sent: Vec<u8>,
     body: LongBody,
 }

@@ -10,8 +10,8 @@ use super::format::BodyRef;
 use super::history::History;
 use super::read::{Snapshot, has_days};
 use super::response_cache::Admission;
-use super::stored_body::{LONG_BYTES_MIN, LongBody, read_stored, to_plain};
-use crate::request::{DayRef, Route};
+use super::stored_body::{LongBody, SHORT_BYTES_MAX, read_stored, to_plain};
+use crate::request::{DayRef, Endpoint, Route};
 
 impl Snapshot {
     /// Returns the name of the payload that a route reads if it has not been published.
@@ -73,13 +73,25 @@ impl Snapshot {
         reader.fill(vec![0; bytes]).map_err(Missing::Damaged)
     }
 
+    /// Returns what a page reads of a body: of one that is sent in pieces only the start.
+    pub fn page_body(&self, route: &Route, client: u64) -> Result<Bytes, Missing> {
+        let context = ReadContext::with_content(client, false);
+        if self.is_long(route, context) {
+            return self.body_start(route, SHORT_BYTES_MAX.into());
+        }
+        let found = self.get(route, context)?;
+        let body = found.content.into_bytes().map_err(Missing::Damaged)?;
+        // Those that are not sent in pieces may be long too: they are in memory.
+        Ok(body.slice(..body.len().min(SHORT_BYTES_MAX as usize)))
+    }
+
     /// Returns `true` if the response to a route has a body so long that it is sent in pieces. All
     /// others are short, or in memory once for all clients.
     pub fn is_long(&self, route: &Route, context: ReadContext<'_>) -> bool {
         self.history.as_ref().is_some_and(|history| {
             history.find_body(route).is_ok_and(|body| {
                 let gzip = context.accepts_gzip && body.has_gzip();
-                body.bytes(gzip) >= LONG_BYTES_MIN
+                body.bytes(gzip) > SHORT_BYTES_MAX
                     && (context.needs_content)(&history.body_tag(body, gzip))
             })
         })
@@ -97,22 +109,20 @@ impl History {
             };
             at.ok_or(Missing::NotFound)
         };
-        // The first body of each kind, in the order in which they are written.
-        let creators = 2 * self.rows.len();
-        let rankings = creators + self.creator_rows.len();
-        let new = rankings + self.days.len();
-        let lists_of_days = new + self.days.len();
-        let at = match route {
-            Route::Island(code) => 2 * island(*code)?,
-            Route::IslandCcu(code) => 2 * island(*code)? + 1,
-            Route::Creator(slug) => creators + self.find_creator(slug).ok_or(Missing::NotFound)?,
-            Route::Ranking(date) => rankings + day(date)?,
-            Route::New(date) => new + day(date)?,
-            Route::RankingDays => lists_of_days,
-            Route::NewDays => lists_of_days + 1,
+        let creator = |slug: &str| self.find_creator(slug).ok_or(Missing::NotFound);
+        let (endpoint, number) = match route {
+            Route::Island(code) => (Endpoint::Island, island(*code)?),
+            Route::IslandCcu(code) => (Endpoint::IslandCcu, island(*code)?),
+            Route::Creator(slug) => (Endpoint::Creator, creator(slug)?),
+            Route::Ranking(date) => (Endpoint::Ranking, day(date)?),
+            Route::New(date) => (Endpoint::New, day(date)?),
+            Route::RankingDays => (Endpoint::RankingDays, 0),
+            Route::NewDays => (Endpoint::NewDays, 0),
             _ => return Err(Missing::Payload),
         };
-        Ok(BodyRef::from_record(&self.bodies[at]))
+        let place = self.body_counts.place(endpoint, number);
+        let place = place.ok_or(Missing::Payload)?;
+        Ok(BodyRef::from_record(&self.bodies[place]))
     }
 
     fn body_tag(&self, body: BodyRef, gzip: bool) -> EntityTag {
@@ -136,7 +146,7 @@ impl History {
         let etag = self.body_tag(body, gzip);
         let sent = if !(context.needs_content)(&etag) {
             Content::Omitted(Some(body.bytes(gzip).into()))
-        } else if body.bytes(gzip) >= LONG_BYTES_MIN {
+        } else if body.bytes(gzip) > SHORT_BYTES_MAX {
             Content::Long(Box::new(self.long_body(body, gzip)))
         } else {
             let stored = read_stored(&self.storage, body);
@@ -153,14 +163,19 @@ impl History {
             etag,
             gzip,
             links: None,
+            next_due: None,
         })
     }
 
-    /// Reads every body and verifies both its forms.
+    /// Reads every body and verifies both its forms, in pieces: a body may be longer than the memory.
     pub(crate) fn verify_bodies(&self) -> Result<(), SnapshotError> {
         for record in self.bodies.iter() {
             let body = BodyRef::from_record(record);
-            to_plain(body, read_stored(&self.storage, body)?)?;
+            let mut reader = self.long_body(body, false).open()?;
+            while reader.left() > 0 {
+                let bytes = reader.left().min(SHORT_BYTES_MAX.into());
+                reader.fill(vec![0; usize::try_from(bytes).expect("at most 512 KiB")])?;
+            }
         }
         Ok(())
     }

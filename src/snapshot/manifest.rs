@@ -4,6 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use super::error::SnapshotError;
 use super::file::{Identity, verified_checksum};
 use crate::regular_file::{Directory, is_file_name};
 
@@ -19,7 +20,6 @@ pub struct Manifest {
     pub history: Option<Payload>,
     /// The live snapshot and the intraday curve.
     pub live: Option<Payload>,
-    /// The dumps.
     pub dumps: Option<Dumps>,
 }
 
@@ -35,13 +35,11 @@ pub struct Dumps {
     pub generated_at: String,
 }
 
-/// One payload file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Payload {
     /// Its name in the published directory.
     pub file: String,
-    /// Its length.
     pub bytes: u64,
     /// CRC-32 of all that follows its bodies, eight hexadecimal digits.
     pub checksum: String,
@@ -62,6 +60,23 @@ impl Payload {
         })
     }
 
+    /// Verifies that this is the entry of a payload.
+    pub(super) fn expect(&self, payload: Identity) -> Result<(), SnapshotError> {
+        if self.names(payload) {
+            return Ok(());
+        }
+        let Identity {
+            bytes,
+            checksum,
+            published,
+        } = payload;
+        Err(SnapshotError::Damaged(format!(
+            "it must be the file in the manifest ({} bytes, checksum {}, published {}), got {bytes} bytes, \
+            checksum {checksum:08x}, published {published}; publish again",
+            self.bytes, self.checksum, self.generated_at
+        )))
+    }
+
     /// Returns whether this is the entry of a payload.
     pub fn names(&self, payload: Identity) -> bool {
         self.bytes == payload.bytes
@@ -74,7 +89,6 @@ impl Manifest {
     /// The manifest's name in a published directory.
     pub const FILE: &'static str = "manifest.json";
 
-    /// Returns the entries of its payloads.
     pub fn payloads(&self) -> impl Iterator<Item = &Payload> {
         // Without `..`, so that a new payload must be listed here.
         let Manifest {

@@ -10,11 +10,12 @@
 //!
 //! In reading order:
 //!
-//! - The file: `format`, `writer`, `file` (the reader), `storage` (the bytes behind it), `stored_body`
+//! - The file: `format`, `layout`, `writer`, `file` (the reader), `storage` (the bytes behind it), `stored_body`
 //!   (bodies, whole and in pieces), `manifest`.
 //! - The lookup: `read` (opening, `Snapshot`), `lookup` (by route), `history`,
 //!   `response_cache`, `body`, `service_bodies`.
-//! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page`.
+//! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page`
+//!   and `page_template` (the text around the rows).
 //! - Beside these: `dumps`, `throttle` (opening in the background), `error`.
 
 mod body;
@@ -23,9 +24,11 @@ mod error;
 mod file;
 mod format;
 mod history;
+mod layout;
 mod list_page;
 mod lookup;
 mod manifest;
+mod page_template;
 mod read;
 mod response_cache;
 mod row_set;
@@ -41,8 +44,12 @@ pub use body::{Body, Compressor, Content, Encoded, EntityTag, PackedBody, ReadCo
 pub use dumps::{Dump, DumpContent, DumpDirectory, DumpFile, DumpIndex};
 pub use error::{CorruptionLog, Missing, SnapshotError};
 pub use file::Identity;
+#[cfg(test)]
+pub(crate) use format::SAMPLE_CONTENT;
 pub use format::Section;
+pub(crate) use format::VERSION as PAYLOAD_VERSION;
 pub use history::History;
+pub(crate) use layout::{BodyCounts, LAYOUT, Per};
 pub use manifest::{Dumps, Manifest, Payload};
 pub use read::{Live, Snapshot};
 pub(crate) use search::{IndexSections, SLUGS, TITLES};

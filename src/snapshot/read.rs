@@ -2,30 +2,30 @@
 //! together.
 
 use std::collections::HashMap;
-use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ahash::RandomState;
 
-use super::body::{Body, Content, ReadContext};
+use super::body::{Body, Content};
 use super::dumps::DumpDirectory;
-use super::error::{Missing, SnapshotError};
+use super::error::{Missing, SnapshotError, catch_panics};
 use super::file::{Identity, SnapshotFile};
 use super::format::BodyRef;
 use super::history::History;
 use super::manifest::{Manifest, Payload};
 use super::service_bodies;
 use super::storage::Storage;
-use super::stored_body::{read_stored, to_plain};
+use super::stored_body::{SHORT_BYTES_MAX, read_stored, to_plain};
 use super::throttle::{join, yield_point};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::model::IslandCode;
+use crate::model::{IslandCode, SortField};
 use crate::regular_file::Directory;
-use crate::request::{self, DayRef, Route};
+use crate::request::{self, DayRef};
 use crate::site::{self, SiteSettings};
 
-/// Bytes that the stored pages read of a body. A longer one would keep a background thread from its pauses.
-const PAGE_BYTES_MAX: usize = 512 * 1024;
+/// Bytes of the live bodies, in both forms: they are in memory. 300,000 islands have 30 MB.
+const LIVE_BYTES_MAX: usize = 256 << 20;
 /// Tags that pages offer to choose from.
 const TAGS_MAX: usize = 200;
 
@@ -35,27 +35,38 @@ pub struct Live {
     identity: Identity,
     pub(super) current: Option<Body>,
     pub(super) intraday: Option<Body>,
-    /// The players of each island.
     players: HashMap<IslandCode, u64, RandomState>,
 }
 
 impl Live {
-    /// Opens the payload and reads its bodies.
-    pub fn open(storage: Storage) -> Result<Live, SnapshotError> {
+    /// Opens the payload and reads its bodies, which may be as long as `memory_bytes`, and in any case as
+    /// `LIVE_BYTES_MAX`.
+    pub fn open(storage: Storage, memory_bytes: usize) -> Result<Live, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
         let published = file.identity.published;
         let records = file.bodies(2)?;
-        let read = |at: usize| -> Result<Option<Body>, SnapshotError> {
-            let body = BodyRef::from_record(&records[at]);
+        let bodies = [0, 1].map(|at: usize| BodyRef::from_record(&records[at]));
+        let forms = bodies.map(|body| u64::from(body.plain_bytes) + u64::from(body.gzip_bytes));
+        let (bytes, max) = (forms.iter().sum::<u64>(), memory_bytes.max(LIVE_BYTES_MAX));
+        if bytes > max as u64 {
+            let problem = format!("they must have at most {max} bytes in memory, got {bytes}");
+            return Err(SnapshotError::malformed("the live bodies", problem));
+        }
+        let read = |body: BodyRef| -> Result<Option<Body>, SnapshotError> {
             if body.plain_bytes == 0 {
                 return Ok(None);
             }
             let stored = read_stored(&file.storage, body)?;
             let plain = to_plain(body, stored.clone())?;
             let gzip = body.has_gzip().then_some(stored);
-            Ok(Some(Body::of_forms(plain, gzip, published)))
+            let due = next_due(&plain, published);
+            let body = Body::of_forms(plain, gzip, published);
+            Ok(Some(match due {
+                Some(due) => body.with_next_due(due),
+                None => body,
+            }))
         };
-        let current = read(0)?;
+        let current = read(bodies[0])?;
         let body = current.as_ref().map(|body| body.choose(false).content);
         let body = body.map(Content::into_bytes).transpose()?;
         let players = site::live_players(body.as_deref().unwrap_or_default()).enumerate();
@@ -64,7 +75,7 @@ impl Live {
         Ok(Live {
             identity: file.identity,
             current,
-            intraday: read(1)?,
+            intraday: read(bodies[1])?,
             players,
         })
     }
@@ -91,35 +102,48 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Opens a published directory; a directory without a manifest gives an empty snapshot.
-    /// `current` is the history in use: if the manifest still names it, it is reused with its
-    /// caches, so that they survive the publish of a live payload. Damaged dumps are no error: everything
-    /// else is served without them.
     pub fn open(
         directory: &Directory,
         memory_bytes: usize,
         service: &SiteSettings,
         current: Option<&Arc<History>>,
     ) -> Result<Snapshot, SnapshotError> {
-        let manifest = Manifest::read(directory);
-        let manifest = manifest.map_err(|error| in_manifest(directory, error))?;
+        let manifest = Manifest::read(directory).map_err(SnapshotError::Io);
+        let manifest = manifest.map_err(|error| error.in_file(&manifest_path(directory)))?;
         let manifest = manifest.unwrap_or_default();
+        Snapshot::open_named((directory, &manifest), memory_bytes, service, current)
+    }
+
+    /// Opens what the manifest of a published directory names. `current` is the history in use: if the
+    /// manifest still names it, it is reused with its caches, so that they survive the publish of a live
+    /// payload. Damaged dumps are no error: everything else is served without them.
+    pub fn open_named(
+        (directory, manifest): (&Directory, &Manifest),
+        memory_bytes: usize,
+        service: &SiteSettings,
+        current: Option<&Arc<History>>,
+    ) -> Result<Snapshot, SnapshotError> {
         let history = |payload: &Payload| match current {
             Some(current) if payload.names(current.identity) => Ok(Arc::clone(current)),
             _ => {
                 let open = |storage| History::open(storage, memory_bytes).map(Arc::new);
-                open_payload(directory, payload, open, |history| history.identity)
+                open_payload(directory, payload, open)
             }
         };
-        let open_live =
-            |payload| open_payload(directory, payload, Live::open, |live| live.identity);
-        let (live, history) = join(
-            || manifest.live.as_ref().map(open_live).transpose(),
-            || manifest.history.as_ref().map(history).transpose(),
-        );
-        let mut snapshot = Snapshot::new(history?, live?, service);
-        let dumps = manifest.dumps.as_ref();
-        snapshot.dumps = dumps.map(|dumps| DumpDirectory::open(directory, dumps).map(Arc::new));
-        Ok(snapshot)
+        let open_live = |payload| {
+            let open = |storage| Live::open(storage, memory_bytes);
+            open_payload(directory, payload, open)
+        };
+        catch_panics(&manifest_path(directory), || {
+            let (live, history) = join(
+                || manifest.live.as_ref().map(open_live).transpose(),
+                || manifest.history.as_ref().map(history).transpose(),
+            );
+            let mut snapshot = Snapshot::new(history?, live?, service);
+            let dumps = manifest.dumps.as_ref();
+            snapshot.dumps = dumps.map(|dumps| DumpDirectory::open(directory, dumps).map(Arc::new));
+            Ok(snapshot)
+        })
     }
 
     /// Combines payloads and renders the bodies and pages that depend on both.
@@ -158,10 +182,6 @@ impl Snapshot {
 
     /// Renders the home page and the reference from API bodies.
     fn render_pages(&self) -> Vec<Body> {
-        let read = |route: &Route| {
-            let found = self.get(route, ReadContext::with_content(0, false));
-            found.ok()?.content.into_bytes().ok()
-        };
         let body_of = |target: &str| {
             if target == "/v1/health" {
                 let health = self.health.choose(false).content.into_bytes();
@@ -173,11 +193,11 @@ impl Snapshot {
             };
             let route = request::parse(path, query).route.ok()?;
             // Not through the cache, which is for requests.
-            let body = match self.body_start(&route, PAGE_BYTES_MAX as u64) {
-                Err(Missing::Payload) => read(&route)?,
-                body => body.ok()?,
+            let body = match self.body_start(&route, SHORT_BYTES_MAX.into()) {
+                Err(Missing::Payload) => self.page_body(&route, 0),
+                body => body,
             };
-            Some(body[..body.len().min(PAGE_BYTES_MAX)].to_vec())
+            Some(body.ok()?.to_vec())
         };
         let home = site::home(&self.service, &body_of);
         let docs = site::docs(&self.service, &body_of);
@@ -216,7 +236,6 @@ impl Snapshot {
         history.map_or(Ok(()), |history| history.verify_bodies())
     }
 
-    /// Returns the page at `/`.
     pub fn home_page(&self) -> &Body {
         &self.pages[0]
     }
@@ -229,6 +248,13 @@ impl Snapshot {
     /// Returns the players of an island in the live snapshot.
     pub fn live_players(&self, code: IslandCode) -> Option<u64> {
         self.live.as_ref()?.players.get(&code).copied()
+    }
+
+    /// Returns the place of an island in the list by peak, from 1, and the number of islands; `None` if its peak is not
+    /// known.
+    pub fn rank_by_peak(&self, code: IslandCode) -> Option<(u64, u64)> {
+        let history = self.history.as_ref()?;
+        history.rank(history.find_island(code)?, SortField::PeakCcu)
     }
 
     /// Returns the days before and after a day, and the first and the last day; `None` without days.
@@ -252,29 +278,70 @@ impl Snapshot {
     }
 }
 
-/// Opens the file of a payload, which must be the one in the manifest.
+/// Returns when the step after the newest one in a live body is due: one interval after the newest step;
+/// but one interval after the publish, if the newest step itself came later than that.
+fn next_due(body: &[u8], published: UnixSeconds) -> Option<UnixSeconds> {
+    let (step, interval) = site::newest_step(body)?;
+    let after = |time: i64| UnixSeconds(time.saturating_add(interval));
+    let due = after(step);
+    Some(if due > published {
+        due
+    } else {
+        after(published.0)
+    })
+}
+
+/// Opens the file of a payload. It must be the one in the manifest, by its trailer: nothing else of
+/// another file is read.
 fn open_payload<T>(
     directory: &Directory,
     payload: &Payload,
     open: impl FnOnce(Storage) -> Result<T, SnapshotError>,
-    identity: impl Fn(&T) -> Identity,
 ) -> Result<T, SnapshotError> {
-    let file = directory.file(&payload.file).map_err(SnapshotError::Io);
-    let opened = file.and_then(|file| open(Storage::File(Arc::new(file))));
-    let opened = opened.map_err(|error| error.in_file(&directory.path().join(&payload.file)))?;
-    if payload.names(identity(&opened)) {
-        return Ok(opened);
-    }
-    let problem = "the payload files differ from the ones in the manifest; publish again";
-    let error = io::Error::new(io::ErrorKind::InvalidData, problem);
-    Err(in_manifest(directory, error))
+    let opened = || {
+        let storage = Storage::File(Arc::new(directory.file(&payload.file)?));
+        payload.expect(Identity::read(&storage)?)?;
+        open(storage)
+    };
+    opened().map_err(|error| error.in_file(&directory.path().join(&payload.file)))
 }
 
-/// Adds the path of the manifest to an error.
-fn in_manifest(directory: &Directory, error: io::Error) -> SnapshotError {
-    SnapshotError::from(error).in_file(&directory.path().join(Manifest::FILE))
+fn manifest_path(directory: &Directory) -> PathBuf {
+    directory.path().join(Manifest::FILE)
 }
 
 pub(super) fn has_days(history: Option<&Arc<History>>) -> bool {
     history.is_some_and(|history| !history.days.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_step_is_due_an_interval_after_the_newest_or_after_a_late_publish() {
+        let live = |time: i64| {
+            format!(
+                r#"{{"time":{time},"resolutionSeconds":600,"players":0,"islands":[],"meta":{{}}}}"#
+            )
+        };
+        let curve =
+            |time: i64| format!(r#"{{"resolutionSeconds":600,"points":[[0,1],[{time},2]]}}"#);
+        for (step, published, due) in [
+            (6000, 6000, 6600),
+            (6000, 6599, 6600),
+            // Steps that come late, each as late as the one before it.
+            (6000, 6600, 7200),
+            (6000, 9000, 9600),
+            // A publish with an earlier time than the step, which `--generated-at` allows.
+            (6000, 0, 6600),
+            (i64::MAX, 0, i64::MAX),
+        ] {
+            for body in [live(step), curve(step)] {
+                let found = next_due(body.as_bytes(), UnixSeconds(published));
+                assert_eq!(found, Some(UnixSeconds(due)), "{body} {published}");
+            }
+        }
+        assert_eq!(next_due(b"{\"points\":[]}", UnixSeconds(5)), None);
+    }
 }

@@ -34,6 +34,7 @@ fn found(key: u32, bytes: usize) -> Encoded {
         etag: EntityTag::new(UnixSeconds(0), 0, false),
         gzip: false,
         links: None,
+        next_due: None,
     }
 }
 

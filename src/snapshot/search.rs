@@ -58,7 +58,6 @@ pub(crate) const SLUGS: IndexSections = [
 
 #[derive(Debug)]
 pub(crate) struct TextIndex {
-    /// The folded texts.
     texts: Texts,
     /// The row of each suffix, in the order of the suffixes.
     suffix_rows: U32Slice,

@@ -23,18 +23,32 @@ const FEW_MIN: usize = 48;
 const STEPS_PER_KEY: usize = 40;
 
 /// The rows of a page and the number of all matches.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectedRows {
     /// The rows by number, in order.
     pub rows: Vec<u32>,
     /// The number of matches on all pages.
     pub total: u64,
+    /// Whether the rows are a slice of a vector in final order, so that selecting them again costs nothing.
+    pub is_slice: bool,
 }
 
 impl SelectedRows {
     fn new(rows: Vec<u32>, total: usize) -> SelectedRows {
-        let total = total as u64;
-        SelectedRows { rows, total }
+        SelectedRows {
+            rows,
+            total: total as u64,
+            is_slice: false,
+        }
+    }
+
+    /// Returns a page of a vector in final order that has all matches.
+    fn slice_of(order: &[U32], page: Page) -> SelectedRows {
+        let rows = order[window(order.len(), page)].iter();
+        SelectedRows {
+            is_slice: true,
+            ..SelectedRows::new(rows.map(|row| row.get()).collect(), order.len())
+        }
     }
 
     /// Returns a page of matches that come in final order.
@@ -74,34 +88,54 @@ fn window(count: usize, page: Page) -> Range<usize> {
     start..start.saturating_add(page.limit as usize).min(count)
 }
 
-/// The filters of an island query, each a group.
-struct Filters<'h>([Option<(&'h Groups, usize)>; 3]);
+/// A condition of a query on rows: a group that they belong to.
+#[derive(Clone, Copy)]
+struct Group<'h> {
+    family: &'h Groups,
+    number: usize,
+}
+
+impl<'h> Group<'h> {
+    fn contains(self, row: u32) -> bool {
+        self.family.contain(row, self.number)
+    }
+
+    fn set(self) -> Cow<'h, RowSet> {
+        self.family.set(self.number)
+    }
+
+    /// Returns the rows in final order.
+    fn rows(self, ordering: usize) -> &'h [U32] {
+        self.family.rows(self.number, ordering)
+    }
+}
+
+/// The filters of an island query.
+struct Filters<'h>(Vec<Group<'h>>);
 
 impl<'h> Filters<'h> {
     /// Finds the groups of a query; `None` if the tag or creator does not exist, so that nothing
     /// matches.
     fn find(history: &'h History, query: &IslandQuery) -> Option<Filters<'h>> {
-        let creator = match &query.creator {
-            Some(slug) => Some((&history.creator_groups, history.find_creator(slug)?)),
-            None => None,
-        };
-        let tag = match &query.tag {
-            Some(name) => Some((&history.tag_groups, history.find_tag(name)?)),
-            None => None,
-        };
-        let tool = query.created_in;
-        let tool = tool.map(|tool| (&history.tool_groups, tool as usize));
-        Some(Filters([creator, tag, tool]))
-    }
-
-    fn groups(&self) -> impl Iterator<Item = (&'h Groups, usize)> {
-        self.0.iter().flatten().copied()
+        let mut filters = Vec::new();
+        let mut add = |family, number| filters.push(Group { family, number });
+        if let Some(slug) = &query.creator {
+            add(&history.creator_groups, history.find_creator(slug)?);
+        }
+        if let Some(name) = &query.tag {
+            add(&history.tag_groups, history.find_tag(name)?);
+        }
+        if let Some(tool) = query.created_in {
+            add(&history.tool_groups, tool as usize);
+        }
+        Some(Filters(filters))
     }
 
     /// Returns the smallest vector of the groups, in final order; all rows if there is no filter.
     fn smallest(&self, history: &'h History, ordering: usize) -> &'h [U32] {
-        self.groups()
-            .map(|(groups, group)| groups.rows(group, ordering))
+        self.0
+            .iter()
+            .map(|filter| filter.rows(ordering))
             .min_by_key(|rows| rows.len())
             .unwrap_or_else(|| {
                 let islands = history.rows.len();
@@ -110,15 +144,14 @@ impl<'h> Filters<'h> {
     }
 
     fn contain(&self, row: u32) -> bool {
-        self.groups()
-            .all(|(groups, group)| groups.contain(row, group))
+        self.0.iter().all(|filter| filter.contains(row))
     }
 
     /// Returns the rows that are in every group and in `found`; there is at least one condition.
     fn set(&self, found: Option<&Matches<'_>>) -> RowSet {
         let found = found.map(|found| Cow::Owned(found.set()));
-        let groups = self.groups().map(|(groups, group)| groups.set(group));
-        let intersection = found.into_iter().chain(groups).reduce(|all, other| {
+        let filters = self.0.iter().map(|filter| filter.set());
+        let intersection = found.into_iter().chain(filters).reduce(|all, other| {
             let mut all = all.into_owned();
             all.intersect(&other);
             Cow::Owned(all)
@@ -133,16 +166,15 @@ impl History {
     /// Selects the rows of a page of `/v1/islands`.
     pub fn select_islands(&self, query: &IslandQuery) -> SelectedRows {
         let Some(filters) = Filters::find(self, query) else {
-            return SelectedRows::default();
+            return SelectedRows::slice_of(&[], query.page);
         };
         let page = query.page;
         let smallest = filters.smallest(self, ordering(query.sort, query.order));
         let in_smallest = || smallest.iter().map(|row| row.get());
         let few = few(self.rows.len());
         let Some(needle) = &query.folded else {
-            if filters.groups().count() <= 1 {
-                let rows = smallest[window(smallest.len(), page)].iter();
-                return SelectedRows::new(rows.map(|row| row.get()).collect(), smallest.len());
+            if filters.0.len() <= 1 {
+                return SelectedRows::slice_of(smallest, page);
             }
             if smallest.len() <= few {
                 let matches = in_smallest().filter(|row| filters.contain(*row));
@@ -190,7 +222,10 @@ impl History {
         let Some(needle) = &query.folded else {
             let number = |at: usize| u32::try_from(at).expect("creators are numbered in u32");
             let rows = window(creators, query.page).map(number).collect();
-            return SelectedRows::new(rows, creators);
+            return SelectedRows {
+                is_slice: true,
+                ..SelectedRows::new(rows, creators)
+            };
         };
         let found = self.slugs.find(needle);
         if found.max_len() <= few(creators) {

@@ -27,9 +27,9 @@ const HEADER_BYTES: usize = 10;
 const TRAILER_BYTES: usize = 8;
 /// Bytes that are inflated between yield points: about 50 µs of work.
 const INFLATE_STEP_BYTES: usize = 64 * 1024;
-/// Bodies of this length are sent in pieces. To inflate as much takes a millisecond, which is as
-/// long as one request may keep a worker from its other connections.
-pub(crate) const LONG_BYTES_MIN: u32 = 512 * 1024 + 1;
+/// Longer bodies are sent in pieces, and pages read only their start. To inflate as much takes a
+/// millisecond, which is as long as one request may keep a worker from its other connections.
+pub(crate) const SHORT_BYTES_MAX: u32 = 512 * 1024;
 /// Bytes of the stored form that are read in one call.
 const READ_BYTES: usize = 64 * 1024;
 /// Bytes of the stored form that are verified in one step.
@@ -80,7 +80,6 @@ fn inflate(gzip: &[u8], plain_bytes: usize) -> Option<Vec<u8>> {
     (more == 0).then_some(plain)
 }
 
-/// One form of a long body.
 #[derive(Clone, Debug)]
 pub struct LongBody {
     pub(super) storage: Storage,

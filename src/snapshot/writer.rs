@@ -25,7 +25,6 @@ pub struct SnapshotWriter<W> {
 }
 
 impl<W: Write> SnapshotWriter<W> {
-    /// Starts a file.
     pub fn new(mut out: W) -> io::Result<SnapshotWriter<W>> {
         out.write_all(&MAGIC)?;
         Ok(SnapshotWriter {

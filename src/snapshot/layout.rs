@@ -1,0 +1,84 @@
+//! The order of the bodies in a history payload: read by its writer, by its opening and by the lookup.
+
+use crate::request::Endpoint;
+
+/// The things that a body exists once for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Per {
+    Island,
+    Creator,
+    Day,
+    File,
+}
+
+/// One row after the other. The bodies of a row are grouped by island, creator or day; each group has the
+/// bodies of all endpoints of the row.
+pub(crate) const LAYOUT: &[(&[Endpoint], Per)] = &[
+    (&[Endpoint::Island, Endpoint::IslandCcu], Per::Island),
+    (&[Endpoint::Creator], Per::Creator),
+    (&[Endpoint::Ranking], Per::Day),
+    (&[Endpoint::New], Per::Day),
+    (&[Endpoint::RankingDays, Endpoint::NewDays], Per::File),
+];
+
+/// The numbers on which the places of bodies depend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyCounts {
+    pub(crate) islands: usize,
+    pub(crate) creators: usize,
+    pub(crate) days: usize,
+}
+
+impl BodyCounts {
+    pub(crate) fn of(self, per: Per) -> usize {
+        match per {
+            Per::Island => self.islands,
+            Per::Creator => self.creators,
+            Per::Day => self.days,
+            Per::File => 1,
+        }
+    }
+
+    /// Returns the number of all bodies.
+    pub(crate) fn total(self) -> usize {
+        let of_row = |(endpoints, per): &(&[Endpoint], Per)| endpoints.len() * self.of(*per);
+        LAYOUT.iter().map(of_row).sum()
+    }
+
+    /// Returns the place among all bodies of the body of an endpoint for the island, creator or day with
+    /// this number (0 for a file); `None` if the history payload has no bodies of the endpoint.
+    pub(crate) fn place(self, endpoint: Endpoint, number: usize) -> Option<usize> {
+        let mut first = 0;
+        for (endpoints, per) in LAYOUT {
+            if let Some(at) = endpoints.iter().position(|other| *other == endpoint) {
+                return Some(first + number * endpoints.len() + at);
+            }
+            first += endpoints.len() * self.of(*per);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_place_is_taken_once() {
+        let counts = BodyCounts {
+            islands: 3,
+            creators: 2,
+            days: 4,
+        };
+        let mut places = Vec::new();
+        for (endpoints, per) in LAYOUT {
+            for number in 0..counts.of(*per) {
+                places.extend(endpoints.iter().map(|one| counts.place(*one, number)));
+            }
+        }
+        let all: Vec<Option<usize>> = (0..counts.total()).map(Some).collect();
+        assert_eq!(places, all);
+        assert_eq!(all.len(), 2 * 3 + 2 + 2 * 4 + 2);
+        assert_eq!(counts.place(Endpoint::Live, 0), None);
+    }
+}
