@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,13 +20,19 @@ pub const TEMP_SUFFIX: &str = ".tmp";
 /// Name of a directory's lock file.
 pub const LOCK_FILE: &str = ".lock";
 
+/// Time that a thread waits for a lock before it is reported.
+const REPORT_AFTER: Duration = Duration::from_secs(1);
+
+/// Receiver of the paths of locks that a thread waits for. One for the process, as of a logger: a function that
+/// takes a lock cannot forget to pass it on.
+static REPORT_WAIT: OnceLock<fn(&Path)> = OnceLock::new();
+
 type CreateFile = fn(&Path) -> io::Result<File>;
 
 /// A temporary file that replaces another file of the same directory on [`commit`](Self::commit),
 /// and is removed when dropped before.
 #[derive(Debug)]
 pub struct AtomicFile {
-    /// Writer of the file.
     pub out: BufWriter<File>,
     temp_path: PathBuf,
     is_committed: bool,
@@ -183,30 +190,47 @@ fn create_new_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Sets the function that is called when a thread has waited for a lock for a second, with the path of the
+/// lock. Only the first call has an effect.
+pub fn report_waits(report: fn(&Path)) {
+    let _ = REPORT_WAIT.set(report);
+}
+
 /// Locks a directory until the returned file is dropped. Fails with `TimedOut` if another process holds
 /// the lock for longer than `timeout`; waits without a limit if it is `None`. Only the directory's owner
 /// can take the lock, so other users cannot block the owner.
 pub fn lock(directory: &Path, timeout: Option<Duration>) -> io::Result<File> {
     let lock = open_lock(directory)?;
-    match timeout {
-        Some(timeout) => try_lock_within(lock, timeout),
-        None => lock.lock().map(|()| lock),
-    }
+    take(lock, File::try_lock, &directory.join(LOCK_FILE), timeout)
 }
 
-fn try_lock_within(lock: File, timeout: Duration) -> io::Result<File> {
+/// Takes a lock, after waiting for other processes.
+fn take(
+    lock: File,
+    try_lock: fn(&File) -> Result<(), TryLockError>,
+    path: &Path,
+    timeout: Option<Duration>,
+) -> io::Result<File> {
     const PAUSE: Duration = Duration::from_millis(10);
     let begun = Instant::now();
+    let mut report = REPORT_WAIT.get();
     loop {
-        match lock.try_lock() {
+        match try_lock(&lock) {
             Ok(()) => return Ok(lock),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < timeout => thread::sleep(PAUSE),
-            Err(TryLockError::WouldBlock) => {
-                let problem = "another process holds the lock";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
-            }
+            Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
+        let waited = begun.elapsed();
+        if timeout.is_some_and(|timeout| waited >= timeout) {
+            let problem = "another process holds the lock";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+        }
+        if waited >= REPORT_AFTER
+            && let Some(report) = report.take()
+        {
+            report(path);
+        }
+        thread::sleep(PAUSE);
     }
 }
 
@@ -215,14 +239,15 @@ fn try_lock_within(lock: File, timeout: Duration) -> io::Result<File> {
 /// others hold the lock for longer than `timeout`.
 pub fn lock_exclusive(directory: &Path, timeout: Duration) -> io::Result<File> {
     let path = directory.join(LOCK_FILE);
-    let file = OpenOptions::new().append(true).create(true).open(path)?;
-    try_lock_within(file, timeout)
+    let file = OpenOptions::new().append(true).create(true).open(&path)?;
+    take(file, File::try_lock, &path, Some(timeout))
 }
 
 /// Locks a directory itself, without a file in it, until the returned file is dropped. Fails with
 /// `TimedOut` if another process holds the lock.
 pub fn lock_folder(directory: &Path) -> io::Result<File> {
-    try_lock_within(File::open(directory)?, Duration::ZERO)
+    let lock = File::open(directory)?;
+    take(lock, File::try_lock, directory, Some(Duration::ZERO))
 }
 
 /// Locks a directory against [`lock_exclusive`] until the returned file is dropped, to read several
@@ -233,9 +258,9 @@ pub fn lock_shared(directory: &Path) -> Option<File> {
     options
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-    let file = options.open(directory.join(LOCK_FILE)).ok()?;
-    file.lock_shared().ok()?;
-    Some(file)
+    let path = directory.join(LOCK_FILE);
+    let file = options.open(&path).ok()?;
+    take(file, File::try_lock_shared, &path, None).ok()
 }
 
 fn open_lock(directory: &Path) -> io::Result<File> {

@@ -22,11 +22,23 @@ pub fn with_path(path: &Path) -> impl Fn(io::Error) -> io::Error + '_ {
     |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
+/// Returns an error if a path is a link. For a path at which no file was found: a link whose target is
+/// missing, perhaps on a disk that is not mounted, does not mean that there is no file.
+pub fn require_absent(path: &Path) -> io::Result<()> {
+    match fs::read_link(path) {
+        Err(_) => Ok(()),
+        Ok(target) => Err(io::Error::other(format!(
+            "is a symbolic link to {}, which does not exist",
+            target.display()
+        ))),
+    }
+}
+
 /// Opens a regular file by a path that may contain links; `None` if there is no file.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
     match open_at(CWD, path, FILE) {
         Ok(file) => require_regular(file.into()).map(Some),
-        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::NOENT) => require_absent(path).map(|()| None),
         Err(error) => Err(error.into()),
     }
 }
@@ -54,7 +66,9 @@ pub fn forbidden_mode(secret: &Metadata, forbidden: u32) -> Option<u32> {
 pub fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::metadata(path) {
         Ok(found) => require(&found).map(|()| Some(found)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            require_absent(path).map(|()| None)
+        }
         Err(error) => Err(error),
     }
 }
@@ -256,6 +270,27 @@ mod tests {
         }
         assert!(Directory::open(&pipe).is_err());
         assert!(open(&scene.0.join("nothing")).unwrap().is_none());
+        assert!(metadata(&scene.0.join("nothing")).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_an_error_and_no_absent_file() {
+        let scene = Scene::new("dangling");
+        for (target, way) in [
+            ("nothing", "direct"),
+            ("inside/nothing", "beneath"),
+            ("direct", "by another link"),
+            ("inside/folder/../nothing", "with dots"),
+        ] {
+            let path = scene.0.join(way);
+            symlink(target, &path).unwrap();
+            let want = format!("is a symbolic link to {target}, which does not exist");
+            assert_eq!(open(&path).unwrap_err().to_string(), want);
+            assert_eq!(metadata(&path).unwrap_err().to_string(), want);
+            assert!(read(&path, 1).is_err());
+        }
+        symlink("inside/folder/file", scene.0.join("sound")).unwrap();
+        assert!(open(&scene.0.join("sound")).unwrap().is_some());
     }
 
     #[test]

@@ -10,17 +10,20 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::options::PublishOptions;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, DayFiles, FileChecksum, FileStamp, LoadError};
 use crate::durable;
 use crate::regular_file::Directory;
-use crate::snapshot::{Dumps, Manifest, Payload};
+use crate::snapshot::{Dumps, Manifest, PAYLOAD_VERSION, Payload};
 
-/// Version of the program and of the format. A list with another one is ignored, since other
-/// versions may render or validate differently.
-const PROGRAM: &str = concat!(env!("CARGO_PKG_VERSION"), "/5");
+/// Returns the version of the program and of the content of payload files. A list with another one is ignored, since
+/// other versions may render or validate differently.
+fn program() -> String {
+    format!("{}, content {PAYLOAD_VERSION}", env!("CARGO_PKG_VERSION"))
+}
 /// Longest `sources.json` that is read. A list of 100,000 files has about 20 MB.
 const BYTES_MAX: u64 = 1 << 30;
 /// Twice the coarsest timestamp granularity of a file system (2 s on FAT).
@@ -58,11 +61,20 @@ impl KnownSources {
         let text = directory.read(KnownSources::FILE, BYTES_MAX);
         let sources: KnownSources =
             serde_json::from_slice(&text.unwrap_or_default()).unwrap_or_default();
-        if sources.program == PROGRAM {
+        if sources.program == program() {
             sources
         } else {
             KnownSources::default()
         }
+    }
+
+    /// Returns the names of the files in the list of a published directory, of any version of the program; none
+    /// if it is unreadable.
+    pub(super) fn names(directory: &Directory) -> Vec<String> {
+        let text = directory.read(KnownSources::FILE, BYTES_MAX);
+        let sources: Value = serde_json::from_slice(&text.unwrap_or_default()).unwrap_or_default();
+        let files = sources["files"].as_object().into_iter().flatten();
+        files.map(|(name, _)| name.clone()).collect()
     }
 
     /// Writes the list to a directory, replacing an earlier one.
@@ -108,7 +120,6 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Compares all files.
     pub(super) fn find(
         dataset: &DatasetReader<'_>,
         (published, manifest): (&Directory, &Manifest),
@@ -219,7 +230,7 @@ impl Changes {
             }
         }
         KnownSources {
-            program: PROGRAM.to_owned(),
+            program: program(),
             history: history.checksum.clone(),
             dumps: dumps.directory.clone(),
             read_since: read_since.0,

@@ -61,6 +61,7 @@ impl Published {
             published: PUBLISHED,
             force: false,
             full: false,
+            strict: false,
             credit: "",
         };
         let published = publish(&FILES, &options, &mut |_| {}).unwrap();
@@ -86,10 +87,9 @@ fn open_history(bytes: Bytes) -> Result<(), SnapshotError> {
 }
 
 fn open_live(bytes: Bytes) -> Result<(), SnapshotError> {
-    Live::open(Storage::Memory(bytes)).map(drop)
+    Live::open(Storage::Memory(bytes), 0).map(drop)
 }
 
-/// Returns whether a file is accepted.
 #[track_caller]
 fn is_accepted(open: fn(Bytes) -> Result<(), SnapshotError>, bytes: Bytes, what: &str) -> bool {
     let opened = catch_unwind(AssertUnwindSafe(|| open(bytes).is_ok()));

@@ -23,7 +23,6 @@ use crate::site::SiteSettings;
 use crate::snapshot::{Dump, DumpDirectory, DumpIndex, Manifest, Snapshot, SnapshotError};
 use crate::sync::{cores, in_order};
 
-/// Suffix of payload file names.
 pub(super) const PAYLOAD_SUFFIX: &str = ".snap";
 /// Prefix of history payload names.
 pub(super) const HISTORY_PREFIX: &str = "history";
@@ -77,7 +76,7 @@ fn is_unfinished(name: &str) -> bool {
 
 /// Returns whether a name is one that a publish creates: `history-20261121T120500Z-0123abcd.snap`,
 /// or that of dumps.
-fn is_published(name: &str) -> bool {
+pub(super) fn is_published(name: &str) -> bool {
     const PATTERN: &[u8] = b"00000000T000000Z-xxxxxxxx";
     let payload = name.strip_suffix(PAYLOAD_SUFFIX);
     let stamp = match payload.and_then(|name| name.split_once('-')) {

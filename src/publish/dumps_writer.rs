@@ -15,9 +15,8 @@ use flate2::write::GzEncoder;
 
 use super::options::{PublishError, at};
 use super::render;
-use super::whole_files::{KnownMembers, WHOLE_FILES};
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Cell, FileKind, write_csv_header, write_csv_row};
+use crate::dataset::{Cell, FileKind, WHOLE_FILES, write_csv_header, write_csv_row};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::regular_file::Directory;
 use crate::snapshot::{DumpContent, DumpDirectory, DumpFile, DumpIndex, Dumps};
@@ -27,7 +26,6 @@ use crate::sync::{Mutex, lock};
 pub(super) const DUMPS_PREFIX: &str = "dumps-";
 /// Suffix of a dump directory name that already exists.
 pub(super) const REPEAT_SUFFIX: &str = "-again";
-/// Folders of a dump directory.
 const FOLDERS: [&str; 3] = ["daily", "ccu", "live"];
 /// gzip level of CSV. A higher one takes twice the time for 5 % fewer bytes.
 const CSV_LEVEL: u32 = 2;
@@ -92,7 +90,6 @@ impl DumpsWriter {
         directory.join(name)
     }
 
-    /// Creates a file.
     pub(super) fn create(&self, name: &str) -> io::Result<HashingWriter<Output>> {
         let output = if self.directory.is_some() {
             let path = self.path(name);
@@ -135,20 +132,9 @@ impl DumpsWriter {
         is_kept
     }
 
-    /// Returns the members of the files of the whole history of the previous publish, if both are
-    /// usable.
-    pub(super) fn known_members(&self) -> Option<[KnownMembers; 2]> {
-        let find = |name| {
-            let dump = self.before.as_ref()?.find(name)?;
-            KnownMembers::find(dump.open().ok()?, dump.file.bytes)
-        };
-        let [history, ccu] = WHOLE_FILES.map(find);
-        Some([history?, ccu?])
-    }
-
-    /// Links the files of the whole history. Returns false if they must be written.
+    /// Links the files with the rows of many days. Returns false if they must be written.
     pub(super) fn keep_whole(&self) -> bool {
-        self.link(WHOLE_FILES.map(str::to_owned).into_iter())
+        self.link(WHOLE_FILES.iter().map(|file| file.name.to_owned()))
     }
 
     /// Links files of the previous publish that have their recorded lengths, and adds them to the
@@ -241,7 +227,6 @@ impl DumpsWriter {
             .to_string()
     }
 
-    /// Returns the index of the files.
     fn index(&self, credit: &str) -> DumpIndex {
         let mut files = std::mem::take(&mut *lock(&self.files));
         files.sort_unstable_by(|one, other| one.file.cmp(&other.file));

@@ -3,14 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::list_sections::row_number;
 use super::packed_day::PackedDay;
+use super::packed_day::row_number;
 use super::render::{self, RankedIsland};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, Metrics, Profile};
 use crate::model::{CreatorSlug, SortField};
 
-/// Number of places in a ranking.
 const RANKING_LENGTH: usize = 10;
 
 /// Dataset in the form that the history payload is rendered from.
@@ -21,7 +20,6 @@ pub(crate) struct HistoryInput<'a> {
     /// Days that have a file, ascending, and their text.
     pub(crate) days: Vec<UtcDay>,
     pub(crate) day_texts: Vec<String>,
-    /// Rows of each day.
     pub(crate) rows: Vec<PackedDay>,
     /// Metrics of each island on the latest day; all null if it has no row.
     pub(crate) latest: Vec<Metrics>,
@@ -48,7 +46,6 @@ impl<'a> HistoryInput<'a> {
         }
     }
 
-    /// Returns the text of the latest day.
     pub(crate) fn latest_day(&self) -> Option<&str> {
         self.day_texts.last().map(String::as_str)
     }
@@ -126,7 +123,6 @@ impl<'a> Creator<'a> {
         creators
     }
 
-    /// Returns the row in the creator list.
     pub(crate) fn list_row(&self) -> Vec<u8> {
         render::creator_row(self.slug, self.islands.len(), &self.sums)
     }

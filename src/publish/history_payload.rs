@@ -7,11 +7,14 @@ use std::io::{self, Write};
 use zerocopy::little_endian::{I32, U64};
 
 use super::history_input::{Creator, HistoryInput};
-use super::list_sections::{self, row_number};
+use super::list_sections;
 use super::packed_day::RANGE_ISLANDS;
+use super::packed_day::row_number;
 use super::render;
 use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
+use crate::request::Endpoint;
+use crate::snapshot::{BodyCounts, LAYOUT, Per};
 use crate::snapshot::{Compressor, Identity, PackedBody, Section, SnapshotWriter};
 use crate::sync::{cores, in_order};
 
@@ -24,9 +27,14 @@ pub(crate) fn write<W: Write>(
 ) -> io::Result<Identity> {
     let (islands, days) = (input.catalogue.islands.len(), input.days.len());
     let creators = Creator::collect(input);
+    let counts = BodyCounts {
+        islands,
+        creators: creators.len(),
+        days,
+    };
     let mut writer = BodyWriter {
         out: SnapshotWriter::new(out)?,
-        all: islands * 2 + creators.len() + days * 2,
+        all: counts.total(),
         progress,
     };
     let mut rows = Vec::with_capacity(islands);
@@ -39,13 +47,21 @@ pub(crate) fn write<W: Write>(
         ccu_histories += u64::from(island.has_peak);
         rows.push(island.list_row);
     })?;
-    writer.write_all(creators.len(), |at| creators[at].body(input, &rows))?;
-    writer.write_all(days, |day| ranking(input, day))?;
-    writer.write_all(days, |day| new_islands(input, day, &new[day]))?;
+    for (endpoints, per) in LAYOUT.iter().filter(|(_, per)| *per != Per::Island) {
+        writer.write_all(counts.of(*per) * endpoints.len(), |at| {
+            let number = at / endpoints.len();
+            match endpoints[at % endpoints.len()] {
+                Endpoint::Creator => creators[number].body(input, &rows),
+                Endpoint::Ranking => ranking(input, number),
+                Endpoint::New => new_islands(input, number, &new[number]),
+                Endpoint::RankingDays | Endpoint::NewDays => {
+                    render::days(&input.day_texts, input.published)
+                }
+                other => unreachable!("the body of {} has no renderer", other.label()),
+            }
+        })?;
+    }
     let mut out = writer.out;
-    let day_list = Compressor::default().pack(&render::days(&input.day_texts, input.published));
-    out.body(&day_list)?;
-    out.body(&day_list)?;
     list_sections::write(input, &rows, &creators, &mut out)?;
     out.array::<U64>(Section::CcuHistories, [ccu_histories])?;
     let row_end = render::null_metrics_suffix(input.latest_day());
@@ -131,7 +147,6 @@ fn new_islands(input: &HistoryInput<'_>, day: usize, islands: &[(u32, u32)]) -> 
 pub(crate) struct IslandRenderer<'a> {
     input: &'a HistoryInput<'a>,
     compressor: Compressor,
-    /// Body in progress.
     body: Vec<u8>,
     /// Rows by day of each island of the range, oldest first.
     timelines: Vec<Vec<(u32, DayRow)>>,

@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use zerocopy::little_endian::{U32, U64};
 
 use super::history_input::{Creator, HistoryInput};
+use super::packed_day::row_number;
 use super::render;
 use super::text_index::write_index;
 use crate::dataset::{Island, Metrics};
@@ -44,7 +45,6 @@ pub(crate) fn write<W: Write>(
     write_tags(islands, &orders, out)
 }
 
-/// Writes the filter by tool.
 fn write_tools<W: Write>(
     islands: &[Island],
     orders: &RowOrders,
@@ -164,9 +164,4 @@ impl RowOrders {
         out.lists::<U32>(of_rows_section, of_rows.iter())?;
         Ok(())
     }
-}
-
-/// Converts an index of a row, creator, tag or day to its number in the file.
-pub(crate) fn row_number(at: usize) -> u32 {
-    u32::try_from(at).expect("the platform has far fewer than 2^32 islands")
 }

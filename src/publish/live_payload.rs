@@ -7,10 +7,8 @@ use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::dataset::{Island, LiveStep};
 use crate::snapshot::{Compressor, Identity, SnapshotWriter};
 
-/// Input of the live payload.
 #[derive(Debug, Default)]
 pub(crate) struct LiveInput {
-    /// Latest live step.
     pub(crate) latest: Option<LiveStep>,
     /// Total players of each live step, by time ascending.
     pub(crate) totals: Vec<(UnixSeconds, u128)>,

@@ -7,7 +7,7 @@
 //!
 //! In reading order:
 //!
-//! - `run` with its `options`: one publish; `changes`: the inputs that changed since the last one;
+//! - `run` with its `options`: one publish; `refusal`: when it is refused; `changes`: the inputs that changed since the last one;
 //!   `directory`: the published files and their replacement;
 //! - `tables`, `packed_day`: the dataset as columns; `history_input`: what the history is made from;
 //! - `history_payload`, `live_payload`: the two payload files; their parts `list_sections` and
@@ -25,6 +25,7 @@ mod list_sections;
 mod live_payload;
 mod options;
 mod packed_day;
+mod refusal;
 mod render;
 mod run;
 mod sample;

@@ -1,35 +1,38 @@
 //! Options, events, result and errors of a publish.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::calendar::UnixSeconds;
-use crate::dataset::LoadError;
+use crate::calendar::{UnixSeconds, UtcDay};
+use crate::dataset::{Faults, LoadError};
 use crate::snapshot::{Manifest, SnapshotError};
 
-/// Default of [`PublishOptions::credit`].
 pub const DEFAULT_CREDIT: &str = "Data: island-metrics, CC BY 4.0";
 
-/// Options of a publish.
+/// Number of missing days that a message names; more are only counted.
+const DAYS_NAMED: usize = 5;
+
 #[derive(Clone, Copy, Debug)]
 pub struct PublishOptions<'a> {
     /// Published directory; created if it does not exist.
     pub directory: &'a Path,
     /// Publish timestamp.
     pub published: UnixSeconds,
-    /// Whether newer published data may be replaced.
+    /// Ignores refusals, such as that of an older timestamp, and renders everything.
     pub force: bool,
     /// Whether to render everything, including unchanged parts.
     pub full: bool,
+    /// Treats warnings of the dataset as faults.
+    pub strict: bool,
     /// Attribution line for users of the data.
     pub credit: &'a str,
 }
 
-/// Event of a running publish.
 #[derive(Clone, Copy, Debug)]
 pub enum PublishEvent<'a> {
-    /// Another publish has locked the directory.
-    WaitingForLock,
+    Warnings(&'a Faults),
+    /// The manifest is about to be replaced, which publishes everything.
+    Committing,
     /// The publish is complete. The text lists what was rendered and kept, and why.
     Finished(&'a str),
     /// Progress of one phase.
@@ -38,7 +41,6 @@ pub enum PublishEvent<'a> {
         what: &'static str,
         /// Number of finished items.
         done: usize,
-        /// Number of all items.
         all: usize,
     },
     /// The publish is complete, but a stale file could not be removed, or the dumps link not be
@@ -46,18 +48,14 @@ pub enum PublishEvent<'a> {
     CleanupFailed(&'a PublishError),
 }
 
-/// Result of a publish.
 #[derive(Debug)]
 pub struct Published {
     /// Manifest that was written.
     pub manifest: Manifest,
-    /// Number of islands in the dataset.
     pub islands: usize,
-    /// Number of days that have a file.
     pub days: usize,
 }
 
-/// Receiver of events.
 pub(super) type EventSink<'a> = &'a mut dyn FnMut(PublishEvent<'_>);
 
 /// Error of publishing to a directory or of verifying it.
@@ -67,6 +65,9 @@ pub enum PublishError {
     Dataset(LoadError),
     /// A published file is invalid, or cannot be read or written.
     Published(SnapshotError),
+    /// The manifest was replaced, but not made durable: a crash may bring back the previous one. Or it could not
+    /// be read again to find that out.
+    Uncertain(SnapshotError),
     /// The published data is newer than this publish.
     Older {
         /// Timestamp of the published data.
@@ -74,12 +75,21 @@ pub enum PublishError {
         /// Timestamp of this publish.
         offered: String,
     },
+    /// The dataset lacks these days of the published data, ascending.
+    FewerDays(Vec<UtcDay>),
+    /// The target is not a directory for a publish.
+    Target {
+        /// The target, or the file in it that is the reason.
+        path: PathBuf,
+        /// The required kind of target.
+        problem: &'static str,
+    },
 }
 
 impl PublishError {
-    /// Returns whether the publish was rejected because of its input, before anything was changed.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, PublishError::Dataset(_) | PublishError::Older { .. })
+    /// Returns whether the previous publish is certainly still the current one.
+    pub fn is_unpublished(&self) -> bool {
+        !matches!(self, PublishError::Uncertain(_))
     }
 }
 
@@ -88,11 +98,35 @@ impl fmt::Display for PublishError {
         match self {
             PublishError::Dataset(error) => error.fmt(f),
             PublishError::Published(error) => error.fmt(f),
+            PublishError::Uncertain(error) => write!(
+                f,
+                "{error}; the new data may be published, and may be lost in a crash; publish again"
+            ),
             PublishError::Older { published, offered } => write!(
                 f,
                 "--generated-at must be at least {published}, the time of the published data, got {offered}; \
                  --force replaces newer data"
             ),
+            PublishError::FewerDays(days) => {
+                let few: Vec<String> = days
+                    .iter()
+                    .take(DAYS_NAMED)
+                    .map(UtcDay::to_string)
+                    .collect();
+                let more = match days.len().saturating_sub(DAYS_NAMED) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let few = few.join(", ");
+                write!(
+                    f,
+                    "the dataset must have all days of the published data, got no file for {few}{more}; \
+                     --force publishes without them"
+                )
+            }
+            PublishError::Target { path, problem } => {
+                write!(f, "{}: {problem}; --force publishes there", path.display())
+            }
         }
     }
 }

@@ -6,7 +6,6 @@
 
 use std::iter;
 
-use super::list_sections::row_number;
 use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
 
@@ -15,7 +14,11 @@ pub(crate) const RANGE_ISLANDS: usize = 256;
 /// Most decimals are hundredths, which are packed into one or two bytes.
 const HUNDREDTHS: f64 = 100.0;
 
-/// Packed rows of a day.
+/// Converts an index of a row, creator, tag or day to its number in the file.
+pub(crate) fn row_number(at: usize) -> u32 {
+    u32::try_from(at).expect("the platform has far fewer than 2^32 islands")
+}
+
 #[derive(Debug)]
 pub(crate) struct PackedDay {
     bytes: Box<[u8]>,
@@ -87,7 +90,6 @@ impl PackedDay {
         (0..self.starts.len() - 1).flat_map(|range| self.range(range))
     }
 
-    /// Returns the row of an island.
     pub(crate) fn row(&self, island: usize) -> Option<DayRow> {
         let mut rows = self.range(island / RANGE_ISLANDS);
         rows.find(|row| row.island as usize == island)

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind};
 use std::path::Path;
-use std::time::Duration;
 
 use super::changes::{Changes, KnownSources};
 use super::directory::{HISTORY_PREFIX, LIVE_PREFIX, PAYLOAD_SUFFIX, remove_stale_files};
@@ -11,13 +10,14 @@ use super::dumps_writer::DumpsWriter;
 use super::history_input::HistoryInput;
 use super::options::{EventSink, PublishEvent, PublishOptions, Published};
 use super::options::{PublishError, at};
+use super::refusal::{inode, refuse_fewer_days, refuse_older, refuse_target};
 use super::tables::Tables;
 use super::{history_payload, live_payload};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
 use crate::durable::{self, AtomicFile, TEMP_SUFFIX};
 use crate::regular_file::Directory;
-use crate::snapshot::{DumpIndex, Identity, Manifest, Payload};
+use crate::snapshot::{DumpIndex, Identity, Manifest, Payload, SnapshotError};
 
 /// Publishes a dataset to a directory. Concurrent publishes to the same directory wait for each
 /// other.
@@ -30,29 +30,42 @@ pub fn publish(
     // A missing dataset is a mistake of the operator. It is detected first, so that no directory is
     // created.
     DatasetReader::open(files, UnixSeconds::now().day())?;
+    refuse_target(files, options)?;
     durable::create_directory(directory).map_err(at(directory))?;
-    let _lock = match durable::lock(directory, Some(Duration::ZERO)) {
-        Err(error) if error.kind() == ErrorKind::TimedOut => {
-            notify(PublishEvent::WaitingForLock);
-            durable::lock(directory, None)
-        }
-        lock => lock,
-    }
-    .map_err(at(&directory.join(durable::LOCK_FILE)))?;
+    let lock = durable::lock(directory, None);
+    let _lock = lock.map_err(at(&directory.join(durable::LOCK_FILE)))?;
     let opened =
         Directory::open(directory).and_then(|opened| Ok((previous_manifest(&opened)?, opened)));
     let (before, opened) = opened.map_err(at(&directory.join(Manifest::FILE)))?;
+    let _dataset_lock = lock_dataset(files, directory)?;
+    let dataset = DatasetReader::open(files, UnixSeconds::now().day())?;
+    if let Some(warnings) = dataset.warnings(options.strict)? {
+        notify(PublishEvent::Warnings(&warnings));
+    }
     refuse_older(&before, options)?;
+    refuse_fewer_days(&dataset, (&opened, &before), options)?;
     // Frees disk space first: the leftovers of a killed publish may fill most of the disk. Without
     // a manifest they cannot be distinguished from published files.
     let is_known = before != Manifest::default();
     let swept = remove_stale_files(directory, &[&before], is_known);
     report_failure(swept, notify);
-    let published = publish_changes(files, (&opened, &before), options, notify)?;
+    let published = publish_changes(&dataset, (&opened, &before), options, notify)?;
     report_failure(link_dumps(directory, &published.manifest), notify);
     let swept = remove_stale_files(directory, &[&before, &published.manifest], true);
     report_failure(swept, notify);
     Ok(published)
+}
+
+/// Locks the dataset against a collector, which replaces several files together. With `--force` the
+/// dataset may be the published directory, which is locked already.
+fn lock_dataset(files: &Files<'_>, published: &Path) -> Result<Option<File>, PublishError> {
+    let Files::Directory(dataset) = files else {
+        return Ok(None);
+    };
+    let is_locked = inode(dataset)? == inode(published)?;
+    Ok((!is_locked)
+        .then(|| durable::lock_shared(dataset))
+        .flatten())
 }
 
 /// Reports a failure that does not fail the publish.
@@ -65,18 +78,17 @@ fn report_failure(result: Result<(), PublishError>, notify: EventSink<'_>) {
 /// Renders what has changed since `before`, writes the files, and writes the manifest, which makes
 /// them current.
 fn publish_changes(
-    files: &Files<'_>,
+    dataset: &DatasetReader<'_>,
     (opened, before): (&Directory, &Manifest),
     options: &PublishOptions<'_>,
     notify: EventSink<'_>,
 ) -> Result<Published, PublishError> {
     let (directory, published) = (options.directory, options.published);
     let read_since = UnixSeconds::now();
-    let dataset = DatasetReader::open(files, read_since.day())?;
-    let changes = Changes::find(&dataset, (opened, before), options)?;
+    let changes = Changes::find(dataset, (opened, before), options)?;
     let mut dumps = DumpsWriter::begin(opened, changes.kept_dumps.as_ref(), published)?;
     let mut tables = Tables {
-        dataset: &dataset,
+        dataset,
         changes: &changes,
         dumps: &mut dumps,
         notify,
@@ -103,7 +115,7 @@ fn publish_changes(
     let dumps = dumps.finish(directory, options.credit)?;
     let sources = directory.join(KnownSources::FILE);
     changes
-        .into_sources(&dataset, (&history, &dumps), read_since, &live_input.totals)
+        .into_sources(dataset, (&history, &dumps), read_since, &live_input.totals)
         .write(directory)
         .map_err(at(&sources))?;
     let manifest = Manifest {
@@ -114,7 +126,15 @@ fn publish_changes(
     let path = directory.join(Manifest::FILE);
     let mut text = serde_json::to_vec_pretty(&manifest).expect("a manifest is text and numbers");
     text.push(b'\n');
-    durable::replace(&path, &text).map_err(at(&path))?;
+    notify(PublishEvent::Committing);
+    durable::replace(&path, &text).map_err(|error| {
+        let error = SnapshotError::from(error).in_file(&path);
+        // The file may have been renamed, and the directory not have been synced.
+        match Manifest::read(opened) {
+            Ok(current) if current.as_ref() != Some(&manifest) => PublishError::Published(error),
+            _ => PublishError::Uncertain(error),
+        }
+    })?;
     notify(PublishEvent::Finished(&summary));
     Ok(Published {
         manifest,
@@ -132,19 +152,6 @@ fn previous_manifest(directory: &Directory) -> io::Result<Manifest> {
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof => Ok(Manifest::default()),
             _ => Err(error),
         },
-    }
-}
-
-fn refuse_older(before: &Manifest, options: &PublishOptions<'_>) -> Result<(), PublishError> {
-    let latest = before.payloads().map(|payload| &payload.generated_at);
-    let latest = latest.max();
-    let offered = options.published.to_string();
-    match latest.filter(|latest| !options.force && **latest > offered) {
-        Some(published) => Err(PublishError::Older {
-            published: published.clone(),
-            offered,
-        }),
-        None => Ok(()),
     }
 }
 

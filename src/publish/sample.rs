@@ -42,6 +42,16 @@ pub fn open_sample(memory_bytes: usize, service: &SiteSettings) -> Result<Snapsh
 }
 
 fn open(memory_bytes: usize, service: &SiteSettings) -> Result<Snapshot, Box<dyn Error>> {
+    let ([history, live], dumps) = render()?;
+    let history = History::open(history, memory_bytes)?;
+    let live = Live::open(live, memory_bytes)?;
+    let mut snapshot = Snapshot::new(Some(Arc::new(history)), Some(live), service);
+    snapshot.dumps = Some(Ok(Arc::new(dumps.into_memory(DEFAULT_CREDIT)?)));
+    Ok(snapshot)
+}
+
+/// Renders the history, the live payload and the dumps.
+fn render() -> Result<([Storage; 2], DumpsWriter), Box<dyn Error>> {
     let files = Files::Embedded(SAMPLE_FILES);
     // The day of the sample is fixed, so that a machine whose clock is behind can serve it.
     let dataset = DatasetReader::open(&files, PUBLISHED.day())?;
@@ -59,17 +69,15 @@ fn open(memory_bytes: usize, service: &SiteSettings) -> Result<Snapshot, Box<dyn
     let input = HistoryInput::new(&catalogue, days, PUBLISHED);
     let (mut history, mut live_bytes) = (Vec::new(), Vec::new());
     history_payload::write(&input, &mut history, &mut |_, _| {})?;
-    let history = History::open(Storage::Memory(history.into()), memory_bytes)?;
     live_payload::write(&catalogue.islands, &live, PUBLISHED, &mut live_bytes)?;
-    let live = Live::open(Storage::Memory(live_bytes.into()))?;
-    let mut snapshot = Snapshot::new(Some(Arc::new(history)), Some(live), service);
-    snapshot.dumps = Some(Ok(Arc::new(dumps.into_memory(DEFAULT_CREDIT)?)));
-    Ok(snapshot)
+    let payloads = [history, live_bytes].map(|bytes| Storage::Memory(bytes.into()));
+    Ok((payloads, dumps))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::{SAMPLE_CONTENT, SnapshotFile};
 
     #[test]
     fn the_embedded_files_are_those_of_the_directory() {
@@ -87,6 +95,18 @@ mod tests {
             }
         }
         assert_eq!(count, SAMPLE_FILES.len());
+    }
+
+    #[test]
+    fn the_content_of_payload_files_is_that_of_their_version() {
+        let (payloads, _) = render().unwrap();
+        let checksums = payloads.map(|file| SnapshotFile::open(file).unwrap().content_checksum());
+        let found = checksums[0] ^ checksums[1].rotate_left(1);
+        assert_eq!(
+            found, SAMPLE_CONTENT,
+            "the content of payload files has changed: raise VERSION in snapshot/format.rs, and set SAMPLE_CONTENT \
+             to {found}. With the old version, a publish would keep what an older program has rendered."
+        );
     }
 
     #[test]

@@ -138,16 +138,35 @@ fn query(u: &mut Unstructured<'_>) -> Result<IslandQuery> {
 }
 
 /// Returns the requested page of the matching rows in final order.
-fn cut(rows: &[u32], page: Page) -> SelectedRows {
+fn cut(rows: &[u32], page: Page, is_slice: bool) -> SelectedRows {
     let skip = usize::try_from(page.offset).unwrap();
     let on_page = rows.iter().skip(skip).take(page.limit as usize);
     SelectedRows {
         rows: on_page.copied().collect(),
         total: rows.len() as u64,
+        is_slice,
     }
 }
 
-fn naive(world: &World, query: &IslandQuery) -> SelectedRows {
+/// Returns whether a page needs no more than one vector in final order: it has at most one filter and no
+/// search, or a filter that no island can match.
+fn is_slice(history: &History, world: &World, query: &IslandQuery) -> bool {
+    let mut islands = world.catalogue.islands.iter();
+    let has_tag = |tag: &String| islands.any(|island| island.tags().any(|input| *input == **tag));
+    let is_known = query.tag.as_ref().is_none_or(has_tag)
+        && (query.creator.as_ref()).is_none_or(|slug| history.find_creator(slug).is_some());
+    let filters = [
+        query.tag.is_some(),
+        query.creator.is_some(),
+        query.created_in.is_some(),
+        // A search is never a vector.
+        query.folded.is_some(),
+        query.folded.is_some(),
+    ];
+    !is_known || filters.into_iter().filter(|is_given| *is_given).count() <= 1
+}
+
+fn naive(history: &History, world: &World, query: &IslandQuery) -> SelectedRows {
     let matches = |row: &u32| {
         let island = &world.catalogue.islands[*row as usize];
         let slug = island.creator.as_ref().map(CreatorSlug::as_str);
@@ -173,7 +192,7 @@ fn naive(world: &World, query: &IslandQuery) -> SelectedRows {
         SortOrder::Asc => rows.sort_by_key(|row| (value(row).is_none(), value(row))),
         SortOrder::Desc => rows.sort_by_key(|row| std::cmp::Reverse(value(row))),
     }
-    cut(&rows, query.page)
+    cut(&rows, query.page, is_slice(history, world, query))
 }
 
 fn published(world: &World) -> History {
@@ -196,7 +215,7 @@ fn pages_of_islands_match_a_naive_implementation() {
         let query = query(u)?;
         assert_eq!(
             history.select_islands(&query),
-            naive(&world, &query),
+            naive(&history, &world, &query),
             "{query:?}"
         );
         Ok(())
@@ -245,7 +264,7 @@ fn pages_of_creators_match_a_naive_implementation() {
         rows.sort_unstable();
         assert_eq!(
             history.select_creators(&query),
-            cut(&rows, query.page),
+            cut(&rows, query.page, query.folded.is_none()),
             "{query:?}"
         );
         Ok(())

@@ -6,7 +6,7 @@ use super::live_payload::LiveInput;
 use super::options::PublishError;
 use super::options::{EventSink, PublishEvent};
 use super::packed_day::PackedDay;
-use super::whole_files::{DayMembers, KnownMembers, WholeFiles, day_members};
+use super::whole_files::{DayParts, WholeFiles};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, Cell, DatasetReader, DayFiles, DayRow, FileKind, Island, Profile};
 use crate::sync::{cores, in_order};
@@ -48,56 +48,49 @@ impl Tables<'_> {
     }
 
     /// Reads the days: all of them, or those to dump if the history payload is kept. Writes the
-    /// dumps of the whole history from them and from the previous ones.
+    /// dumps of many days if one of them changed.
     pub(super) fn days(
         &mut self,
         catalogue: &Catalogue,
     ) -> Result<Vec<(UtcDay, PackedDay)>, PublishError> {
         let days = &self.dataset.days;
-        let known = self.dumps.known_members();
-        let known = known.as_ref();
         let keep = |files: &DayFiles| {
-            let has_members =
-                known.is_some_and(|known| known.iter().all(|of| of.contains(files.day)));
-            let is_same = has_members && self.changes.is_same_day(files);
+            let is_same = self.changes.is_same_day(files);
             self.dumps.keep(is_same, files.names())
         };
         let kept: Vec<bool> = days.iter().map(keep).collect();
-        let has_all = |known: &KnownMembers| known.days().eq(days.iter().map(|files| files.day));
-        let is_same =
-            !kept.contains(&false) && known.is_some_and(|known| known.iter().all(has_all));
         let (dataset, dumps) = (self.dataset, &*self.dumps);
-        let mut whole = if is_same && dumps.keep_whole() {
+        // A history that is kept has the same days.
+        let is_rendered = self.changes.kept_history.is_none();
+        let is_whole_kept = !is_rendered && !kept.contains(&false) && dumps.keep_whole();
+        let mut whole = if is_whole_kept {
             None
         } else {
-            Some(WholeFiles::create(dumps)?)
+            Some(WholeFiles::create(dumps, days)?)
         };
-        let (is_rendered, has_whole) = (self.changes.kept_history.is_none(), whole.is_some());
+        let has_whole = whole.is_some();
         let read = |at: usize| {
             let files = &days[at];
-            let copied = known.filter(|_| has_whole && kept[at]);
-            let copied = copied
-                .and_then(|[history, ccu]| Some([history.read(files.day)?, ccu.read(files.day)?]));
-            if kept[at] && !is_rendered && copied.is_some() == has_whole {
-                return Ok((files.day, None, copied));
+            if kept[at] && !is_rendered && !has_whole {
+                return Ok((files.day, None, None));
             }
             let day = dataset.day(catalogue, files)?;
             if !kept[at] {
                 dump_day(dumps, catalogue, files, &day)?;
             }
             let render = || {
-                let members = day_members(catalogue, (files.day, &day));
-                members.expect("memory takes everything, and a day is shorter than 4 GiB")
+                let parts = DayParts::render(catalogue, (files.day, &day));
+                parts.expect("writing to memory does not fail")
             };
-            let members = has_whole.then(|| copied.unwrap_or_else(render));
+            let parts = has_whole.then(render);
             let packed = is_rendered.then(|| PackedDay::new(&day, catalogue.islands.len()));
-            Ok((files.day, packed, members))
+            Ok((files.day, packed, parts))
         };
         let mut packed_days = Vec::with_capacity(days.len());
-        let deliver = |(day, packed, members): (UtcDay, Option<PackedDay>, Option<DayMembers>)| {
+        let deliver = |(day, packed, parts): (UtcDay, Option<PackedDay>, Option<DayParts>)| {
             packed_days.extend(packed.map(|packed| (day, packed)));
-            match (&mut whole, members) {
-                (Some(whole), Some(members)) => whole.append(&members, dumps),
+            match (&mut whole, parts) {
+                (Some(whole), Some(parts)) => whole.append(day, &parts, dumps),
                 _ => Ok(()),
             }
         };

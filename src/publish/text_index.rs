@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use zerocopy::little_endian::{U32, U64};
 
-use super::list_sections::row_number;
+use super::packed_day::row_number;
 use crate::model::fold;
 use crate::snapshot::{IndexSections, SUFFIX_DEPTH, SUFFIX_STEP, SnapshotWriter, common_key};
 

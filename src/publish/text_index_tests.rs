@@ -45,7 +45,7 @@ fn index(texts: &[String]) -> TextIndex {
 
 /// Parts of texts and needles: few, so that they match often, with the lowest and the highest bytes
 /// of UTF-8, and characters that fold to other lengths or to nothing.
-const PIECES: [&str; 14] = [
+const PIECES: [&str; 19] = [
     "a",
     "a",
     "aa",
@@ -55,6 +55,11 @@ const PIECES: [&str; 14] = [
     "É",
     "İ",
     "\u{307}",
+    "ΔΥΣ",
+    "ς",
+    "ß",
+    "ẞ",
+    "e\u{301}",
     "🔥",
     "死",
     "\0",
@@ -112,6 +117,47 @@ fn a_search_finds_what_a_scan_finds() {
                 agrees(&index, &texts, &needle);
             }
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn every_part_of_a_text_is_found_in_either_case() {
+    let parts = |text: &str| {
+        let begins = text.char_indices().map(|(at, _)| at);
+        let mut bounds: Vec<usize> = begins.collect();
+        bounds.push(text.len());
+        let mut all = Vec::new();
+        for (at, from) in bounds.iter().enumerate() {
+            all.extend(
+                bounds[at + 1..]
+                    .iter()
+                    .map(|to| text[*from..*to].to_owned()),
+            );
+        }
+        all
+    };
+    let check = |texts: &[String]| {
+        let index = index(texts);
+        for (row, text) in (0..).zip(texts) {
+            for part in parts(text) {
+                for sent in [&part.to_uppercase(), &part.to_lowercase(), &part] {
+                    let needle = fold(sent);
+                    let found = needle.is_empty() || index.find(&needle).rows().any(|at| at == row);
+                    assert!(found, "{sent:?} of {text:?}");
+                }
+            }
+        }
+    };
+    check(&[
+        "ΟΔΥΣΣΕΑΣ ΚΟΣΜΟΣ".to_owned(),
+        "Straße, STRAẞE".to_owned(),
+        "İzmir ısı".to_owned(),
+    ]);
+    arbtest::arbtest(|u| {
+        let count = u.int_in_range(1..=4)?;
+        let texts: Vec<String> = (0..count).map(|_| text(u, 5)).collect::<Result<_>>()?;
+        check(&texts);
         Ok(())
     });
 }

@@ -11,13 +11,11 @@ use crate::dataset::{Cell, FileKind, Metrics};
 pub(super) struct Object<'o>(&'o mut Vec<u8>);
 
 impl<'o> Object<'o> {
-    /// Begins an object.
     pub(super) fn new(out: &'o mut Vec<u8>) -> Object<'o> {
         out.push(b'{');
         Object(out)
     }
 
-    /// Ends the object.
     pub(super) fn end(self) {
         self.0.push(b'}');
     }
@@ -29,7 +27,6 @@ impl<'o> Object<'o> {
         self.object("meta", b"{}", meta).end();
     }
 
-    /// Writes a member.
     pub(super) fn member(mut self, name: &str, value: impl Serialize) -> Object<'o> {
         json(self.name(name), &value);
         self
@@ -81,7 +78,6 @@ impl<'o> Object<'o> {
         self
     }
 
-    /// Writes the nine metrics.
     pub(super) fn metrics(self, metrics: &Metrics) -> Object<'o> {
         self.members(&FileKind::Daily.columns().0[1..], metrics.metric_cells())
     }
@@ -111,7 +107,6 @@ impl Serialize for Cell<'_> {
     }
 }
 
-/// Writes a value.
 pub(super) fn json(out: &mut Vec<u8>, value: &impl Serialize) {
     serde_json::to_writer(out, value).expect("plain values serialize, and memory takes them");
 }

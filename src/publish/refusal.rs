@@ -1,0 +1,164 @@
+//! Reasons to refuse a publish before any published file is changed. `--force` overrides all of them.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use super::changes::KnownSources;
+use super::directory::is_published;
+use super::options::{PublishError, PublishOptions, at};
+use crate::calendar::UtcDay;
+use crate::dataset::{DatasetReader, Files, validate};
+use crate::regular_file::Directory;
+use crate::snapshot::{DumpDirectory, DumpIndex, Manifest};
+
+/// Refuses a directory that is the dataset or lies in it, or that holds a file of another program under
+/// a name that a publish replaces.
+pub(super) fn refuse_target(
+    files: &Files<'_>,
+    options: &PublishOptions<'_>,
+) -> Result<(), PublishError> {
+    if options.force {
+        return Ok(());
+    }
+    let directory = options.directory;
+    let refuse = |path: &Path, problem| {
+        let path = path.to_owned();
+        Err(PublishError::Target { path, problem })
+    };
+    if is_within(files, directory)? {
+        return refuse(directory, "the target must be outside the dataset");
+    }
+    match foreign_file(directory).map_err(at(directory))? {
+        Some(path) => refuse(
+            &path,
+            "the target must be a new, empty or published directory, got a file that no publish wrote",
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Returns whether a directory, which need not exist, is the dataset or lies in it.
+fn is_within(files: &Files<'_>, directory: &Path) -> Result<bool, PublishError> {
+    let Files::Directory(dataset) = files else {
+        return Ok(false);
+    };
+    // Its folders may be links to other places.
+    let folders = ["", "daily", "ccu", "live"].map(|folder| dataset.join(folder));
+    let folders: Vec<_> = folders
+        .iter()
+        .filter_map(|folder| inode(folder).ok())
+        .collect();
+    let target = resolved(directory).map_err(at(directory))?;
+    let mut above = target.ancestors();
+    Ok(above.any(|above| inode(above).is_ok_and(|inode| folders.contains(&inode))))
+}
+
+/// Returns the device and inode of a file or directory, which has several paths where it is mounted
+/// twice.
+pub(super) fn inode(path: &Path) -> Result<(u64, u64), PublishError> {
+    let found = fs::metadata(path).map_err(at(path))?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// Returns the absolute path without links and `..`. Components that do not exist are resolved like the
+/// directories that will be created.
+fn resolved(path: &Path) -> io::Result<PathBuf> {
+    let mut resolved = if path.is_absolute() {
+        PathBuf::new()
+    } else {
+        std::env::current_dir()?
+    };
+    for component in path.components() {
+        if component == Component::ParentDir {
+            resolved.pop();
+        } else {
+            resolved.push(component);
+        }
+        resolved = fs::canonicalize(&resolved).unwrap_or(resolved);
+    }
+    Ok(resolved)
+}
+
+/// Finds a file that a publish would replace and no publish wrote. A publish writes its payload before
+/// all others, so a directory with a valid manifest or with a payload is a published one, perhaps
+/// damaged or incomplete.
+fn foreign_file(directory: &Path) -> io::Result<Option<PathBuf>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    let mut foreign = None;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if is_published(&name) {
+            return Ok(None);
+        }
+        // A directory is never replaced.
+        let is_replaced = [Manifest::FILE, KnownSources::FILE, DumpIndex::LINK].contains(&&*name);
+        if is_replaced && !entry.file_type()?.is_dir() {
+            foreign = Some(entry.path());
+        }
+    }
+    let manifest = Directory::open(directory).and_then(|opened| Manifest::read(&opened));
+    let is_ours = manifest.is_ok_and(|manifest| manifest.is_some());
+    Ok(foreign.filter(|_| !is_ours))
+}
+
+/// Refuses a timestamp older than that of the published data.
+pub(super) fn refuse_older(
+    before: &Manifest,
+    options: &PublishOptions<'_>,
+) -> Result<(), PublishError> {
+    let latest = before.payloads().map(|payload| &payload.generated_at);
+    let latest = latest.max();
+    let offered = options.published.to_string();
+    match latest.filter(|latest| !options.force && **latest > offered) {
+        Some(published) => Err(PublishError::Older {
+            published: published.clone(),
+            offered,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a dataset without a day that is published, in `daily/` or `ccu/`. The days are those of the published
+/// dumps, and of the list of files that they were made from: either may be damaged.
+pub(super) fn refuse_fewer_days(
+    dataset: &DatasetReader<'_>,
+    (published, before): (&Directory, &Manifest),
+    options: &PublishOptions<'_>,
+) -> Result<(), PublishError> {
+    if options.force {
+        return Ok(());
+    }
+    let mut names = KnownSources::names(published);
+    let dumps = before.dumps.as_ref();
+    if let Some(dumps) = dumps.and_then(|named| DumpDirectory::open(published, named).ok()) {
+        names.extend(dumps.files().map(|dump| dump.file.file.clone()));
+    }
+    let day = |name: &str| {
+        let (folder, file) = name.split_once('/')?;
+        let is_day = ["daily", "ccu"].contains(&folder);
+        UtcDay::parse(file.strip_suffix(".csv").filter(|_| is_day)?)
+    };
+    let is_held = |day: &UtcDay| {
+        dataset
+            .days
+            .binary_search_by_key(day, |held| held.day)
+            .is_ok()
+    };
+    let days = names.iter().filter_map(|name| day(name));
+    let mut lost: Vec<UtcDay> = days.filter(|day| !is_held(day)).collect();
+    lost.sort_unstable();
+    lost.dedup();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    // A fault, such as a file of a day under another name, may be the reason.
+    validate(dataset, &mut |_, _| ())?;
+    Err(PublishError::FewerDays(lost))
+}
