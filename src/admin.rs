@@ -1,7 +1,7 @@
 //! The admin listener of a server or a collector: `/metrics`, `/livez` and `/readyz`. It must not be public.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,8 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::observe::Exposition;
 
@@ -21,18 +22,29 @@ use crate::observe::Exposition;
 const CONNECTIONS_MAX: usize = 64;
 /// Lifetime of a connection, which serves one request.
 const CONNECTION_MAX: Duration = Duration::from_secs(10);
+/// Age at which a connection can be closed for a new one. A scraper or probe sends its request in a
+/// moment, and gets the response at once, so its connection is not among those that are closed.
+const EVICTED_AFTER: Duration = Duration::from_millis(50);
 
-/// Accepts connections for the life of the process. `respond` returns status and text of the response
+/// Accepts connections for the life of the process. When there are too many, the oldest one is closed, so that
+/// clients which send nothing keep no scraper or probe out. `respond` returns status and text of the response
 /// to one of the three paths; `None` for others.
 pub(crate) async fn serve(
     listener: TcpListener,
     respond: impl Fn(&str) -> Option<(StatusCode, String)> + Clone + Send + 'static,
 ) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // The oldest first.
+    let mut connections: VecDeque<(Instant, JoinHandle<()>)> = VecDeque::new();
     loop {
-        let accepted = listener.accept().await;
-        match (accepted, Arc::clone(&permits).try_acquire_owned()) {
-            (Ok((stream, _)), Ok(permit)) => {
+        connections.retain(|(_, connection)| !connection.is_finished());
+        if connections.len() >= CONNECTIONS_MAX
+            && let Some((begun, oldest)) = connections.pop_front()
+        {
+            sleep_until(begun + EVICTED_AFTER).await;
+            oldest.abort();
+        }
+        match listener.accept().await {
+            Ok((stream, _)) => {
                 let respond = respond.clone();
                 let service = service_fn(move |request: Request<Incoming>| {
                     std::future::ready(Ok::<_, Infallible>(response(&request, &respond)))
@@ -41,16 +53,14 @@ pub(crate) async fn serve(
                     .keep_alive(false)
                     .header_read_timeout(None)
                     .serve_connection(TokioIo::new(stream), service);
-                tokio::spawn(async move {
+                let task = tokio::spawn(async move {
                     // A scraper that disconnects is no fault.
-                    let _ = tokio::time::timeout(CONNECTION_MAX, connection).await;
-                    drop(permit);
+                    let _ = timeout(CONNECTION_MAX, connection).await;
                 });
+                connections.push_back((Instant::now(), task));
             }
-            // Too many connections: this one is closed.
-            (Ok(_), Err(_)) => {}
             // No file descriptor is left, for example.
-            (Err(_), _) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(_) => sleep(Duration::from_millis(100)).await,
         }
     }
 }

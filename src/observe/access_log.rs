@@ -36,7 +36,6 @@ struct Batch {
     lines: u64,
 }
 
-/// A handle to the access log.
 #[derive(Clone, Debug)]
 pub(crate) struct AccessLog {
     queue: SyncSender<Entry>,
@@ -145,7 +144,6 @@ fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// The state of the writing thread.
 struct Writer {
     path: PathBuf,
     file: File,

@@ -66,7 +66,6 @@ impl Exposition {
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// Writes a sample with labels.
     pub(crate) fn sample(&mut self, labels: &[(&str, &dyn Display)], value: impl Display) {
         self.sample_of("", labels, value);
     }

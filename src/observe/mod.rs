@@ -20,6 +20,7 @@ pub(crate) use exposition::{Exposition, Kind, Metric, metrics};
 pub(crate) use log::{DedupLog, Log, RateLimitedLog};
 pub(crate) use process::max_fds;
 pub(crate) use systemd::{Notifier, SystemdEnvironment};
+pub(crate) use worker_metrics::WORKER_COUNTERS;
 pub use worker_metrics::{
     CALLER_TIERS, CloseReason, HandshakeResult, Histogram, LocalCounter, STATUS_CODES,
     WorkerMetrics,

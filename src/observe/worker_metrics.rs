@@ -10,6 +10,7 @@
 use std::iter::repeat_with;
 use std::time::Duration;
 
+use super::exposition::{Metric, metrics};
 use crate::sync::{AtomicU64, Ordering};
 
 /// A counter written by one thread and read by any.
@@ -24,7 +25,6 @@ impl LocalCounter {
         self.0.store(before.wrapping_add(count), Ordering::Relaxed);
     }
 
-    /// Returns the current value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -62,10 +62,8 @@ impl CloseReason {
     pub const LABELS: [&str; 6] = ["handshake", "first_byte", "head", "idle", "send", "room"];
 }
 
-/// The result of a TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeResult {
-    /// A new session.
     Full,
     /// A session continued with a ticket.
     Resumed,
@@ -103,7 +101,6 @@ impl Histogram {
         bounds.chain([f64::INFINITY])
     }
 
-    /// Adds a duration.
     pub fn observe(&self, duration: Duration) {
         let micros = duration.as_nanos().div_ceil(1000);
         let at = BOUNDS_MICROS.partition_point(|bound| u128::from(*bound) < micros);
@@ -114,24 +111,51 @@ impl Histogram {
 }
 
 /// Status codes that are counted separately. All others are counted as the last one.
-pub const STATUS_CODES: [u16; 17] = [
-    200, 204, 206, 304, 400, 401, 403, 404, 405, 412, 414, 416, 429, 431, 500, 503, 0,
+pub const STATUS_CODES: [u16; 18] = [
+    200, 204, 206, 303, 304, 400, 401, 403, 404, 405, 412, 414, 416, 429, 431, 500, 503, 0,
 ];
 
 /// The callers that quota rejections are counted for: without a key, and the tiers of keys.
 pub const CALLER_TIERS: [&str; 4] = ["anonymous", "free", "starter", "pro"];
 
-/// The index of a status code in [`STATUS_CODES`].
 #[inline]
 fn code_index(status: u16) -> usize {
     let found = STATUS_CODES.iter().position(|code| *code == status);
     found.unwrap_or(STATUS_CODES.len() - 1)
 }
 
+/// Declares the counters without labels, one per row: a field of [`WorkerCounters`], and a row of the page of metrics.
+macro_rules! worker_counters {
+    ($($field:ident $name:literal $help:literal;)*) => {
+        /// The counters without labels.
+        #[derive(Debug, Default)]
+        pub struct WorkerCounters {
+            $(#[doc = $help] pub $field: LocalCounter,)*
+        }
+
+        /// The metrics of these counters.
+        pub(crate) const WORKER_COUNTERS: &[Metric<fn(&WorkerMetrics) -> &LocalCounter>] =
+            metrics! { $(Counter $name $help |worker| &worker.counters.$field;)* };
+    };
+}
+
+worker_counters! {
+    sent_bytes "island_metrics_http_sent_bytes_total"
+        "Bytes written to client sockets, including heads.";
+    accepted "island_metrics_http_connections_accepted_total"
+        "Accepted connections.";
+    accept_errors "island_metrics_http_accept_errors_total"
+        "Failed accepts, for example because no file descriptor is free.";
+    panics "island_metrics_http_panics_total"
+        "Connections that ended with a panic. Other connections are not affected.";
+    unexpected_heads "island_metrics_http_unexpected_heads_total"
+        "Connections that were closed because a response head had another form than expected.";
+}
+
 /// The counters of one worker since the start.
 #[derive(Debug, Default)]
 pub struct WorkerMetrics {
-    /// Responses by route and status code.
+    pub counters: WorkerCounters,
     pub responses: Box<[[LocalCounter; STATUS_CODES.len()]]>,
     /// Body bytes by route and encoding: identity, gzip.
     pub body_bytes: Box<[[LocalCounter; 2]]>,
@@ -139,18 +163,10 @@ pub struct WorkerMetrics {
     pub quota_rejections: [LocalCounter; CALLER_TIERS.len()],
     /// Request heads that could not be parsed, by status code.
     pub parse_errors: [LocalCounter; STATUS_CODES.len()],
-    /// Bytes written to client sockets.
-    pub sent_bytes: LocalCounter,
-    /// Accepted connections.
-    pub accepted: LocalCounter,
     /// Connections closed on accept because their address has too many.
     pub refused: LocalCounter,
     /// Times that the connection limit was reached.
     pub full: LocalCounter,
-    /// Failed calls of `accept`.
-    pub accept_errors: LocalCounter,
-    /// Connections that ended with a panic.
-    pub panics: LocalCounter,
     /// TLS handshakes, by [`HandshakeResult`].
     pub handshakes: [LocalCounter; HandshakeResult::LABELS.len()],
     /// Connections closed by the server, by [`CloseReason`].
@@ -192,7 +208,6 @@ impl WorkerMetrics {
         self.batches.get() % TIMED_OF == TIMED_OF - 1
     }
 
-    /// Counts a completed batch.
     #[inline]
     pub fn count_batch(&self) {
         self.batches.add(1);

@@ -9,8 +9,7 @@ use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
-use crate::observe::CloseReason;
-use crate::server::conn::client_stream::{ClientStream, lingering_close, send_buffer_bytes};
+use crate::server::conn::client_stream::{ClientStream, lingering_close};
 use crate::server::conn::context::ConnectionContext;
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::{HandshakeError, result};
@@ -46,7 +45,7 @@ pub(crate) async fn accept(
                 ) => {}
             // No descriptor or memory is left. Retrying immediately would busy the core.
             Err(_) => {
-                worker.metrics.accept_errors.add(1);
+                worker.metrics.counters.accept_errors.add(1);
                 drop(permit);
                 worker.registry.evict();
                 worker.registry.freed.notified().await;
@@ -85,7 +84,7 @@ impl Worker {
         mut permit: Permit,
         is_tls: bool,
     ) {
-        self.metrics.accepted.add(1);
+        self.metrics.counters.accepted.add(1);
         // A proxy has the connections of many clients.
         if !self.gate.proxies.contains(peer.ip()) && !permit.count_for(peer.ip()) {
             self.metrics.refused.add(1);
@@ -139,7 +138,7 @@ impl Worker {
                 return;
             }
         };
-        lingering_close(&mut stream, Duration::ZERO, &context).await;
+        lingering_close(&mut stream, 0, &context).await;
     }
 
     /// Serves a connection to its end.
@@ -150,17 +149,14 @@ impl Worker {
         context: &Arc<ConnectionContext>,
     ) {
         let socket = TokioIo::new(stream);
-        match self
-            .serve_io(socket, peer, send_buffer_bytes, context)
-            .await
-        {
-            Ok((socket, rest_time)) => {
+        match self.serve_io(socket, peer, S::STORED_BYTES, context).await {
+            Ok((socket, sent_bytes)) => {
                 let mut stream = socket.into_inner();
-                lingering_close(&mut stream, rest_time, context).await;
+                lingering_close(&mut stream, sent_bytes, context).await;
             }
             Err((reason, socket)) => {
                 self.metrics.closed[reason as usize].add(1);
-                if reason == CloseReason::Send {
+                if !context.phase().waits_for_client() {
                     // The system would keep what it stores for the client for minutes otherwise.
                     let socket = SockRef::from(socket.inner().tcp());
                     let _ = socket.set_linger(Some(Duration::ZERO));

@@ -59,5 +59,6 @@ mod worker;
 
 pub use http::identity::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 pub use ops::in_memory_server::InMemoryServer;
+pub(crate) use ops::interrupt::on_interrupt;
 pub(crate) use ops::run::run;
 pub(crate) use settings::{ConnectionLimits, OTHER_FDS, Settings, StartError};

@@ -15,7 +15,6 @@ use crate::server::conn::limiter::Permit;
 use crate::server::http::access_record;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::identity::{Caller, QuotaStatus};
-use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, JSON, PendingBody, REVALIDATED};
 use crate::server::web::pages;
 use crate::server::web::request_context::RequestContext;
@@ -34,7 +33,6 @@ pub(crate) struct Handled {
     pub(crate) record: Option<(String, Instant)>,
 }
 
-/// Responds to a request.
 pub(crate) fn respond(context: &RequestContext<'_>) -> Handled {
     let head = context.head;
     let accepts_gzip = head.accepts_gzip();
@@ -55,9 +53,13 @@ pub(crate) fn respond(context: &RequestContext<'_>) -> Handled {
         return context.unmetered(endpoint, response);
     }
     // No cached target has a key in its query.
-    context.metered(None, endpoint, |caller| {
-        context.admit(caller, || cached.response(is_known))
-    })
+    let mut handled = context.metered(None, endpoint, |caller| {
+        context.admit(caller, || cached.response(is_known, context.now.moment()))
+    });
+    if handled.response.status.as_u16() >= 400 {
+        context.name_ignored(&mut handled);
+    }
+    handled
 }
 
 impl RequestContext<'_> {
@@ -77,13 +79,25 @@ impl RequestContext<'_> {
             Ok(Route::Site(route)) => self.site_response(&route),
             Err(error) if !under_v1 => Err(error.into()),
             route => {
-                return self.metered(head.query, endpoint, |caller| {
-                    self.route_response((endpoint, route), accepts_gzip, caller)
+                let ignored = request::ignored(head.query, endpoint.query_parameters());
+                let ignored = ignored.as_deref();
+                let mut handled = self.metered(head.query, endpoint, |caller| {
+                    self.route_response((endpoint, route), (accepts_gzip, ignored), caller)
                 });
+                handled.response.add_ignored(ignored);
+                return handled;
             }
         };
         let response = response.unwrap_or_else(|error| pages::html_error(error, head));
         self.unmetered(endpoint, response)
+    }
+
+    /// Names ignored parameters in a response that is not from the cache.
+    #[cold]
+    fn name_ignored(&self, handled: &mut Handled) {
+        let declared = handled.endpoint.query_parameters();
+        let ignored = request::ignored(self.head.query, declared);
+        handled.response.add_ignored(ignored.as_deref());
     }
 
     /// A response of which nothing is spent. It shows the quota of the address.
@@ -178,7 +192,7 @@ impl RequestContext<'_> {
     fn route_response(
         &self,
         (endpoint, route): (Endpoint, Result<Route, RouteError>),
-        accepts_gzip: bool,
+        (accepts_gzip, ignored): (bool, Option<&str>),
         caller: Caller,
     ) -> (ApiResponse, u32) {
         let head = self.head;
@@ -212,11 +226,11 @@ impl RequestContext<'_> {
         }
         self.admit(caller, || {
             let found = route.map_err(ApiError::from).and_then(|route| {
-                let found = || self.look_up(endpoint, &route, read);
+                let found = || self.look_up(endpoint, &route, read, ignored);
                 self.time_slice.spend(found)
             });
             match found {
-                Ok(found) => found_response(head, found, permit),
+                Ok(found) => self.found_response(endpoint, found, permit),
                 Err(error) => error.into(),
             }
         })
@@ -246,10 +260,11 @@ impl RequestContext<'_> {
 
     #[cold]
     fn quota_exceeded(&self, caller: Caller) -> ApiResponse {
-        let is_anonymous = matches!(caller, Caller::Anonymous(_));
-        let has_advice = is_anonymous && self.worker.signup.is_some();
+        let has_key = matches!(caller, Caller::Keyed(_));
+        let has_advice = !has_key && self.worker.signup.is_some();
         let service = &self.worker.pages.service;
         let error = ApiError::RateLimited {
+            has_key,
             limit: self.worker.gate.limit(caller),
             reset_seconds: self.now.reset_seconds,
             free_key: has_advice.then(|| (format!("{}/keys", service.base_url), service.limits[1])),
@@ -263,39 +278,45 @@ impl RequestContext<'_> {
         endpoint: Endpoint,
         route: &Route,
         read: ReadContext<'_>,
+        ignored: Option<&str>,
     ) -> Result<Encoded, ApiError> {
         let (head, snapshot) = (self.head, self.snapshot);
         let found = snapshot.get(route, read).map_err(|missing| {
-            let payload = snapshot.unpublished(route).unwrap_or("islands");
-            ApiError::missing(&missing, route, payload, |day, index| {
+            ApiError::missing(&missing, route, |day, index| {
                 format!("day {day} is not available; the available days are listed at {index}")
             })
         })?;
-        // No key stays in memory for longer than its connection.
-        if *head.method == Method::GET && request::key(head.query) == SentKey::None {
+        // No key under a usual name stays in memory for longer than its connection. A misplaced key may come
+        // with a valid one in the header, so such a target is not cached either.
+        let has_key = request::key(head.query) != SentKey::None
+            || request::mistaken_keys(head.query).next().is_some();
+        if *head.method == Method::GET && !has_key {
             let form = (head.path, head.query, read.accepts_gzip);
             let mut cache = self.cache.borrow_mut();
-            cache.put(form, self.generation, endpoint, &found);
+            cache.put(form, self.generation, endpoint, (&found, ignored));
         }
         Ok(found)
     }
-}
 
-/// The response with a published body. A long body takes the permit.
-fn found_response(
-    head: &RequestHead<'_>,
-    mut found: Encoded,
-    permit: Option<Permit>,
-) -> ApiResponse {
-    if found.gzip && found.links.is_some() && *head.method == Method::HEAD {
-        // The length of a compressed page is known only if a cache has the page: HEAD never
-        // sends it.
-        found.content = Content::Omitted(None);
+    /// The response with a published body. A long body takes the permit.
+    fn found_response(
+        &self,
+        endpoint: Endpoint,
+        mut found: Encoded,
+        permit: Option<Permit>,
+    ) -> ApiResponse {
+        let head = self.head;
+        let is_page = matches!(endpoint, Endpoint::Islands | Endpoint::Creators);
+        if found.gzip && is_page && *head.method == Method::HEAD {
+            // The length of a compressed page is known only if a cache has the page: HEAD never
+            // sends it.
+            found.content = Content::Omitted(None);
+        }
+        let is_known = head.knows(&found.etag);
+        let mut response = ApiResponse::published(is_known, found, self.now.moment());
+        if let Some(PendingBody::Download(_, slot)) = response.pending_body.as_deref_mut() {
+            *slot = permit;
+        }
+        response
     }
-    let is_known = head.knows(&found.etag);
-    let mut response = ApiResponse::published(is_known, found);
-    if let Some(PendingBody::Download(_, slot)) = response.pending_body.as_deref_mut() {
-        *slot = permit;
-    }
-    response
 }

@@ -30,8 +30,11 @@ pub(crate) struct ConnectionLimits {
     pub(crate) head: Duration,
     /// Between a response and the next request.
     pub(crate) idle: Duration,
-    /// Within which the client must read some of a pending response.
+    /// Within which the client must read some of a pending response, beyond the time for what it has
+    /// read before at `send_rate`.
     pub(crate) send: Duration,
+    /// Bytes per second that the slowest client reads.
+    pub(crate) send_rate: u32,
     /// Maximum number of requests. The last response has `connection: close`.
     pub(crate) requests: u32,
     /// Maximum age. The first request after it is the last.
@@ -52,6 +55,7 @@ impl Default for ConnectionLimits {
             // request to a closed connection.
             idle: Duration::from_secs(75),
             send: Duration::from_secs(10),
+            send_rate: 1024,
             requests: 100_000,
             age: Duration::from_hours(1),
             in_all: None,
@@ -60,16 +64,13 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// The settings of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// The published directory; the built-in sample dataset by default.
     pub(crate) published: Option<PathBuf>,
     /// Opens the sample dataset with a cache of some bytes.
     pub(crate) open_sample: fn(usize, &SiteSettings) -> Result<Snapshot, String>,
-    /// Listening addresses.
     pub(crate) listen: Vec<SocketAddr>,
-    /// Listening addresses for TLS.
     pub(crate) listen_tls: Vec<SocketAddr>,
     /// The files of a certificate chain and of its private key, both PEM, which TLS requires.
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
@@ -111,6 +112,7 @@ impl Settings {
             pro,
         } = self.limits;
         SiteSettings {
+            is_sample: self.published.is_none(),
             base_url: base_url.to_owned(),
             limits: [anonymous.into(), free, starter, pro],
             has_sign_up: self.signup.is_some(),

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::Empty;
@@ -44,24 +44,19 @@ type HyperResponse = Response<Empty<Bytes>>;
 type DeferredResponse<'a> = Pin<Box<dyn Future<Output = HyperResponse> + Send + 'a>>;
 
 impl Worker {
-    /// Serves the requests that come on a socket. Returns it when all is written, with the time
-    /// that a slow client may need to read that; or with the reason for which the server closed the
-    /// connection.
+    /// Serves the requests that come on a socket, which takes `stored_bytes` before the client has to take
+    /// any. Returns it when all is written, with the number of bytes; or with the reason for which the
+    /// server closed the connection.
     pub(in crate::server) async fn serve_io<S: Read + Write + Unpin>(
         &self,
         socket: S,
         peer: IpAddr,
-        send_buffer_bytes: fn(&S) -> usize,
+        stored_bytes: u64,
         context: &Arc<ConnectionContext>,
-    ) -> Result<(S, Duration), (CloseReason, S)> {
+    ) -> Result<(S, u64), (CloseReason, S)> {
         let identity = self.gate.connect(peer);
         let error_response = |status| self.error_response(status, peer, context);
-        let io = TimedIo::new(
-            socket,
-            error_response,
-            send_buffer_bytes,
-            Arc::clone(context),
-        );
+        let io = TimedIo::new(socket, error_response, stored_bytes, Arc::clone(context));
         let service = service_fn(move |request: Request<Incoming>| {
             let handled = self.handle(request, &identity, None, context);
             async move {
@@ -72,11 +67,8 @@ impl Worker {
             }
         });
         match drive(io, service, context).await {
-            Ok(io) => {
-                let rest_time = io.rest_time();
-                Ok((io.into_socket(), rest_time))
-            }
-            Err((reason, io)) => Err((reason, io.into_socket())),
+            Ok(io) => Ok(io.into_socket()),
+            Err((reason, io)) => Err((reason, io.into_socket().0)),
         }
     }
 

@@ -39,7 +39,6 @@ impl<T> ArcSwap<T> {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Returns the current value.
     pub fn load_full(&self) -> Arc<T> {
         self.load_with_generation().1
     }
@@ -67,7 +66,6 @@ struct Cached<T, S> {
 }
 
 impl<T> ArcSwapCache<T> {
-    /// Creates a cache of the current value.
     pub fn new(shared: Arc<ArcSwap<T>>) -> ArcSwapCache<T> {
         ArcSwapCache::with_state(shared, ())
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::{AtomicU64, Ordering};
@@ -20,28 +20,25 @@ pub(crate) struct PollTrigger {
     started: Instant,
     /// Time at which the last poll was completed, in milliseconds since `started`.
     completed: Arc<AtomicU64>,
+    thread: Arc<JoinHandle<()>>,
 }
 
 impl PollTrigger {
-    /// Starts a polling thread, which runs `poll` for the first time immediately.
+    /// Starts a polling thread, which runs `poll` for the first time immediately. It is told whether the poll
+    /// was requested.
     pub(crate) fn start(
         source: &'static str,
-        mut poll: impl FnMut() + Send + 'static,
+        mut poll: impl FnMut(bool) + Send + 'static,
     ) -> io::Result<PollTrigger> {
-        let (sender, requests) = channel();
-        let trigger = PollTrigger {
-            source,
-            requests: sender,
-            started: Instant::now(),
-            completed: Arc::default(),
-        };
-        let (started, completed) = (trigger.started, Arc::clone(&trigger.completed));
+        let (sender, requests) = channel::<SyncSender<()>>();
+        let (started, completed) = (Instant::now(), Arc::<AtomicU64>::default());
+        let polls_completed = Arc::clone(&completed);
         let run = move || {
             // Senders of the triggers that the current poll completes.
             let mut pending: Vec<SyncSender<()>> = Vec::new();
             loop {
-                poll();
-                completed.store(millis_since(started), Ordering::Relaxed);
+                poll(!pending.is_empty());
+                polls_completed.store(millis_since(started), Ordering::Relaxed);
                 for pending in pending.drain(..) {
                     // The receiver may be gone.
                     let _ = pending.send(());
@@ -57,8 +54,13 @@ impl PollTrigger {
             }
         };
         let thread = thread::Builder::new().name(format!("poll-{source}"));
-        thread.spawn(run)?;
-        Ok(trigger)
+        Ok(PollTrigger {
+            source,
+            requests: sender,
+            started,
+            completed,
+            thread: Arc::new(thread.spawn(run)?),
+        })
     }
 
     /// Requests a poll that starts after this call. The receiver returns when it is completed, or
@@ -67,6 +69,11 @@ impl PollTrigger {
         let (done, completed) = sync_channel(1);
         let _ = self.requests.send(done);
         completed
+    }
+
+    /// Returns `true` if there are no more polls, because one of them has panicked.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
     }
 
     /// Returns the time since the last completed poll.
@@ -89,8 +96,10 @@ mod tests {
     #[test]
     fn a_trigger_is_completed_by_a_poll_that_started_after_it() {
         static POLLS: AtomicU32 = AtomicU32::new(0);
-        let poll = || {
+        static REQUESTED: AtomicU32 = AtomicU32::new(0);
+        let poll = |is_requested| {
             POLLS.fetch_add(1, Ordering::SeqCst);
+            REQUESTED.fetch_add(u32::from(is_requested), Ordering::SeqCst);
         };
         let trigger = PollTrigger::start("data", poll).unwrap();
         let begun = Instant::now();
@@ -100,12 +109,28 @@ mod tests {
             assert!(POLLS.load(Ordering::SeqCst) > before);
         }
         assert!(begun.elapsed() < 10 * INTERVAL, "it waited its interval");
+        assert_eq!(REQUESTED.load(Ordering::SeqCst), 10);
+    }
+
+    #[test]
+    fn a_thread_that_has_panicked_has_ended() {
+        let (unblock, blocked) = channel::<()>();
+        let poll = move |_| blocked.recv().expect("the poll fails now");
+        let trigger = PollTrigger::start("data", poll).unwrap();
+        unblock.send(()).unwrap();
+        trigger.poll_now();
+        assert!(!trigger.has_ended());
+        drop(unblock);
+        while !trigger.has_ended() {
+            thread::yield_now();
+        }
+        assert!(trigger.poll_now().recv().is_err());
     }
 
     #[test]
     fn the_age_grows_until_a_poll_is_completed() {
         let (unblock, blocked) = channel();
-        let poll = move || {
+        let poll = move |_| {
             let _ = blocked.recv();
         };
         let trigger = PollTrigger::start("data", poll).unwrap();

@@ -40,7 +40,6 @@ fn refused(error: &Error) -> String {
     format!("the TLS settings were refused: {error}")
 }
 
-/// Describes the fault of a file.
 fn fault(path: &Path, problem: &dyn Display) -> String {
     format!("{}: {problem}", path.display())
 }

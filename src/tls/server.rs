@@ -17,7 +17,6 @@ use super::{certificates, fault, provider, read_pem, refused};
 use crate::calendar::UnixSeconds;
 use crate::regular_file::forbidden_mode;
 
-/// A certificate in use.
 #[derive(Debug)]
 pub struct ServerCertificate {
     /// The configuration that handshakes use.

@@ -4,9 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -15,23 +13,22 @@ use tokio_rustls::server::TlsStream;
 
 use crate::server::conn::connection_state::ConnectionPhase;
 use crate::server::conn::context::ConnectionContext;
+use crate::server::conn::listener::UNSENT_BYTES_MAX;
 
 /// Bytes that are discarded; a client that sends more does not read responses.
 const DISCARDED_MAX: usize = 1 << 20;
 
-/// A connection to a client.
 pub(in crate::server) trait ClientStream:
     AsyncRead + AsyncWrite + Send + Unpin + 'static
 {
-    /// Bytes that it may store for the client beside the system.
-    const STORED_BYTES: usize;
+    /// Bytes that it takes of a response before the client has to take any.
+    const STORED_BYTES: u64;
 
-    /// Its socket.
     fn tcp(&self) -> &TcpStream;
 }
 
 impl ClientStream for TcpStream {
-    const STORED_BYTES: usize = 0;
+    const STORED_BYTES: u64 = UNSENT_BYTES_MAX as u64;
 
     fn tcp(&self) -> &TcpStream {
         self
@@ -41,18 +38,12 @@ impl ClientStream for TcpStream {
 // In a box: a session is more than a kilobyte, and hyper and this crate pass the stream on by value.
 #[cfg(feature = "tls")]
 impl ClientStream for Box<TlsStream<TcpStream>> {
-    // The limit of rustls for records that the socket has not taken.
-    const STORED_BYTES: usize = 64 * 1024;
+    // With the limit of rustls for records that the socket has not taken.
+    const STORED_BYTES: u64 = UNSENT_BYTES_MAX as u64 + 64 * 1024;
 
     fn tcp(&self) -> &TcpStream {
         self.get_ref().0
     }
-}
-
-/// Bytes that are stored for a client that reads nothing, as far as the system reports that.
-pub(in crate::server) fn send_buffer_bytes<S: ClientStream>(stream: &TokioIo<S>) -> usize {
-    let socket = SockRef::from(stream.inner().tcp());
-    socket.send_buffer_size().unwrap_or(0) + S::STORED_BYTES
 }
 
 /// Ends a connection whose client may still be sending.
@@ -61,14 +52,16 @@ pub(in crate::server) fn send_buffer_bytes<S: ClientStream>(stream: &TokioIo<S>)
 /// client has not read. So the server reads and discards what still comes until the client has seen
 /// the end (nginx calls this a lingering close).
 ///
-/// It ends the server's side, and waits for the client to end its own: for as long as it may take to
-/// read its response, `rest_time`, after which the registry closes the connection.
-pub(crate) async fn lingering_close(
-    stream: &mut impl ClientStream,
-    rest_time: Duration,
+/// It ends the server's side, and waits for the client to end its own: for as long as a slow client may
+/// take to read what is stored of the `sent_bytes`, after which the registry closes the connection.
+pub(crate) async fn lingering_close<S: ClientStream>(
+    stream: &mut S,
+    sent_bytes: u64,
     context: &ConnectionContext,
 ) {
-    context.enter_with_grace(ConnectionPhase::Closing, rest_time);
+    let in_system = SockRef::from(stream.tcp()).send_buffer_size().unwrap_or(0);
+    let stored_bytes = sent_bytes.min(in_system as u64 + S::STORED_BYTES);
+    context.wait_for_reader(ConnectionPhase::Closing, stored_bytes);
     let mut left = DISCARDED_MAX;
     let mut end = |cx: &mut Context<'_>| poll_end(stream, &mut left, cx);
     poll_fn(|cx| context.state.poll(cx, &mut end).map(drop)).await;

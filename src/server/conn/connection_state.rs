@@ -19,7 +19,6 @@ const OVERDUE_AND_IDLE: u64 = 3;
 /// It is to end, for the reason whose number is added.
 const ENDS: u64 = 4;
 
-/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionPhase {
     /// The TLS handshake is under way, or no byte of it has come yet.
@@ -55,7 +54,6 @@ impl ConnectionPhase {
         ticks << ConnectionPhase::BITS | self as u64
     }
 
-    /// Unpacks such a word.
     fn unpack(word: u64) -> (ConnectionPhase, u64) {
         let at = usize::try_from(word & ((1 << ConnectionPhase::BITS) - 1)).expect("three bits");
         (ConnectionPhase::ALL[at], word >> ConnectionPhase::BITS)
@@ -85,7 +83,8 @@ pub(in crate::server) struct ConnectionState {
     pub(in crate::server) index: AtomicU64,
     /// The phase, and the tick at which it began.
     pub(in crate::server) phase: AtomicU64,
-    /// Ticks that the client has beyond the timeout to take some of a response.
+    /// Ticks beyond the timeout in which the slowest client would have read what this one has taken before, or has
+    /// left to read.
     pub(in crate::server) grace: AtomicU64,
     /// One of the constants above.
     ends: AtomicU64,
@@ -174,7 +173,6 @@ impl ConnectionState {
             .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether it is to end.
     pub(in crate::server) fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed) >= ENDS
     }

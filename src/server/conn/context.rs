@@ -15,7 +15,7 @@ use hyper::body::Body;
 use crate::observe::{AccessLogBuffer, LocalCounter, WorkerMetrics};
 use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState};
 use crate::server::conn::limiter::Permit;
-use crate::server::conn::registry::{ConnectionRegistry, duration, ticks};
+use crate::server::conn::registry::{ConnectionRegistry, duration};
 use crate::server::conn::time_slice::TimeSlice;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
@@ -37,7 +37,6 @@ pub(crate) struct ConnectionContext {
     /// Whether a response waits, so that those before it are to be written meanwhile.
     waits: AtomicBool,
     pub(crate) time_slice: TimeSlice,
-    /// Requests received.
     pub(crate) requests: LocalCounter,
     pub(in crate::server) registry: Arc<ConnectionRegistry>,
     pub(in crate::server) state: Arc<ConnectionState>,
@@ -52,7 +51,6 @@ pub(crate) struct ConnectionContext {
 }
 
 impl ConnectionContext {
-    /// Registers a new connection.
     pub(in crate::server) fn join(
         registry: &Arc<ConnectionRegistry>,
         permit: Option<Permit>,
@@ -90,9 +88,11 @@ impl ConnectionContext {
         self.state.phase.store(since, Ordering::Relaxed);
     }
 
-    /// Records that a phase begins in which the client has `grace` beyond the timeout to read.
-    pub(crate) fn enter_with_grace(&self, phase: ConnectionPhase, grace: Duration) {
-        self.state.grace.store(ticks(grace), Ordering::Relaxed);
+    /// Records that a phase begins in which the client has, beyond the timeout, the time in which the
+    /// slowest one reads so many bytes.
+    pub(crate) fn wait_for_reader(&self, phase: ConnectionPhase, bytes: u64) {
+        let grace = self.registry.reading_ticks(bytes);
+        self.state.grace.store(grace, Ordering::Relaxed);
         self.enter(phase);
     }
 
@@ -163,7 +163,7 @@ impl Drop for ConnectionContext {
     fn drop(&mut self) {
         // A connection whose task panicked: this is dropped while the task unwinds.
         if std::thread::panicking() {
-            self.metrics.panics.add(1);
+            self.metrics.counters.panics.add(1);
         }
         // Responses that were under way when the connection broke are logged as cut.
         if let Some(buffer) = &self.access_log {
@@ -176,7 +176,6 @@ impl Drop for ConnectionContext {
 /// A body that comes in pieces.
 pub(crate) type BodyStream = Pin<Box<dyn Body<Data = Bytes, Error = io::Error> + Send>>;
 
-/// The body of a response.
 pub(crate) enum ResponseBody {
     Whole(Bytes),
     /// No bytes, with the length that there would be if it is known: for HEAD.

@@ -1,5 +1,11 @@
 //! `ConnectionLimiter`: limits the number of connections, or of downloads, in all and per address.
 //!
+//! An address has at most as many permits as are left, besides its fixed limit, so that a few addresses keep
+//! no other client out, even if none of their connections is idle or slow. One address has at most half
+//! of all; each further one leaves at least half of the rest, and N that renew their connections leave
+//! one in N + 1. (Network switches share memory by the same rule: A. Choudhury and E. Hahne, dynamic queue
+//! length thresholds.)
+//!
 //! A worker takes a permit before it accepts a connection, so the limit is never exceeded; without
 //! a permit the connection stays in the system's queue. Addresses are counted in a table of fixed
 //! size by a keyed hash, which clients cannot aim at: two addresses that share a count share its
@@ -10,6 +16,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
+use crate::signup::network_of;
 use crate::sync::{AtomicU16, AtomicU32, Ordering};
 
 /// Counts of addresses, of two bytes each.
@@ -61,15 +68,24 @@ impl ConnectionLimiter {
         let mut permit = self.take()?;
         permit.count_for(address).then_some(permit)
     }
+
+    /// The index of an address's count.
+    fn index_of(&self, address: IpAddr) -> usize {
+        let at = self.hasher.hash_one(network_of(address)) % ADDRESSES as u64;
+        usize::try_from(at).expect("below the length of a table")
+    }
 }
 
 impl Permit {
-    /// Counts the permit for an address. Returns `false` if the address has reached its limit.
+    /// Counts the permit for an address. Returns `false` if the address has reached its limit, or has
+    /// as many permits as are left.
     pub(crate) fn count_for(&mut self, address: IpAddr) -> bool {
         let limiter = &self.limiter;
-        let at = limiter.hasher.hash_one(network(address)) % ADDRESSES as u64;
-        let at = usize::try_from(at).expect("below the length of a table");
-        let more = |taken| (taken < limiter.of_address_max).then_some(taken + 1);
+        let at = limiter.index_of(address);
+        let left = limiter.in_all_max - limiter.in_all.load(Ordering::Relaxed);
+        // This permit is taken already: an address without any may have it.
+        let most = u32::from(limiter.of_address_max).min(left.max(1));
+        let more = |taken| (u32::from(taken) < most).then_some(taken + 1);
         let count = &limiter.of_address[at];
         let taken = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         if taken.is_ok() {
@@ -88,16 +104,10 @@ impl Drop for Permit {
     }
 }
 
-/// The bits that are counted as one address: as with quotas, the /64 of an IPv6 one.
-fn network(address: IpAddr) -> u128 {
-    match address.to_canonical() {
-        IpAddr::V4(address) => u128::from(address.to_bits()),
-        IpAddr::V6(address) => address.to_bits() >> 64 | 1 << 127,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn taken(limiter: &ConnectionLimiter) -> u32 {
@@ -117,6 +127,46 @@ mod tests {
     }
 
     #[test]
+    fn addresses_that_hold_as_many_as_they_may_leave_permits_for_others() {
+        for (in_all_max, of_address_max) in [(16, 4), (64, 32), (67, 1024), (1000, 250)] {
+            for attackers in 1..=4 {
+                let limiter = Arc::new(ConnectionLimiter::new(in_all_max, of_address_max));
+                // Addresses that share no count, which depends on the random keys of the hash.
+                let mut counts = HashSet::new();
+                let addresses: Vec<IpAddr> = (0_u32..)
+                    .map(|at| IpAddr::from(at.to_be_bytes()))
+                    .filter(|address| counts.insert(limiter.index_of(*address)))
+                    .take(1101)
+                    .collect();
+                let enter = |at: u32| limiter.take_for(addresses[at as usize]);
+                // All at the same time; one after the other.
+                for at_once in [true, false] {
+                    let order = (0..attackers * in_all_max).map(|at| {
+                        if at_once {
+                            at % attackers
+                        } else {
+                            at / in_all_max
+                        }
+                    });
+                    let mut held: Vec<Permit> = order.filter_map(enter).collect();
+                    let left = in_all_max - taken(&limiter);
+                    let least = if at_once {
+                        in_all_max / (attackers + 1)
+                    } else {
+                        in_all_max >> attackers
+                    };
+                    assert!(left >= least, "{attackers} leave {left} of {in_all_max}");
+                    let others: Vec<Permit> = (100..1100).map_while(enter).collect();
+                    assert_eq!(others.len(), left as usize, "one for each");
+                    // A permit that becomes free is for others too.
+                    held.swap_remove(0);
+                    assert!(enter(attackers - 1).is_none() && enter(1100).is_some());
+                }
+            }
+        }
+    }
+
+    #[test]
     fn an_address_has_its_own_limit_and_an_ipv6_network_counts_as_one() {
         let limiter = Arc::new(ConnectionLimiter::new(1000, 2));
         let enter = |peer: &str| {
@@ -126,6 +176,7 @@ mod tests {
         for peers in [
             ["198.51.100.1", "::ffff:198.51.100.1", "198.51.100.1"],
             ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::"],
+            ["2001:db8::1", "2001:db8:0:ffff::1", "2001:db8:0:1::"],
         ] {
             let [one, other, third] = peers.map(enter);
             assert!(

@@ -11,6 +11,10 @@ use crate::server::settings::{Settings, StartError};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
+/// Bytes of a connection that its system stores beyond those which the client's window admits. Without this limit it
+/// stores megabytes, so that for minutes the server could not tell a slow client from one that reads nothing. A
+/// socket is writable again when half of these are sent.
+pub(in crate::server) const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// A listening socket, of the standard library or of tokio.
 #[derive(Debug)]
@@ -102,6 +106,7 @@ fn inherited(names: &[String]) -> io::Result<(Vec<Listener<TcpListener>>, Option
                 return Err(io::Error::other("it does not listen"));
             }
             socket.set_nonblocking(true)?;
+            limit_unsent(&SockRef::from(&socket))?;
             let name = names.get(at).map_or("", String::as_str);
             if name == "admin" {
                 admin = Some(socket);
@@ -127,9 +132,15 @@ fn bind(address: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Vec<Tc
             let socket = socket(address, only_v6)?;
             socket.set_reuseport(true)?;
             socket.bind(address)?;
+            limit_unsent(&SockRef::from(&socket))?;
             socket.listen(BACKLOG)?.into_std()
         })
         .collect()
+}
+
+/// Sets [`UNSENT_BYTES_MAX`], which the accepted connections inherit.
+fn limit_unsent(listener: &SockRef<'_>) -> io::Result<()> {
+    listener.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)
 }
 
 fn socket(address: SocketAddr, only_v6: bool) -> io::Result<TcpSocket> {

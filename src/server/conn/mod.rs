@@ -9,7 +9,7 @@
 //!   shutdown;
 //! - `context`, `time_slice`: the state that the parts of one connection share, with header lines and
 //!   log lines on their way from the request handler to the socket; and its time;
-//! - `timed_io`, `send_buffer`: the socket as hyper sees it;
+//! - `timed_io`, `hyper_head`, `send_buffer`: the socket as hyper sees it;
 //! - `client_stream`: the socket, with TLS or without, and its end.
 
 pub(in crate::server) mod client_stream;
@@ -17,6 +17,7 @@ pub(in crate::server) mod connection_state;
 pub(in crate::server) mod context;
 #[cfg(feature = "tls")]
 pub(in crate::server) mod handshake;
+mod hyper_head;
 pub(in crate::server) mod limiter;
 pub(in crate::server) mod listener;
 pub(in crate::server) mod registry;

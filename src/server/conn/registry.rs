@@ -32,17 +32,27 @@ const CLOSING_TICKS: u64 = 10;
 /// Timeouts in ticks during a shutdown, by phase. A client that sends requests again and again has
 /// sent one within a second, and its response was marked as the last.
 const SHUTDOWN_TICKS: [u64; 7] = [10, 10, 50, u64::MAX, u64::MAX, 10, 50];
-/// One in this many of the connections that wait for their clients is closed to free permits.
+/// Maximum ticks of the time for what a client has taken at once: otherwise one that has read megabytes could stop for
+/// an hour.
+const READING_TICKS_MAX: u64 = 600;
+/// One in this many of the connections that can be evicted is closed to free permits.
 const EVICTED_OF: usize = 64;
 /// Ticks after which a connection that waits for its client can be one of those. The request of a
 /// newer one may have come and not been read yet.
 const EVICTED_AFTER_TICKS: u64 = 5;
+/// Ticks after which a client that takes a response at less than [`SPARED_RATES`] times the minimum rate is evicted, before
+/// all others.
+/// A client with a tiny window that reads 5 KB/s takes half of what its system stores in 6.6 seconds.
+const SLOW_AFTER_TICKS: u64 = 80;
+/// A client that takes this many times the minimum rate is not evicted.
+const SPARED_RATES: u64 = 4;
 
 /// The connections of one worker.
 #[derive(Debug)]
 pub(crate) struct ConnectionRegistry {
-    /// Ticks, by phase.
     timeouts: [u64; ConnectionPhase::ALL.len()],
+    /// Bytes per second of the slowest client that the server waits for.
+    send_rate: u64,
     connections: Mutex<Vec<Arc<ConnectionState>>>,
     ticks: AtomicU64,
     /// The tick of the worker's last heartbeat.
@@ -74,6 +84,7 @@ impl ConnectionRegistry {
                 ticks(limits.idle),
                 CLOSING_TICKS,
             ],
+            send_rate: u64::from(limits.send_rate),
             connections: Mutex::default(),
             ticks: AtomicU64::new(0),
             heartbeat: AtomicU64::new(0),
@@ -84,7 +95,6 @@ impl ConnectionRegistry {
         }
     }
 
-    /// Registers a new connection.
     pub(in crate::server) fn join(&self) -> Arc<ConnectionState> {
         let mut connections = self.connections();
         let state = Arc::new(ConnectionState::new(connections.len(), self.now()));
@@ -108,7 +118,6 @@ impl ConnectionRegistry {
         }
     }
 
-    /// The number of connections.
     pub(crate) fn size(&self) -> u64 {
         self.connections().len() as u64
     }
@@ -148,7 +157,8 @@ impl ConnectionRegistry {
     fn timeout(&self, phase: ConnectionPhase, state: &ConnectionState) -> u64 {
         let mut timeout = self.timeouts[phase as usize];
         if matches!(phase, ConnectionPhase::Sending | ConnectionPhase::Closing) {
-            timeout += state.grace.load(Ordering::Relaxed);
+            let grace = state.grace.load(Ordering::Relaxed);
+            timeout = timeout.saturating_add(grace.min(READING_TICKS_MAX));
         }
         if self.is_stopping() {
             timeout = timeout.min(SHUTDOWN_TICKS[phase as usize]);
@@ -156,27 +166,34 @@ impl ConnectionRegistry {
         timeout
     }
 
-    /// Closes the longest-waiting 1/64 of the connections that wait for their clients, to free
-    /// permits. An honest client sends its head in a moment, so during a flood its connection is
-    /// not among them.
+    /// The ticks in which the slowest client reads so many bytes.
+    pub(in crate::server) fn reading_ticks(&self, bytes: u64) -> u64 {
+        bytes * ticks(Duration::from_secs(1)) / self.send_rate
+    }
+
+    /// Closes 1/64 of the connections that can be evicted, to free permits: those whose clients are slow to take
+    /// their responses, or, if there are none, those that wait for their clients; the longest-waiting first.
+    /// An honest client sends its head in a moment, so during a flood its connection is not among them.
     pub(crate) fn evict(&self) {
         let now = self.now();
         let connections = self.connections();
-        let mut waiting: Vec<(u64, &Arc<ConnectionState>)> = connections
-            .iter()
-            .filter(|state| !state.ends())
-            .map(|state| (state.phase(), state))
-            .filter(|((phase, since), _)| {
-                phase.waits_for_client() && since + EVICTED_AFTER_TICKS <= now
-            })
-            .map(|((_, since), state)| (since, state))
-            .collect();
-        if waiting.is_empty() {
-            return;
+        let (mut slow, mut waiting) = (Vec::new(), Vec::new());
+        for state in connections.iter().filter(|state| !state.ends()) {
+            let (phase, since) = state.phase();
+            let spared = SLOW_AFTER_TICKS + state.grace.load(Ordering::Relaxed) / SPARED_RATES;
+            if phase == ConnectionPhase::Sending && since + spared <= now {
+                slow.push((since, state));
+            } else if phase.waits_for_client() && since + EVICTED_AFTER_TICKS <= now {
+                waiting.push((since, state));
+            }
         }
-        let count = waiting.len().div_ceil(EVICTED_OF);
-        waiting.select_nth_unstable_by_key(count - 1, |(since, _)| *since);
-        for (_, state) in &waiting[..count] {
+        let evictable = if slow.is_empty() { waiting } else { slow };
+        let mut evictable: Vec<(u64, &Arc<ConnectionState>)> = evictable;
+        let count = evictable.len().div_ceil(EVICTED_OF);
+        if count > 0 {
+            evictable.select_nth_unstable_by_key(count - 1, |(since, _)| *since);
+        }
+        for (_, state) in &evictable[..count] {
             state.end(CloseReason::Evicted);
         }
     }

@@ -102,16 +102,16 @@ fn each_phase_has_its_limit_and_a_moment() {
 }
 
 #[test]
-fn a_slow_client_has_the_grace_that_its_system_needs() {
+fn a_slow_client_has_time_for_what_it_has_taken() {
     let registry = Arc::new(ConnectionRegistry::default());
     let slow = Connection::new(&registry);
     let send = ticks(ConnectionLimits::default().send);
+    // A minute at 1 KiB/s, and no more than that.
     slow.context
-        .enter_with_grace(ConnectionPhase::Sending, Duration::from_mins(1));
+        .wait_for_reader(ConnectionPhase::Sending, 1 << 30);
     registry.tick(send + 600);
     assert_eq!(slow.ends(), None);
-    slow.context
-        .enter_with_grace(ConnectionPhase::Sending, Duration::from_secs(1));
+    slow.context.wait_for_reader(ConnectionPhase::Sending, 1024);
     let late = send + 600 + send + 10 + CHECK_TICKS + 2;
     registry.tick(late);
     assert_eq!(slow.ends(), None, "what it took may not have been noticed");
@@ -187,6 +187,10 @@ fn the_connections_that_wait_longest_for_their_clients_are_evicted() {
         registry.ticks.store(now, Ordering::Relaxed);
         all.push(Connection::doing(&registry, phase));
     }
+    // None of these is slow.
+    for sender in all.iter().skip(3).step_by(4) {
+        sender.context.enter(ConnectionPhase::Sending);
+    }
     registry.evict();
     let ended = |all: &[Connection]| -> Vec<usize> {
         let ends = all.iter().enumerate();
@@ -199,6 +203,59 @@ fn the_connections_that_wait_longest_for_their_clients_are_evicted() {
     assert_eq!(all[0].ends(), Some(CloseReason::Evicted));
     registry.evict();
     assert_eq!(ended(&all), [0, 2, 4, 6, 8, 10]);
+}
+
+#[test]
+fn clients_that_are_slow_to_take_a_response_are_evicted_before_all_others() {
+    let registry = Arc::new(ConnectionRegistry::default());
+    let idle = Connection::doing(&registry, ConnectionPhase::Idle);
+    let senders = [(); 3].map(|()| Connection::doing(&registry, ConnectionPhase::Sending));
+    registry
+        .ticks
+        .store(SLOW_AFTER_TICKS + 1, Ordering::Relaxed);
+    for left in (0..3).rev() {
+        registry.evict();
+        let open = senders.iter().filter(|sender| !sender.context.state.ends());
+        assert_eq!((open.count(), idle.ends()), (left, None));
+    }
+    registry.evict();
+    assert_eq!(idle.ends(), Some(CloseReason::Evicted));
+}
+
+#[test]
+fn a_client_that_takes_four_times_the_minimum_rate_is_not_evicted() {
+    for rate in [512, 1024, 10_000] {
+        let limits = ConnectionLimits {
+            send_rate: rate,
+            ..ConnectionLimits::default()
+        };
+        let registry = Arc::new(ConnectionRegistry::new(limits));
+        let bytes_per_tick = u64::from(rate) * 4 / 10;
+        // Each has taken as much as the slowest that is spared takes in so many ticks.
+        let senders: Vec<Connection> = (0..100)
+            .map(|ticks| {
+                let sender = Connection::new(&registry);
+                let phase = ConnectionPhase::Sending;
+                sender
+                    .context
+                    .wait_for_reader(phase, ticks * bytes_per_tick);
+                sender
+            })
+            .collect();
+        for now in 0..SLOW_AFTER_TICKS + 100 {
+            registry.ticks.store(now, Ordering::Relaxed);
+            // More often than necessary: at most two become slow in a tick.
+            for _ in 0..3 {
+                registry.evict();
+            }
+            for (ticks, sender) in (0..).zip(&senders) {
+                let is_slow = now > SLOW_AFTER_TICKS + ticks;
+                let is_spared = now + 1 < SLOW_AFTER_TICKS + ticks;
+                let ends = sender.context.state.ends();
+                assert!(!(is_slow && !ends || is_spared && ends), "{ticks} at {now}");
+            }
+        }
+    }
 }
 
 #[test]

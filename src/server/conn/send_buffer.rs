@@ -40,7 +40,6 @@ pub(crate) fn put_buffer(mut buffer: Vec<u8>) {
     });
 }
 
-/// Buffers in the pool.
 #[cfg(test)]
 pub(crate) fn pooled_buffers() -> usize {
     POOL.with_borrow(Vec::len)

@@ -3,7 +3,7 @@
 //!
 //! - **Header lines.** Hyper gets no header but `connection`: it would hash, store, walk and copy
 //!   each. They are text already (see `ApiResponse`), which goes behind the status line as the head
-//!   passes.
+//!   passes. `hyper_head` has everything that is assumed of hyper.
 //! - **Unreadable heads.** A head that hyper cannot parse never reaches the pipeline; hyper
 //!   responds with a bare status and closes. That is a head without a pending response, and is
 //!   replaced by the response that the specification promises for every failure.
@@ -23,27 +23,20 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use memchr::memmem;
 
 use crate::server::conn::connection_state::ConnectionPhase;
 use crate::server::conn::context::{BodyStream, ConnectionContext, ResponseBody};
+use crate::server::conn::hyper_head::{CONTINUE, HyperHead, status};
 use crate::server::conn::send_buffer::{SendBuffer, put_buffer};
 use crate::server::conn::time_slice::poll_yield;
 
 /// Writes from this length on count against the connection's time slice: they take tens of
 /// microseconds.
 const TIMED_BYTES_MIN: usize = 64 * 1024;
-/// The speed of the slowest client that the server waits for.
-const CLIENT_BYTES_PER_SECOND: u64 = 16 * 1024;
-/// The start of a head that precedes a response (RFC 9110 section 15.2.1).
-const CONTINUE: &[u8] = b"HTTP/1.1 100 ";
-/// Hyper's line for an empty body, and the length of what it writes behind that.
-const EMPTY_BODY: &[u8] = b"content-length: 0\r\n";
-const DATE_BYTES: usize = "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n".len();
-
 /// A socket that completes hyper's heads. `error_response` makes the whole response of a status
 /// that hyper responds with by itself.
 pub(crate) struct TimedIo<S, F> {
@@ -65,15 +58,16 @@ pub(crate) struct TimedIo<S, F> {
     responded: bool,
     /// Bytes that the socket has taken.
     sent_bytes: u64,
-    /// How many bytes are stored for a client that reads nothing, as far as the system reports that.
-    send_buffer_bytes: fn(&S) -> usize,
+    /// The number of them at the last wait for the client; at first, those that the socket takes for a client that
+    /// reads nothing.
+    counted_bytes: u64,
 }
 
 impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
     pub(crate) fn new(
         socket: S,
         error_response: F,
-        send_buffer_bytes: fn(&S) -> usize,
+        stored_bytes: u64,
         context: Arc<ConnectionContext>,
     ) -> TimedIo<S, F> {
         TimedIo {
@@ -87,12 +81,13 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
             continues: false,
             responded: false,
             sent_bytes: 0,
-            send_buffer_bytes,
+            counted_bytes: stored_bytes,
         }
     }
 
-    pub(crate) fn into_socket(self) -> S {
-        self.socket
+    /// The socket, and how many bytes it has taken.
+    pub(crate) fn into_socket(self) -> (S, u64) {
+        (self.socket, self.sent_bytes)
     }
 
     /// Whether the socket has taken all of every response.
@@ -126,32 +121,26 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
         }
     }
 
-    /// Records that the client takes nothing for now. Its system reports free space only when a
-    /// third of what is stored for it is gone: a slow client has the time that this takes.
+    /// Records that the client takes nothing for now. Systems take and report what is read in pieces:
+    /// a client has as much time for the next as a slow one needs for what was taken since the last time.
     #[cold]
     fn begin_sending(&mut self) {
-        let stored = (self.send_buffer_bytes)(&self.socket) as u64;
-        let grace = read_time(stored / 3);
-        let context = &self.context;
-        context.enter_with_grace(ConnectionPhase::Sending, grace);
+        let bytes = self.sent_bytes.saturating_sub(self.counted_bytes);
+        self.counted_bytes += bytes;
+        let phase = ConnectionPhase::Sending;
+        self.context.wait_for_reader(phase, bytes);
     }
 
-    /// Records that the client is not the one that is waited for: it is a disk, a form or the store. The
-    /// time since the first of these calls counts.
+    /// Marks the connection as waiting for the server: for a disk, a form or the store. Client timeouts do not apply.
+    /// The time since the first of these calls counts.
     fn begin_waiting(&self) {
         if self.context.phase() != ConnectionPhase::Processing {
             self.context.enter(ConnectionPhase::Processing);
         }
     }
 
-    /// The time that a slow client may need for what the system stores for it.
-    pub(crate) fn rest_time(&self) -> Duration {
-        let stored = (self.send_buffer_bytes)(&self.socket) as u64;
-        read_time(stored.min(self.sent_bytes))
-    }
-
     /// Buffers a head of hyper's and its response. Returns how many bytes of the head were taken.
-    fn take_head(&mut self, head: &[u8]) -> usize {
+    fn take_head(&mut self, head: &[u8]) -> io::Result<usize> {
         self.buffer.reserve();
         // Before a form that its client holds back until then.
         if head.starts_with(CONTINUE) {
@@ -159,24 +148,27 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
             let bytes = memmem::find(head, b"\r\n\r\n").map_or(head.len(), |at| at + 4);
             self.buffer.extend(&head[..bytes]);
             self.continues = true;
-            return bytes;
+            return Ok(bytes);
         }
-        self.take_response(head);
-        head.len()
+        self.take_response(head)?;
+        Ok(head.len())
     }
 
-    /// Buffers a response: hyper's head with the header lines behind its status line, and the body.
-    fn take_response(&mut self, head: &[u8]) {
+    /// Buffers a response: hyper's head with the header lines behind its status line, and the body. Fails if the head
+    /// has another form than expected.
+    fn take_response(&mut self, head: &[u8]) -> io::Result<()> {
         self.responded = true;
-        // Status lines are short: a search by vectors takes longer to begin.
-        let end = head.iter().position(|byte| *byte == b'\n');
-        let (status_line, rest) = head.split_at(end.map_or(head.len(), |at| at + 1));
         let Some((lines, body)) = self.context.take_response() else {
-            return self.take_error(status(status_line));
+            self.take_error(status(head));
+            return Ok(());
         };
-        let (connection, date) = rest.split_at(rest.len().saturating_sub(DATE_BYTES));
-        let connection = connection.strip_suffix(EMPTY_BODY).unwrap_or(connection);
-        for part in [status_line, &lines, connection, date] {
+        let Some(head) = HyperHead::parse(head) else {
+            self.context.metrics.counters.unexpected_heads.add(1);
+            return Err(io::Error::other(
+                "hyper wrote a head of another form than expected",
+            ));
+        };
+        for part in [head.status_line, &lines, head.connection, head.date] {
             self.buffer.extend(part);
         }
         put_buffer(lines);
@@ -185,6 +177,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
             ResponseBody::Omitted(_) => {}
             ResponseBody::Stream(stream) => self.stream = Some(stream),
         }
+        Ok(())
     }
 
     /// Buffers the response to an unreadable head, which is the last.
@@ -193,18 +186,6 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
         self.buffer.reserve();
         self.buffer.extend(&(self.error_response)(status));
     }
-}
-
-/// The time in which the slowest client reads so many bytes.
-fn read_time(bytes: u64) -> Duration {
-    Duration::from_secs(bytes / CLIENT_BYTES_PER_SECOND)
-}
-
-/// The status in a status line of hyper's.
-fn status(status_line: &[u8]) -> u16 {
-    let digits = status_line.get(9..12).unwrap_or_default();
-    let digits = std::str::from_utf8(digits).unwrap_or_default();
-    digits.parse().unwrap_or(400)
 }
 
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
@@ -229,7 +210,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
     fn continue_response(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(stream) = &mut self.stream else {
             let head = std::mem::take(&mut self.last_head);
-            let taken = self.take_head(&head);
+            let taken = self.take_head(&head)?;
             self.last_head.extend_from_slice(&head[taken..]);
             return Poll::Ready(Ok(()));
         };
@@ -279,7 +260,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
         let bytes = ready!(written)?;
         if bytes > 0 {
             self.sent_bytes += bytes as u64;
-            self.context.metrics.sent_bytes.add(bytes as u64);
+            self.context.metrics.counters.sent_bytes.add(bytes as u64);
             self.context.enter(ConnectionPhase::Processing);
         }
         Poll::Ready(Ok(bytes))
@@ -330,7 +311,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
                 drained => ready!(drained)?,
             }
         }
-        Poll::Ready(Ok(self.take_head(head)))
+        Poll::Ready(self.take_head(head))
     }
 
     /// Writes nothing as a rule: hyper reads on or ends, and both write what is buffered. It does

@@ -220,7 +220,6 @@ pub(in crate::server) fn take_all(rest: &mut &[u8], cases: &[Case]) -> bool {
     true
 }
 
-/// The context of a new connection.
 pub(in crate::server) fn context(registry: &Arc<ConnectionRegistry>) -> Arc<ConnectionContext> {
     let metrics = Arc::new(WorkerMetrics::new(Endpoint::LABELS.len()));
     ConnectionContext::join(registry, None, false, &metrics, None)
@@ -243,7 +242,7 @@ pub(in crate::server) fn play(wire: Wire, plan: &Plan, stop_at: Option<usize>) {
     put_buffer(b"left by another".to_vec());
     let context = context(&registry);
     let socket = Socket(Rc::clone(&wire));
-    let io = TimedIo::new(socket, refusal, |_| 0, Arc::clone(&context));
+    let io = TimedIo::new(socket, refusal, 0, Arc::clone(&context));
     let served = Cell::new(0);
     let service = service_fn(|request: Request<Incoming>| {
         served.set(served.get() + 1);

@@ -31,7 +31,6 @@ pub(in crate::server) struct Wire {
     pub(in crate::server) state: Side,
 }
 
-/// The server's side of the socket.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::server) enum Side {
     #[default]

@@ -98,8 +98,44 @@ fn guarded(registry: &Arc<ConnectionRegistry>, wire: Wire) -> Guarded {
     let context = context(registry);
     let refusal: fn(u16) -> Vec<u8> = refusal;
     let socket = Socket(Rc::clone(&wire));
-    let io = TimedIo::new(socket, refusal, |_| 0, Arc::clone(&context));
+    let io = TimedIo::new(socket, refusal, 0, Arc::clone(&context));
     (wire, io, context)
+}
+
+#[test]
+fn a_client_has_time_for_what_it_has_taken_since_the_last_time() {
+    // Bytes that the system stores are no progress of the client.
+    for (stored, pieces) in [
+        (0, [2_048, 0, 10_240, 0, 1_024]),
+        (4_096, [2_048, 0, 10_240, 0, 1_024]),
+        (40_000, [2_048, 0, 10_240, 0, 1_024]),
+        (1_000, [7_000, 0, 9, 0, 60_000]),
+    ] {
+        let registry = Arc::new(ConnectionRegistry::default());
+        let mut writes: Vec<usize> = pieces.into_iter().rev().collect();
+        writes.insert(0, 0);
+        let wire = Wire {
+            writes,
+            writes_left: usize::MAX,
+            ..Wire::default()
+        };
+        let (wire, mut io, context) = guarded(&registry, wire);
+        io.counted_bytes = stored;
+        io.buffer.reserve();
+        io.buffer.put_body(body(1, 100_000).into());
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut taken, mut counted) = (0, 0);
+        for piece in pieces.into_iter().filter(|piece| *piece > 0) {
+            taken += piece as u64;
+            assert!(io.drain(&mut cx).is_pending());
+            assert_eq!(wire.borrow().received.len() as u64, taken);
+            assert_eq!(context.phase(), ConnectionPhase::Sending);
+            let progress = taken.saturating_sub(stored) - counted;
+            counted += progress;
+            let grace = context.state.grace.load(Ordering::Relaxed);
+            assert_eq!(grace, progress * 10 / 1024, "{stored} {taken}");
+        }
+    }
 }
 
 #[test]
@@ -289,5 +325,5 @@ fn a_request_whose_handling_panics_is_lost_alone_and_counted() {
         assert!(ended.await.is_err_and(|error| error.is_panic()));
         metrics
     });
-    assert_eq!((metrics.panics.get(), registry.size()), (1, 0));
+    assert_eq!((metrics.counters.panics.get(), registry.size()), (1, 0));
 }

@@ -26,6 +26,7 @@ pub(crate) enum ApiError {
         takes_forms: bool,
     },
     RateLimited {
+        has_key: bool,
         limit: u32,
         reset_seconds: u32,
         /// The page that issues free keys and their limit, if that helps the client.
@@ -52,16 +53,15 @@ pub(crate) enum ApiError {
 }
 
 impl ApiError {
-    /// The error of a route without a body. `payload` is that of the route; `day` makes the message
-    /// for a day, given the index of days.
+    /// The error of a route without a body, whose payload is published. `day` makes the message for a day, given the
+    /// index of days.
     pub(crate) fn missing(
         missing: &Missing,
         route: &Route,
-        payload: &'static str,
         day: impl Fn(&DayRef, &str) -> String,
     ) -> ApiError {
         ApiError::NotFound(match (missing, route) {
-            (Missing::Payload, _) => return ApiError::NotReady(payload),
+            (Missing::Payload, _) => return ApiError::NotReady("islands"),
             (Missing::Damaged(_), _) => return ApiError::Damaged,
             (_, Route::Island(code) | Route::IslandCcu(code)) => {
                 format!("island {code} is not tracked")
@@ -77,7 +77,6 @@ impl ApiError {
         self.kind().0
     }
 
-    /// The status and the code.
     fn kind(&self) -> (StatusCode, &'static str) {
         match self {
             ApiError::BadRequest(_) => (StatusCode::BAD_REQUEST, "bad_request"),
@@ -131,15 +130,20 @@ impl ApiError {
                     .into();
             }
             ApiError::RateLimited {
+                has_key,
                 limit,
                 reset_seconds,
                 free_key,
             } => {
+                let sent = if *has_key { "a key" } else { "no key" };
                 let advice = match free_key {
                     Some((page, limit)) => format!("a free key from {page} allows {limit} a day"),
                     None => format!("it resets at 00:00 UTC, in {reset_seconds} seconds"),
                 };
-                return format!("the daily quota of {limit} requests is spent; {advice}").into();
+                return format!(
+                    "the daily quota of {limit} requests is spent ({sent} was sent); {advice}"
+                )
+                .into();
             }
             ApiError::NotReady(payload) => {
                 return format!("{payload} has not been published; see /v1/health").into();
@@ -153,7 +157,11 @@ impl ApiError {
             ApiError::UnreadableHead(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
                 "the request line and headers together exceed 8 KiB or 100 lines"
             }
-            ApiError::UnreadableHead(_) => "the request is not well-formed HTTP/1.1",
+            // The cause is not known here. The most common one is a target that was not encoded.
+            ApiError::UnreadableHead(_) => {
+                "the request is not well-formed HTTP/1.1; a target must have spaces, \", <, >, control characters and \
+                 characters beyond ASCII percent-encoded, such as %20 for a space and %22 for \""
+            }
             ApiError::Damaged => {
                 "the published response is damaged and cannot be sent; the publisher must publish it again"
             }
@@ -205,6 +213,9 @@ impl From<KeyError> for ApiError {
             }
             KeyError::Twice => {
                 "the Authorization header and the query parameter key must each be sent only once"
+            }
+            KeyError::Misplaced => {
+                "a key must be sent in the header Authorization: Bearer KEY, or as the query parameter key; X-API-Key and parameters such as api_key or token are not read"
             }
             KeyError::Invalid => "this key is not valid; omit it to use the service anonymously",
         })

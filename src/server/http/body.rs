@@ -168,7 +168,6 @@ impl PieceReader {
 #[derive(Clone, Debug)]
 pub(crate) enum Download {
     Dump(Arc<Dump>, Part),
-    /// A long body of the API.
     Body(LongBody),
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
-use hyper::header::{AUTHORIZATION, HeaderValue};
+use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 
 use crate::calendar::{RequestTime, UtcDay};
 use crate::keys::{KeyEntry, KeyId, KeyStatus, KeyTable, constant_time_eq};
@@ -19,6 +19,8 @@ use crate::server::http::request_head::values;
 use crate::sync::ArcSwapCache;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
+/// The header of other services for keys.
+static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const SCHEME: &[u8] = b"bearer ";
 
 /// Authenticates callers, and counts their requests against their quotas. Each worker has its own;
@@ -29,7 +31,6 @@ pub struct QuotaGate {
     pub keys: ArcSwapCache<KeyTable>,
     /// The counters of addresses.
     pub anonymous: Arc<AnonymousQuota>,
-    /// The counters of keys.
     pub keyed: Arc<KeyedQuota>,
     /// The credits of this server, if it shares the limits with others.
     pub leases: Option<Arc<LeaseTable>>,
@@ -60,14 +61,11 @@ struct VerifiedKey {
 /// The caller that a request counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// An address.
     Anonymous(AnonymousClient),
-    /// A key.
     Keyed(KeyEntry),
 }
 
 impl Caller {
-    /// The id of its key.
     pub fn key(self) -> Option<KeyId> {
         match self {
             Caller::Anonymous(_) => None,
@@ -86,7 +84,7 @@ impl Caller {
     /// The caller as other servers know it.
     fn lease_client(self) -> LeaseClient {
         match self {
-            Caller::Anonymous(client) => client.lease_client,
+            Caller::Anonymous(client) => client.lease_client(),
             Caller::Keyed(entry) => LeaseClient::Key(entry.id.number()),
         }
     }
@@ -115,6 +113,8 @@ pub enum KeyError {
     Scheme,
     /// More than one key, so that the caller is ambiguous.
     Twice,
+    /// Sent where no key is read, and none where it is.
+    Misplaced,
     /// Malformed, unknown, or with a wrong secret: indistinguishable on purpose.
     Invalid,
     /// Disabled; the secret was right.
@@ -135,8 +135,10 @@ impl QuotaGate {
     /// The client that a request without a key counts for (CONTRACT section 7).
     #[inline]
     pub fn client(&self, identity: &ConnectionIdentity, headers: &HeaderMap) -> AnonymousClient {
-        let of_request = || AnonymousClient::new(&self.anonymous, self.address(identity, headers));
-        identity.client.unwrap_or_else(of_request)
+        match identity.client {
+            Some(client) if !client.is_outdated(&self.anonymous) => client,
+            _ => AnonymousClient::new(&self.anonymous, self.address(identity, headers)),
+        }
     }
 
     /// The address of the client, as far as it is trusted.
@@ -157,19 +159,44 @@ impl QuotaGate {
         headers: &HeaderMap,
         query: Option<&str>,
     ) -> Result<Caller, KeyError> {
-        let mut lines = values(headers, &AUTHORIZATION);
-        match (lines.next(), lines.next()) {
-            (None, _) => match request::key(query) {
+        // One pass over the names takes less time than a search for each.
+        let (mut sent, mut is_repeated, mut has_api_key) = (None, false, false);
+        for (name, line) in headers {
+            if *name == AUTHORIZATION {
+                is_repeated |= sent.replace(line).is_some();
+            }
+            has_api_key |= *name == API_KEY;
+        }
+        match sent {
+            None => match request::key(query) {
+                SentKey::None if self.has_misplaced_key(has_api_key, headers, query) => {
+                    Err(KeyError::Misplaced)
+                }
                 SentKey::None => Ok(Caller::Anonymous(self.client(identity, headers))),
                 SentKey::Once(key) => self.verify(identity, key.as_bytes()),
                 SentKey::Twice => Err(KeyError::Twice),
             },
-            (Some(line), None) => {
+            Some(_) if is_repeated => Err(KeyError::Twice),
+            Some(line) => {
                 let key = bearer(line.as_bytes()).ok_or(KeyError::Scheme)?;
                 self.verify(identity, key)
             }
-            (Some(_), Some(_)) => Err(KeyError::Twice),
         }
+    }
+
+    /// Returns `true` if something like a key is where clients of other services send theirs. Such a request would
+    /// otherwise count as anonymous without a sign of it.
+    #[inline]
+    fn has_misplaced_key(
+        &self,
+        has_api_key: bool,
+        headers: &HeaderMap,
+        query: Option<&str>,
+    ) -> bool {
+        let resembles = |text: &[u8]| self.keys.with(|_, keys, (): &()| keys.resembles_key(text));
+        let in_header = || values(headers, &API_KEY).any(|line| resembles(line.as_bytes()));
+        let in_query = || request::mistaken_keys(query).any(|text| resembles(text.as_bytes()));
+        has_api_key && in_header() || query.is_some() && in_query()
     }
 
     /// Verifies a key. The one verified last on this connection is recognized by its bytes, until

@@ -127,6 +127,38 @@ fn the_header_wins_over_the_query_and_both_over_the_address() {
 }
 
 #[test]
+fn a_key_where_none_is_read_is_an_error_unless_one_is_where_it_is_read() {
+    let world = World::new("misplaced");
+    let key = world.issue(Tier::Free);
+    let identity = world.identity();
+    let caller = |lines: &[(&'static str, &str)], query: Option<&str>| {
+        world.gate.authenticate(&identity, &headers(lines), query)
+    };
+    let bearer = format!("Bearer {key}");
+    let in_query = format!("limit=2&Api_Key={key}");
+    for line in [&*key, &bearer, "\"im_live_\""] {
+        let lines = [("x-api-key", "other"), ("x-api-key", line)];
+        assert_eq!(caller(&lines, None), Err(KeyError::Misplaced), "{line}");
+        let lines = [&lines[..], &[("authorization", &bearer)]].concat();
+        assert!(matches!(
+            caller(&lines, Some(&in_query)),
+            Ok(Caller::Keyed(_))
+        ));
+    }
+    assert_eq!(caller(&[], Some(&in_query)), Err(KeyError::Misplaced));
+    let both = format!("{in_query}&key={key}");
+    assert!(matches!(caller(&[], Some(&both)), Ok(Caller::Keyed(_))));
+    // Another error of a key in its place is the one to report.
+    let wrong = format!("{in_query}&key=x");
+    assert_eq!(caller(&[], Some(&wrong)), Err(KeyError::Invalid));
+    for line in ["", "im", "live_im_", "ima_live_x", "IM_LIVE_X", "im_test_x"] {
+        let query = format!("token={line}");
+        let found = caller(&[("x-api-key", line)], Some(&query));
+        assert!(matches!(found, Ok(Caller::Anonymous(_))), "{line}");
+    }
+}
+
+#[test]
 fn a_recognized_key_is_verified_again_when_keys_change() {
     let world = World::new("again");
     let key = world.issue(Tier::Free);
@@ -136,12 +168,12 @@ fn a_recognized_key_is_verified_again_when_keys_change() {
     let verify = || world.gate.authenticate(&identity, &sent, None);
     assert!(verify().is_ok() && verify().is_ok());
     let id = key[8..18].parse().unwrap();
-    assert!(world.store.set_revoked(id, Some(UnixSeconds(1))).unwrap());
+    assert!(world.store.set_revoked(id, true, UnixSeconds(1)).unwrap());
     assert!(verify().is_ok(), "not loaded yet");
     world.reload();
     assert_eq!(verify(), Err(KeyError::Revoked));
     assert_eq!(verify(), Err(KeyError::Revoked));
-    assert!(world.store.set_revoked(id, None).unwrap());
+    assert!(world.store.set_revoked(id, false, UnixSeconds(1)).unwrap());
     world.reload();
     assert!(verify().is_ok());
     // A wrong secret of the same length on the same connection is not the recognized key.
@@ -168,6 +200,30 @@ fn forwarded_addresses_are_trusted_from_trusted_proxies_only() {
         assert_eq!(gate.client(&identity, &forwarded), client("2.2.2.2"));
         assert_eq!(gate.client(&identity, &headers(&[])), client("10.0.0.1"));
     }
+}
+
+#[test]
+fn connections_opened_before_a_tag_seed_was_adopted_use_the_new_tags() {
+    let world = World::new("seed");
+    let gate = &world.gate;
+    let connections =
+        ["198.51.100.1", "2001:db8::1"].map(|text| gate.connect(text.parse().unwrap()));
+    let clients = || [0, 1].map(|at| gate.client(&connections[at], &headers(&[])));
+    let before = clients();
+    gate.anonymous
+        .adopt_tag_seed(!gate.anonymous.tag_seed())
+        .unwrap();
+    let after = clients();
+    assert_eq!(after[0], before[0]);
+    assert_ne!(after[1].lease_client(), before[1].lease_client());
+    assert_eq!(
+        after[1],
+        AnonymousClient::new(&gate.anonymous, connections[1].peer)
+    );
+    assert_eq!(
+        gate.address(&connections[1], &headers(&[])),
+        connections[1].peer
+    );
 }
 
 #[test]

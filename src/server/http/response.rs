@@ -11,6 +11,7 @@ use ahash::RandomState;
 use bytes::Bytes;
 use hyper::StatusCode;
 
+use crate::calendar::UnixSeconds;
 use crate::observe::LocalCounter;
 use crate::quota::LeaseClient;
 use crate::server::conn::context::ResponseBody;
@@ -25,13 +26,15 @@ use crate::snapshot::{Content, Dump, DumpContent, Encoded};
 
 /// On every response that pages of other sites may read.
 const CROSS_ORIGIN: &str = "access-control-allow-origin: *\r\n\
-    access-control-expose-headers: Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id\r\n\
+    access-control-expose-headers: Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Retry-After, X-Ignored-Parameters, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id\r\n\
     x-content-type-options: nosniff\r\n";
-/// On all others.
 const SAME_ORIGIN: &str = "x-content-type-options: nosniff\r\n";
 /// For bodies that stay the same for as long as a refresh may go unnoticed.
 pub(in crate::server) const CACHED_A_MINUTE: &str = "cache-control: private, max-age=60\r\n\
     vary: Accept-Encoding, Authorization\r\n";
+/// The bounds of `max-age` of a body whose next version is due at a known time. Below: it may come late, and
+/// must not be asked for in a loop. Above: the interval of live steps, for times that are wrong.
+const MAX_AGE: (i64, i64) = (60, 600);
 /// For bodies that are revalidated with each request.
 pub(in crate::server) const REVALIDATED: &str = "cache-control: private, max-age=0\r\n\
     vary: Accept-Encoding, Authorization\r\n";
@@ -149,8 +152,36 @@ impl ApiResponse {
     }
 
     /// 200 with a published body; 304 if the client has it.
-    pub(crate) fn published(is_known: bool, body: Encoded) -> ApiResponse {
-        ApiResponse::cacheable(is_known, body, &[CACHED_A_MINUTE], JSON)
+    pub(crate) fn published(is_known: bool, body: Encoded, now: UnixSeconds) -> ApiResponse {
+        let next_due = body.next_due;
+        let mut response = ApiResponse::without_next_due(is_known, body);
+        response.add_next_due(next_due, now);
+        response
+    }
+
+    /// The part of the same that does not depend on the time.
+    pub(crate) fn without_next_due(is_known: bool, body: Encoded) -> ApiResponse {
+        let lines: &[&str] = match body.next_due {
+            Some(_) => &[],
+            None => &[CACHED_A_MINUTE],
+        };
+        ApiResponse::cacheable(is_known, body, lines, JSON)
+    }
+
+    /// Appends the lines of a body whose next version is due at a known time: caches keep it until then.
+    #[inline]
+    pub(crate) fn add_next_due(&mut self, next_due: Option<UnixSeconds>, now: UnixSeconds) {
+        let Some(due) = next_due else { return };
+        let seconds = due.0.saturating_sub(now.0).clamp(MAX_AGE.0, MAX_AGE.1);
+        number(&mut self.lines, "cache-control: private, max-age=", seconds);
+        self.add(&["\r\nvary: Accept-Encoding, Authorization\r\n"]);
+    }
+
+    /// Appends the line that names ignored parameters, unless the whole response is made later.
+    pub(crate) fn add_ignored(&mut self, names: Option<&str>) {
+        if let Some(names) = names.filter(|_| !self.lines.is_empty()) {
+            line(&mut self.lines, "x-ignored-parameters: ", names.as_bytes());
+        }
     }
 
     /// 200 with a body; 304 if the client has it. `lines` are the fixed ones of its kind.
@@ -190,9 +221,11 @@ impl ApiResponse {
         response
     }
 
-    /// 200, 206 or 304 of a file of the dumps. `varies` if browsers get a page at its path.
+    /// 200, 206 or 304 of a file of the dumps, whose date is shown as `modified`. `varies` if browsers get a
+    /// page at its path.
     pub(crate) fn dump(
         dump: &Arc<Dump>,
+        modified: UnixSeconds,
         status: StatusCode,
         range: Option<Part>,
         varies: bool,
@@ -201,7 +234,7 @@ impl ApiResponse {
         let whole = (status == StatusCode::OK).then(|| Part::all(bytes));
         let part = range.or(whole.flatten());
         let vary = if varies { "vary: Accept\r\n" } else { "" };
-        let (etag, modified) = (&dump.etag, dump.modified.to_http());
+        let (etag, modified) = (&dump.etag, modified.to_http());
         let validators = format!("etag: {etag}\r\nlast-modified: {modified}\r\n");
         let mut response = ApiResponse::new(status, &[vary, &validators, PUBLIC]);
         if status != StatusCode::NOT_MODIFIED {
@@ -295,7 +328,6 @@ impl From<ApiError> for ApiResponse {
     }
 }
 
-/// A request id as text.
 fn hex_digits(id: u64) -> [u8; 16] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     std::array::from_fn(|at| {

@@ -17,7 +17,37 @@ fn body(gzip: bool, links: Option<&'static str>) -> Encoded {
         etag: EntityTag::new(UnixSeconds(i64::MAX), u32::MAX, gzip),
         gzip,
         links: links.map(Bytes::from),
+        next_due: None,
     }
+}
+
+fn errors() -> Vec<ApiError> {
+    // Messages stand in the body; none may come into the head.
+    let text = "a\r\nb: c";
+    let not_allowed = |takes_forms| ApiError::MethodNotAllowed {
+        method: text.to_owned(),
+        takes_forms,
+    };
+    vec![
+        ApiError::BadRequest(text.to_owned()),
+        ApiError::InvalidKey(text),
+        ApiError::KeyRevoked,
+        ApiError::NotFound(text.to_owned()),
+        not_allowed(true),
+        not_allowed(false),
+        ApiError::RateLimited {
+            has_key: true,
+            limit: 7,
+            reset_seconds: 9,
+            free_key: None,
+        },
+        ApiError::NotReady("live"),
+        ApiError::Busy,
+        ApiError::UnreadableHead(StatusCode::URI_TOO_LONG),
+        ApiError::Damaged,
+        ApiError::PreconditionFailed,
+        ApiError::RangeNotSatisfiable { bytes: u64::MAX },
+    ]
 }
 
 /// One of each kind, with a name.
@@ -35,7 +65,10 @@ fn responses() -> Vec<(String, ApiResponse)> {
     ] {
         let dump = Arc::new(Dump::in_memory("index.json", b"text"));
         let name = format!("dump {status}");
-        add(name, ApiResponse::dump(&dump, status, range, true));
+        add(
+            name,
+            ApiResponse::dump(&dump, dump.modified, status, range, true),
+        );
     }
     for (gzip, is_known) in [(false, false), (false, true), (true, false), (true, true)] {
         for links in [None, Some("</v1/x?a=1>; rel=\"next\"")] {
@@ -45,6 +78,12 @@ fn responses() -> Vec<(String, ApiResponse)> {
                 add(format!("body, gzip {gzip}, known {is_known}"), response);
             }
         }
+        let due = Encoded {
+            next_due: Some(UnixSeconds(5)),
+            ..body(gzip, None)
+        };
+        let response = ApiResponse::published(is_known, due, UnixSeconds(0));
+        add(format!("due body, gzip {gzip}, known {is_known}"), response);
         for path in ["/", "/docs"] {
             let response = page(is_known, body(gzip, None), HTML, path);
             add(format!("page, gzip {gzip}, known {is_known}"), response);
@@ -57,33 +96,11 @@ fn responses() -> Vec<(String, ApiResponse)> {
         let response = page(StatusCode::FORBIDDEN, "<p>".to_owned(), retry_after);
         add("uncached page".to_owned(), response);
     }
-    // Messages stand in the body; none may come into the head.
-    let text = "a\r\nb: c";
-    let not_allowed = |takes_forms| ApiError::MethodNotAllowed {
-        method: text.to_owned(),
-        takes_forms,
-    };
-    for error in [
-        ApiError::BadRequest(text.to_owned()),
-        ApiError::InvalidKey(text),
-        ApiError::KeyRevoked,
-        ApiError::NotFound(text.to_owned()),
-        not_allowed(true),
-        not_allowed(false),
-        ApiError::RateLimited {
-            limit: 7,
-            reset_seconds: 9,
-            free_key: None,
-        },
-        ApiError::NotReady("live"),
-        ApiError::Busy,
-        ApiError::UnreadableHead(StatusCode::URI_TOO_LONG),
-        ApiError::Damaged,
-        ApiError::PreconditionFailed,
-        ApiError::RangeNotSatisfiable { bytes: u64::MAX },
-    ] {
-        add(format!("{error:?}"), error.into());
-    }
+    responses.extend(
+        errors()
+            .into_iter()
+            .map(|error| (format!("{error:?}"), error.into())),
+    );
     responses
 }
 

@@ -13,6 +13,7 @@ use ahash::RandomState;
 use bytes::Bytes;
 use hyper::StatusCode;
 
+use crate::calendar::UnixSeconds;
 use crate::request::Endpoint;
 use crate::server::conn::context::ResponseBody;
 use crate::server::conn::send_buffer::put_buffer;
@@ -64,6 +65,7 @@ pub(crate) struct CachedEntry {
     accepts_gzip: bool,
     pub(crate) endpoint: Endpoint,
     etag: EntityTag,
+    next_due: Option<UnixSeconds>,
     /// The header lines of a 304, to a client that knows the entity tag.
     not_modified: Box<[u8]>,
     /// The header lines and the body of a 200 to all others, if one of them has requested it.
@@ -120,13 +122,13 @@ impl WorkerCache {
     }
 
     /// Caches the response to the target that was not found last, if it is requested often and
-    /// short.
+    /// short. `ignored` are the parameters of the target that it names.
     pub(crate) fn put(
         &mut self,
         form: TargetForm<'_>,
         generation: u64,
         endpoint: Endpoint,
-        found: &Encoded,
+        (found, ignored): (&Encoded, Option<&str>),
     ) {
         let (path, query, accepts_gzip) = form;
         self.turn_to(generation);
@@ -144,7 +146,9 @@ impl WorkerCache {
             return;
         }
         let lines = |is_known| -> Box<[u8]> {
-            let ApiResponse { lines, .. } = ApiResponse::published(is_known, found.clone());
+            let mut response = ApiResponse::without_next_due(is_known, found.clone());
+            response.add_ignored(ignored);
+            let lines = response.lines;
             let copy = Box::from(lines.as_slice());
             put_buffer(lines);
             copy
@@ -165,6 +169,7 @@ impl WorkerCache {
             accepts_gzip,
             endpoint,
             etag: found.etag,
+            next_due: found.next_due,
             not_modified,
             whole,
             gzip: found.gzip,
@@ -209,13 +214,17 @@ impl CachedEntry {
     }
 
     /// The response to a client that has the body, or to one for which the entry has it.
-    pub(crate) fn response(&self, is_known: bool) -> ApiResponse {
-        let Some((lines, body)) = self.whole.as_ref().filter(|_| !is_known) else {
-            return ApiResponse::with_lines(StatusCode::NOT_MODIFIED, &self.not_modified);
+    pub(crate) fn response(&self, is_known: bool, now: UnixSeconds) -> ApiResponse {
+        let mut response = match &self.whole {
+            Some((lines, body)) if !is_known => {
+                let mut response = ApiResponse::with_lines(StatusCode::OK, lines);
+                response.gzip = self.gzip;
+                response.body = ResponseBody::Whole(body.clone());
+                response
+            }
+            _ => ApiResponse::with_lines(StatusCode::NOT_MODIFIED, &self.not_modified),
         };
-        let mut response = ApiResponse::with_lines(StatusCode::OK, lines);
-        response.gzip = self.gzip;
-        response.body = ResponseBody::Whole(body.clone());
+        response.add_next_due(self.next_due, now);
         response
     }
 }

@@ -10,6 +10,7 @@ fn found(text: String) -> Encoded {
         etag: EntityTag::new(UnixSeconds(0), 0, false),
         gzip: false,
         links: None,
+        next_due: None,
     }
 }
 
@@ -24,11 +25,11 @@ fn request(
     let form = (path, Some("limit=2"), gzip);
     let Some((entry, is_known)) = cache.get(form, generation, |_| false) else {
         let found = found(text.to_owned());
-        cache.put(form, generation, Endpoint::Creator, &found);
+        cache.put(form, generation, Endpoint::Creator, (&found, None));
         return (false, text.to_owned().into());
     };
     assert_eq!((entry.endpoint, is_known), (Endpoint::Creator, false));
-    (true, body(entry.response(false)))
+    (true, body(entry.response(false, UnixSeconds(0))))
 }
 
 /// The body of a 200.
@@ -74,7 +75,7 @@ fn targets_that_differ_in_their_query_are_different() {
         for _ in 0..2 {
             assert!(cache.get(form, 1, |_| false).is_none(), "{form:?}");
             let text = found(format!("{form:?}"));
-            cache.put(form, 1, Endpoint::Index, &text);
+            cache.put(form, 1, Endpoint::Index, (&text, None));
         }
     }
     let mut hits = 0;
@@ -83,7 +84,10 @@ fn targets_that_differ_in_their_query_are_different() {
         let Some((entry, is_known)) = cache.get(form, 1, |_| false) else {
             continue;
         };
-        assert_eq!(body(entry.response(is_known)), format!("{form:?}"));
+        assert_eq!(
+            body(entry.response(is_known, UnixSeconds(0))),
+            format!("{form:?}")
+        );
         hits += 1;
     }
     assert!(hits > 0);
@@ -110,15 +114,15 @@ fn a_response_without_content_is_for_clients_that_know_it_until_another_asks() {
     };
     let get = |cache: &mut WorkerCache, knows: bool| {
         let found = cache.get(form, 1, |etag| knows && *etag == whole.etag);
-        found.map(|(entry, is_known)| entry.response(is_known).status.as_u16())
+        found.map(|(entry, is_known)| entry.response(is_known, UnixSeconds(0)).status.as_u16())
     };
     for _ in 0..2 {
         assert_eq!(get(&mut cache, true), None);
-        cache.put(form, 1, Endpoint::Index, &bare);
+        cache.put(form, 1, Endpoint::Index, (&bare, None));
     }
     assert_eq!(get(&mut cache, true), Some(304));
     assert_eq!(get(&mut cache, false), None);
-    cache.put(form, 1, Endpoint::Index, &whole);
+    cache.put(form, 1, Endpoint::Index, (&whole, None));
     assert_eq!(
         (get(&mut cache, false), get(&mut cache, true)),
         (Some(200), Some(304))
@@ -167,5 +171,41 @@ fn a_response_that_is_not_used_takes_no_buffer() {
     for knows in [false, true] {
         assert!(cache.get(form, 1, |_| knows).is_some());
         assert_eq!(pooled_buffers(), 1);
+    }
+}
+
+#[test]
+fn the_time_until_new_content_is_that_of_each_request() {
+    let mut cache = WorkerCache::new(10_000);
+    let form = ("/v1/live", None, false);
+    let due = Encoded {
+        next_due: Some(UnixSeconds(1_000_600)),
+        ..found("x".to_owned())
+    };
+    for knows in [false, true] {
+        for _ in 0..2 {
+            if cache.get(form, 1, |_| knows).is_none() {
+                cache.put(form, 1, Endpoint::Live, (&due, None));
+            }
+        }
+        for (now, seconds) in [
+            (i64::MIN, 600),
+            (999_000, 600),
+            (1_000_000, 600),
+            (1_000_001, 599),
+            (1_000_539, 61),
+            (1_000_541, 60),
+            (1_000_600, 60),
+            (i64::MAX, 60),
+        ] {
+            let (entry, is_known) = cache.get(form, 1, |_| knows).unwrap();
+            let cached = entry.response(is_known, UnixSeconds(now));
+            let first = ApiResponse::published(is_known, due.clone(), UnixSeconds(now));
+            assert_eq!((is_known, &cached.lines), (knows, &first.lines), "{now}");
+            let lines = String::from_utf8(cached.lines).unwrap();
+            let want = format!("cache-control: private, max-age={seconds}\r\n");
+            assert_eq!(lines.matches("cache-control: ").count(), 1, "{lines}");
+            assert!(lines.contains(&want), "{now}: {lines}");
+        }
     }
 }

@@ -27,17 +27,10 @@ fn health(check: Result<String, String>) -> (StatusCode, String) {
     }
 }
 
-/// Fails if a worker is stalled: the process should be restarted.
+/// Fails if the process should be restarted.
 fn liveness(server: &ServerState) -> Result<String, String> {
-    match server.stalled_worker(HEARTBEAT_MAX) {
-        None => Ok("alive".to_owned()),
-        Some((number, age)) => {
-            let seconds = age.as_secs();
-            Err(format!(
-                "worker {number} had no heartbeat for {seconds} seconds"
-            ))
-        }
-    }
+    let fault = server.fault(HEARTBEAT_MAX);
+    fault.map_or_else(|| Ok("alive".to_owned()), Err)
 }
 
 /// Fails if no requests should be sent here.
@@ -50,6 +43,12 @@ fn readiness(server: &ServerState) -> Result<String, String> {
         return Err("stopping".to_owned());
     }
     liveness(server)?;
+    let has_keys = || server.quota.keys.load_full().count() > 0;
+    if metrics::shared_keys(server).is_some_and(|keys| !keys.has_exchanged && !has_keys()) {
+        let problem =
+            "no keys are known: the store of shared keys has not been reached since the start";
+        return Err(problem.to_owned());
+    }
     match server.snapshot.load_full().published {
         Some(published) => Ok(format!("ready; serving the publish of {published}")),
         None => Err("nothing is published".to_owned()),

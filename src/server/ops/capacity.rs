@@ -38,7 +38,7 @@ impl Settings {
     /// A limiter for connections, with an additional permit for each listener.
     pub(in crate::server) fn connection_limiter(&self, listeners: u32) -> ConnectionLimiter {
         let total = self.connections_max();
-        let per_address = u32::from(self.connections.of_address).min(total / 2);
+        let per_address = u32::from(self.connections.of_address);
         limiter(total.saturating_add(listeners), per_address)
     }
 

@@ -32,7 +32,7 @@ pub(crate) fn start(
     // The error of the last poll. It is reported if the next poll finds the same files: between the
     // writes of two files, they do not belong together.
     let mut last_error = None;
-    let poll = move || {
+    let poll = move |_| {
         let confirmed = match loader.load() {
             Ok(Some(certificate)) => {
                 last_error = None;

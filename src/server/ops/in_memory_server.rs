@@ -67,6 +67,6 @@ impl InMemoryServer {
     pub async fn serve<S: Read + Write + Unpin>(&self, socket: S, peer: IpAddr) {
         let worker = &self.worker;
         let context = ConnectionContext::join(&worker.registry, None, false, &worker.metrics, None);
-        let _ = worker.serve_io(socket, peer, |_| 0, &context).await;
+        let _ = worker.serve_io(socket, peer, 0, &context).await;
     }
 }

@@ -2,20 +2,20 @@
 //! be loaded is refused, and the previous keys stay valid.
 
 use std::fs::File;
-use std::path::Path;
+use std::sync::Arc;
 
-use crate::keys::{KeyFileVersion, KeyPrefix, KeyStore, KeyStoreError, KeyTable};
+use crate::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 use crate::server::ops::quota_state::QuotaState;
 use crate::server::ops::reload::ReloadStatus;
 use crate::server::settings::StartError;
 
-/// Watches the key file of a state directory.
+/// Watches the keys of a state directory.
 pub(crate) struct KeyReloader {
     store: KeyStore,
     prefix: KeyPrefix,
     quota: QuotaState,
-    /// The version that was read last, valid or not.
-    version: Option<KeyFileVersion>,
+    /// The keys that are valid.
+    loaded: Arc<KeyRecords>,
     status: ReloadStatus,
     /// File descriptors kept in reserve, so that the key file can be opened when connections use all
     /// others.
@@ -28,30 +28,29 @@ const RESERVED_FDS: usize = 8;
 impl KeyReloader {
     /// Loads the keys that the server starts with.
     pub(crate) fn open(
-        directory: &Path,
+        store: KeyStore,
         prefix: KeyPrefix,
         quota: QuotaState,
         status: ReloadStatus,
     ) -> Result<KeyReloader, StartError> {
         let mut reloader = KeyReloader {
-            store: KeyStore::new(directory),
+            store,
             prefix,
             quota,
-            version: None,
+            loaded: Arc::default(),
             status,
             reserved_fds: Vec::new(),
         };
         reloader.reserve_fds();
-        reloader.version = reloader.store.version().map_err(StartError::Keys)?;
-        reloader.load()?;
+        let records = reloader.store.current().map_err(StartError::Keys)?;
+        reloader.load(records)?;
         Ok(reloader)
     }
 
-    /// Reads the key file and reserves the quota counters of its keys, before the keys become
-    /// valid: a key without a counter is refused.
-    fn load(&self) -> Result<(), StartError> {
+    /// Reserves the quota counters of the keys, before the keys become valid: a key without a counter is
+    /// refused.
+    fn load(&mut self, records: Arc<KeyRecords>) -> Result<(), StartError> {
         let log = |line: &str| self.status.log.write(line);
-        let records = self.store.read().map_err(StartError::Keys)?;
         let today = self.quota.clock.now().day;
         let reserved = self.quota.keyed.reserve(records.numbers_end(), today, &log);
         let keys = KeyTable::new(self.prefix.clone(), &records);
@@ -60,7 +59,9 @@ impl KeyReloader {
             log(&format!("{} key{plural} loaded", keys.count()));
         }
         self.quota.keys.swap(keys);
-        reserved.map_err(|error| StartError::counters(&error))
+        reserved.map_err(|error| StartError::counters(&error))?;
+        self.loaded = records;
+        Ok(())
     }
 
     /// Loads the keys if the file has changed.
@@ -81,31 +82,17 @@ impl KeyReloader {
     }
 
     fn load_changed(&mut self) -> Result<(), String> {
-        const KEPT: &str = "the previous keys stay valid";
-        let version = self.store.version();
-        let version = version.map_err(|error| format!("{error}; {KEPT}"))?;
-        if version == self.version {
-            return Ok(());
-        }
-        if version.is_none() {
-            let path = self.store.path();
-            return Err(format!("{} is missing; {KEPT}", path.display()));
-        }
-        match self.load() {
-            Ok(()) => {
-                self.status.loaded();
-                self.version = version;
-                Ok(())
-            }
+        let records = self.store.current();
+        let records = records.map_err(|error| format!("{error}; the previous keys stay valid"))?;
+        if !Arc::ptr_eq(&records, &self.loaded) {
             // The next poll tries again.
-            Err(StartError::Io(error)) => Err(format!("{error}; the newest keys are refused")),
-            Err(error) => {
-                // A damaged file is read once: only another change can repair it.
-                if matches!(error, StartError::Keys(KeyStoreError::Damaged(_))) {
-                    self.version = version;
-                }
-                Err(format!("{error}; {KEPT}"))
-            }
+            let loaded = self.load(records);
+            loaded.map_err(|error| format!("{error}; the newest keys are refused"))?;
+            self.status.loaded();
         }
+        let repaired = self.store.repair();
+        repaired.map_err(|error| format!("{error}; the keys that it lacks stay valid"))?;
+        self.status.errors.reset();
+        Ok(())
     }
 }

@@ -2,13 +2,18 @@
 //! refused, and the previous one is served on.
 
 use std::io;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::dataset::FileStamp;
 use crate::regular_file::Directory;
 use crate::server::ops::reload::ReloadStatus;
 use crate::site::SiteSettings;
-use crate::snapshot::{CorruptionLog, DumpDirectory, Manifest, Snapshot, work_in_background};
+use crate::snapshot::{
+    CorruptionLog, DumpDirectory, DumpIndex, Dumps, Manifest, Snapshot, SnapshotError,
+    work_in_background,
+};
 use crate::sync::{ArcSwap, PollTrigger};
 
 /// Watches a published directory.
@@ -20,11 +25,36 @@ pub(crate) struct PublishReloader {
     snapshot: Arc<ArcSwap<Snapshot>>,
     /// The manifest of the served snapshot.
     manifest: Option<Manifest>,
+    /// The publish that cannot be used, or whose dumps cannot. It is not read again until it changes, or a
+    /// poll is requested.
+    refused: Option<FoundPublish>,
     /// The damage of the served history, after that of older ones that responses are still sent from.
     damages: Vec<HistoryDamage>,
     /// Replaced snapshots. Freeing one takes tens of milliseconds, so the last reference must be
     /// dropped here and not by a worker.
     retired: Vec<Arc<Snapshot>>,
+}
+
+/// A manifest, and the stamps of its own file, of the payloads and of the index of the dumps.
+#[derive(PartialEq, Eq)]
+struct FoundPublish(Manifest, Vec<Option<FileStamp>>);
+
+impl FoundPublish {
+    /// To be called before payloads and dumps are read, so that later changes of them show.
+    fn of(published: &Directory, manifest: &Manifest) -> FoundPublish {
+        let payloads = manifest.payloads().map(|payload| payload.file.clone());
+        let dumps = manifest.dumps.iter();
+        let dumps = dumps.map(|dumps| format!("{}/{}", dumps.directory, DumpIndex::FILE));
+        // That of the manifest too: it can be touched in order to have all files read again.
+        let names = iter::once(Manifest::FILE.to_owned())
+            .chain(payloads)
+            .chain(dumps);
+        let stamp = |name: String| {
+            let found = published.file(&name).and_then(|file| file.metadata());
+            found.ok().map(|found| FileStamp::of(&found))
+        };
+        FoundPublish(manifest.clone(), names.map(stamp).collect())
+    }
 }
 
 /// The damage of a history that responses are sent from.
@@ -77,19 +107,20 @@ impl PublishReloader {
             status,
             snapshot: Arc::clone(snapshot),
             manifest: None,
+            refused: None,
             damages: Vec::new(),
             retired: Vec::new(),
         };
-        reloader.poll();
-        PollTrigger::start("data", move || {
+        reloader.poll(false);
+        PollTrigger::start("data", move |is_requested| {
             work_in_background();
-            reloader.poll();
+            reloader.poll(is_requested);
         })
     }
 
     /// Replaces the snapshot if something else is published now, and reports damage of the served
-    /// one.
-    fn poll(&mut self) {
+    /// one. A requested poll also reads again what was refused.
+    fn poll(&mut self, is_requested: bool) {
         self.retired
             .retain(|snapshot| Arc::strong_count(snapshot) > 1);
         for damage in &mut self.damages {
@@ -97,6 +128,9 @@ impl PublishReloader {
         }
         self.damages
             .retain(|damage| Arc::strong_count(&damage.log) > 1);
+        if is_requested {
+            self.refused = None;
+        }
         match self.load() {
             Ok(None) => {}
             Ok(Some(snapshot)) => self.retired.push(self.snapshot.swap(snapshot)),
@@ -120,29 +154,38 @@ impl PublishReloader {
             format!("{}: {error}", path.display())
         })?;
         let Some((published, manifest)) = read else {
-            let directory = self.directory.display().to_string();
-            let problem = if self.directory.exists() {
-                format!("nothing has been published to {directory}")
-            } else {
-                format!("the directory {directory} does not exist")
-            };
-            self.status.errors.write(format!(
-                "{problem}, so the API responds with 503; publish with: \
-                 island-metrics publish --dataset DIR --to '{}'",
-                directory.replace('\'', "'\\''")
-            ));
+            self.report_absence();
             return Ok(None);
         };
         let served = self.snapshot.load_full();
         let is_new = self.manifest.as_ref() != Some(&manifest);
         let may_be_repaired = self.may_be_repaired(&served, &published);
-        if !is_new && !may_be_repaired && !finds_dumps(&served, &published, &manifest) {
+        let other_dumps = dumps_that_are_not_served(&served, &published, &manifest);
+        let are_payloads_served = !is_new && !may_be_repaired;
+        if are_payloads_served && other_dumps.is_none() {
+            self.status.errors.reset();
+            return Ok(None);
+        }
+        let found = Some(FoundPublish::of(&published, &manifest));
+        if self.refused == found {
+            return Ok(None);
+        }
+        let is_usable = |named: &Dumps| DumpDirectory::open(&published, named).is_ok();
+        if are_payloads_served && !other_dumps.is_some_and(is_usable) {
+            self.refused = found;
             return Ok(None);
         }
         let served = served.history.as_ref();
         let reusable = served.filter(|_| !may_be_repaired);
-        let snapshot = Snapshot::open(&published, self.memory_bytes, &self.service, reusable)
-            .map_err(|error| error.to_string())?;
+        let named = (&published, &manifest);
+        let opened = Snapshot::open_named(named, self.memory_bytes, &self.service, reusable);
+        // An error of the system may be gone at the next poll.
+        let is_refused = match &opened {
+            Ok(snapshot) => matches!(snapshot.dumps, Some(Err(_))),
+            Err(error) => matches!(error, SnapshotError::Damaged(_)),
+        };
+        self.refused = found.filter(|_| is_refused);
+        let snapshot = opened.map_err(|error| error.to_string())?;
         if let Some(published) = snapshot.published {
             let line = format!("serving the publish of {published}");
             self.status.log.write(&line);
@@ -165,6 +208,26 @@ impl PublishReloader {
         Ok(Some(snapshot))
     }
 
+    /// Logs that nothing is published.
+    fn report_absence(&mut self) {
+        let directory = self.directory.display().to_string();
+        let problem = if self.directory.exists() {
+            format!("nothing has been published to {directory}")
+        } else {
+            format!("the directory {directory} does not exist")
+        };
+        let served = if self.snapshot.load_full().published.is_some() {
+            "; still serving the previous publish"
+        } else {
+            ", so the API responds with 503"
+        };
+        self.status.errors.write(format!(
+            "{problem}{served}; publish with: \
+             island-metrics publish --dataset DIR --to '{}'",
+            directory.replace('\'', "'\\''")
+        ));
+    }
+
     /// Returns `true` if the served history is damaged and its file has been replaced. A repair by
     /// copying or publishing the same data again leaves the manifest unchanged.
     fn may_be_repaired(&self, served: &Snapshot, published: &Directory) -> bool {
@@ -180,13 +243,15 @@ impl PublishReloader {
     }
 }
 
-/// Returns `true` if usable dumps are available that are not served: either there were none, as in a
+/// Returns the dumps in the manifest if they are not served: either they were not usable, as in a
 /// directory that was still being copied, or the served ones have been replaced.
-fn finds_dumps(served: &Snapshot, published: &Directory, manifest: &Manifest) -> bool {
-    let Some(named) = &manifest.dumps else {
-        return false;
-    };
+fn dumps_that_are_not_served<'a>(
+    served: &Snapshot,
+    published: &Directory,
+    manifest: &'a Manifest,
+) -> Option<&'a Dumps> {
+    let named = manifest.dumps.as_ref()?;
     let dumps = served.dumps();
-    dumps.is_none_or(|dumps| dumps.is_superseded(published, named))
-        && DumpDirectory::open(published, named).is_ok()
+    let are_others = dumps.is_none_or(|dumps| dumps.is_superseded(published, named));
+    are_others.then_some(named)
 }

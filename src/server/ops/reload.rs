@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::observe::{DedupLog, LocalCounter, Log};
 use crate::sync::{AtomicI64, AtomicU64};
 
-/// Metrics that the pollers write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateMetrics {
     pub(crate) data_reloads: Arc<ReloadCounters>,

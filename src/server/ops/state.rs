@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "shared-quota")]
-use crate::keys::{KeyRole, KeyStore};
+use crate::keys::KeySharing;
 use crate::observe::{AccessLog, LocalCounter, Log, RateLimitedLog, WorkerMetrics};
 use crate::request::Endpoint;
 #[cfg(feature = "tls")]
@@ -16,25 +16,27 @@ use crate::server::http::worker_cache::WorkerCache;
 #[cfg(feature = "tls")]
 use crate::server::ops::certificate_reload;
 use crate::server::ops::publish_reload::PublishReloader;
-use crate::server::ops::quota_state::{self, QuotaState};
+use crate::server::ops::quota_poller;
+use crate::server::ops::quota_state::QuotaState;
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::Pages;
 use crate::server::web::request_context::Worker;
 use crate::server::web::signup_handler::SignupHandler;
 #[cfg(feature = "shared-quota")]
-use crate::shared::{SharedKeys, SharedQuota};
+use crate::shared::{DayCounts, SharedKeys, SharedQuota};
+#[cfg(feature = "shared-quota")]
+use crate::signup::read_secret;
 use crate::site::SiteSettings;
 use crate::snapshot::{Snapshot, join};
 #[cfg(feature = "shared-quota")]
 use crate::sync::Mutex;
 use crate::sync::{ArcSwap, ArcSwapCache, PollTrigger};
 
-/// Longest wait of a start until the shared keys are loaded.
+/// Longest wait until changed keys of other servers are loaded.
 #[cfg(feature = "shared-quota")]
 const KEYS_LOADED_MAX: Duration = Duration::from_secs(2);
 
-/// The state of a running server.
 #[derive(Debug)]
 pub(crate) struct ServerState {
     pub(crate) log: Log,
@@ -61,7 +63,7 @@ impl ServerState {
         let metrics = StateMetrics::default();
         // In parallel, since each reads large files.
         let (quota, data) = join(
-            || quota_state::start(settings, &metrics, log),
+            || quota_poller::start(settings, &metrics, log),
             || open_data(settings, &service, &metrics, log),
         );
         let ((quota, key_poller), (snapshot, data_poller)) = (quota?, data?);
@@ -69,16 +71,17 @@ impl ServerState {
         pollers.extend(data_poller);
         #[cfg(feature = "tls")]
         let certificate = certificate_reload::start(settings, &metrics, &mut pollers, log)?;
-        let signup = SignupHandler::start(settings, base_url, &pollers[0], log)?;
         let pages = Pages::new(service);
         let complaints = Arc::new(RateLimitedLog::new(log.clone()));
         let downloads = Arc::new(settings.download_limiter());
         #[cfg(feature = "shared-quota")]
-        let shared_quota = shared_quota(settings, &quota, &pollers[0], log)?;
+        let (shared_quota, sharing) = shared_quota(settings, &quota, &pollers[0], log)?;
         #[cfg(feature = "shared-quota")]
         let (leases, shared_keys) = shared_quota.as_ref().map(SharedQuota::shared).unzip();
         #[cfg(not(feature = "shared-quota"))]
-        let (leases, shared_keys) = (None, None::<Option<_>>);
+        let (leases, shared_keys, sharing) = (None, None::<Option<_>>, None);
+        let keys = (&quota.key_store, &pollers[0]);
+        let signup = SignupHandler::start(settings, base_url, keys, sharing, log)?;
         let new_worker = |_| {
             let cache = RefCell::new(WorkerCache::new(settings.worker_cache_bytes()));
             Arc::new(Worker {
@@ -140,7 +143,6 @@ impl ServerState {
         }
     }
 
-    /// Returns the number of open connections.
     pub(crate) fn connections(&self) -> u64 {
         self.workers
             .iter()
@@ -148,14 +150,33 @@ impl ServerState {
             .sum()
     }
 
-    /// Returns a worker without a heartbeat for longer than `max`, and for how long.
-    pub(crate) fn stalled_worker(&self, max: Duration) -> Option<(usize, Duration)> {
-        let ages = self
-            .workers
-            .iter()
-            .map(|worker| worker.registry.silent_for());
-        ages.enumerate().find(|(_, age)| *age > max)
+    /// Returns why the process should be restarted, if it should: a worker has had no heartbeat for longer
+    /// than `silence_max`, or a polling thread has ended.
+    pub(crate) fn fault(&self, silence_max: Duration) -> Option<String> {
+        let workers = self.workers.iter();
+        let ages = workers.map(|worker| worker.registry.silent_for());
+        fault(ages, &self.pollers, silence_max)
     }
+}
+
+fn fault(
+    ages: impl Iterator<Item = Duration>,
+    pollers: &[PollTrigger],
+    silence_max: Duration,
+) -> Option<String> {
+    if let Some((number, age)) = ages.enumerate().find(|(_, age)| *age > silence_max) {
+        let seconds = age.as_secs();
+        return Some(format!(
+            "worker {number} had no heartbeat for {seconds} seconds"
+        ));
+    }
+    let ended = pollers.iter().find(|poller| poller.has_ended())?;
+    Some(ended_poller(ended.source))
+}
+
+/// Returns the message of a polling thread that has ended.
+pub(crate) fn ended_poller(source: &str) -> String {
+    format!("the thread that polls {source} has ended because of a fault of this program")
 }
 
 fn open_access_log(settings: &Settings, log: &Log) -> Result<Option<AccessLog>, StartError> {
@@ -169,45 +190,51 @@ fn open_access_log(settings: &Settings, log: &Log) -> Result<Option<AccessLog>, 
     opened.map(Some)
 }
 
-/// Connects to the store of shared limits, if there is one.
+/// Connects to the store of shared limits, if there is one. Returns what sign-up needs if keys are shared too.
 #[cfg(feature = "shared-quota")]
 fn shared_quota(
     settings: &Settings,
     quota: &QuotaState,
     keys_poller: &PollTrigger,
     log: &Log,
-) -> Result<Option<SharedQuota>, StartError> {
-    let keys = shared_keys(settings, log)?;
+) -> Result<(Option<SharedQuota>, Option<KeySharing>), StartError> {
     let Some(shared) = &settings.shared_quota else {
-        return Ok(None);
+        return Ok((None, None));
+    };
+    let keys = shared_keys(settings, quota, keys_poller, log)?;
+    let sharing = keys.as_ref().map(SharedKeys::sharing);
+    let counts = DayCounts {
+        anonymous: Arc::clone(&quota.anonymous),
+        keyed: Arc::clone(&quota.keyed),
+        keys: Arc::clone(&quota.keys),
     };
     let clock = Arc::clone(&quota.clock);
-    let started = SharedQuota::start(shared.clone(), clock, log.clone(), keys)?;
-    // The keys that were taken over; after the timeout they are valid a moment later.
-    let _ = keys_poller.poll_now().recv_timeout(KEYS_LOADED_MAX);
-    Ok(Some(started))
+    let started = SharedQuota::start(shared.clone(), counts, clock, log.clone(), keys)?;
+    Ok((Some(started), sharing))
 }
 
-/// Starts to share the keys of the state directory, or makes them this server's own.
+/// Starts to share the keys of the state directory, if they are to be shared.
 #[cfg(feature = "shared-quota")]
-fn shared_keys(settings: &Settings, log: &Log) -> Result<Option<SharedKeys>, StartError> {
-    let Some(directory) = &settings.state else {
+fn shared_keys(
+    settings: &Settings,
+    quota: &QuotaState,
+    poller: &PollTrigger,
+    log: &Log,
+) -> Result<Option<SharedKeys>, StartError> {
+    let shared = settings.shared_quota.as_ref().filter(|it| it.has_keys);
+    let (Some(shared), Some(keys)) = (shared, &quota.key_store) else {
         return Ok(None);
     };
-    let keys = KeyStore::new(directory);
-    let shared = settings.shared_quota.as_ref();
-    let Some((shared, first)) = shared.and_then(|shared| Some((shared, shared.keys.clone()?)))
-    else {
-        if keys.role().map_err(StartError::Keys)? != KeyRole::Alone {
-            keys.set_role(&KeyRole::Alone).map_err(StartError::Keys)?;
-        }
-        return Ok(None);
+    let has_signup = settings.signup.is_some();
+    let secret = has_signup.then(|| read_secret(keys.directory()));
+    let secret = secret.transpose().map_err(StartError::SignUp)?;
+    let secret = (has_signup, secret.flatten());
+    let poller = poller.clone();
+    let reload = move || {
+        // After the timeout the keys are valid a moment later.
+        let _ = poller.poll_now().recv_timeout(KEYS_LOADED_MAX);
     };
-    let name = rustix::system::uname();
-    let name = name.nodename().to_string_lossy().into_owned();
-    // The default base URL leads to the machine of the client.
-    let leader = (name, settings.base_url.clone());
-    let started = SharedKeys::start(shared.clone(), first, keys, leader, log.clone())?;
+    let started = SharedKeys::start(shared.clone(), keys.clone(), secret, reload, log.clone())?;
     Ok(Some(started))
 }
 
@@ -231,4 +258,31 @@ fn open_data(
     let status = ReloadStatus::new(log, &metrics.data_reloads);
     let trigger = PublishReloader::start((directory, service), memory_bytes, &snapshot, status)?;
     Ok((snapshot, Some(trigger)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_silent_worker_and_a_polling_thread_that_has_ended_are_faults() {
+        let ages = || [0, 4, 6, 5].map(Duration::from_secs).into_iter();
+        let found =
+            |seconds, pollers: &[PollTrigger]| fault(ages(), pollers, Duration::from_secs(seconds));
+        let keys = PollTrigger::start("keys", |_| {}).unwrap();
+        let data = PollTrigger::start("data", |_| panic!("a poll that fails")).unwrap();
+        while !data.has_ended() {
+            thread::yield_now();
+        }
+        let silent = "worker 2 had no heartbeat for 6 seconds";
+        assert_eq!(found(5, &[]).as_deref(), Some(silent));
+        assert_eq!(found(6, std::slice::from_ref(&keys)), None);
+        let ended = found(6, &[keys, data]).unwrap();
+        assert!(
+            ended.starts_with("the thread that polls data has ended"),
+            "{ended}"
+        );
+    }
 }

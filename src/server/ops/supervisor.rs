@@ -15,7 +15,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::observe::Notifier;
 use crate::server::conn::registry::TICK;
-use crate::server::ops::state::ServerState;
+use crate::server::ops::state::{ServerState, ended_poller};
 use crate::server::settings::Settings;
 use crate::sync::PollTrigger;
 #[cfg(feature = "shared-quota")]
@@ -170,7 +170,8 @@ impl Supervisor {
         self.notify_watchdog(before);
         self.end_reload();
         for poller in &self.server.pollers {
-            let line = stall_report(&mut self.stalled, poller.source, poller.age());
+            let (source, age) = (poller.source, poller.age());
+            let line = stall_report(&mut self.stalled, source, age, poller.has_ended());
             if let Some(line) = line {
                 self.server.log.write(&line);
             }
@@ -185,14 +186,14 @@ impl Supervisor {
         }
     }
 
-    /// Sends a watchdog notification when it is due, unless a worker is stalled.
+    /// Sends a watchdog notification when it is due, unless the process should be restarted.
     fn notify_watchdog(&self, before: u64) {
         let Some(timeout) = self.watchdog else { return };
         let interval = (timeout / 4).min(Duration::from_secs(1));
         let interval = (interval.as_millis() / TICK.as_millis()).max(1);
         let is_due = u128::from(before) / interval != u128::from(self.ticks) / interval;
         let stall = (timeout / 3).max(STALL_MIN);
-        if is_due && self.server.stalled_worker(stall).is_none() {
+        if is_due && self.server.fault(stall).is_none() {
             self.notifier.alive();
         }
     }
@@ -234,12 +235,19 @@ impl Supervisor {
     }
 }
 
-/// Returns the line to log when a poll takes too long, and when it is completed after that.
+/// Returns the line to log when a polling thread has ended, when a poll takes too long, and when it is
+/// completed after that.
 fn stall_report(
     stalled: &mut BTreeMap<&'static str, Duration>,
     source: &'static str,
     age: Duration,
+    has_ended: bool,
 ) -> Option<String> {
+    if has_ended {
+        // It may have been reported as stalled before.
+        let is_new = stalled.insert(source, Duration::MAX) != Some(Duration::MAX);
+        return is_new.then(|| format!("{}; restart the server", ended_poller(source)));
+    }
     if age <= POLL_MAX {
         let seconds = stalled.remove(source)?.as_secs();
         return Some(format!("polling {source} again after {seconds} seconds"));
@@ -265,13 +273,21 @@ mod tests {
                 &mut stalled,
                 "data",
                 Duration::from_secs(seconds),
+                false,
             ));
-            lines.extend(stall_report(&mut stalled, "keys", Duration::ZERO));
+            lines.extend(stall_report(&mut stalled, "keys", Duration::ZERO, false));
         }
         let starts = ["no poll of data", "polling data again after"];
         assert_eq!(lines.len(), 4, "{lines:?}");
         for (line, start) in lines.iter().zip(starts.into_iter().cycle()) {
             assert!(line.starts_with(start), "{lines:?}");
         }
+        let mut ended = || stall_report(&mut stalled, "keys", Duration::ZERO, true);
+        assert!(
+            ended()
+                .unwrap()
+                .starts_with("the thread that polls keys has ended")
+        );
+        assert_eq!(ended(), None);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 
 use crate::calendar::UnixSeconds;
 use crate::request::SITE_FILES;
@@ -14,9 +14,8 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{RequestHead, names_html};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, retry_after};
 use crate::server::web::rate_limiter::PageRateLimiter;
-use crate::server::web::request_context::RequestContext;
-use crate::site::{self, DumpsPage, SiteSettings};
-use crate::snapshot::{Body, Compressor, Content, DumpDirectory, Encoded, EntityTag};
+use crate::site::{self, SiteSettings};
+use crate::snapshot::{Body, Encoded};
 
 /// Maximum depth of a path with an HTML error page, whose links begin with that many `../`.
 const SEGMENTS_MAX: usize = 8;
@@ -36,104 +35,10 @@ const SAME_ORIGIN: &str = "cross-origin-resource-policy: same-origin\r\n";
 /// The pages of a worker.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    /// `/openapi.json`
     pub(super) openapi: Body,
-    files: [Body; SITE_FILES.len()],
+    pub(super) files: [Body; SITE_FILES.len()],
     pub(super) limiter: Arc<PageRateLimiter>,
-    /// The settings that pages state.
     pub(in crate::server) service: Arc<SiteSettings>,
-}
-
-impl RequestContext<'_> {
-    /// Returns a page or file that was rendered in advance.
-    pub(super) fn stored(&self, body: &Body, content_type: &str) -> ApiResponse {
-        let body = body.choose(self.head.accepts_gzip());
-        page(
-            self.head.knows(&body.etag),
-            body,
-            content_type,
-            self.head.path,
-        )
-    }
-
-    /// A fixed file, by its index in [`SITE_FILES`].
-    pub(super) fn file(&self, index: usize) -> ApiResponse {
-        let content_type = match SITE_FILES[index].rsplit('.').next() {
-            Some("txt") if SITE_FILES[index] == "/llms.txt" => {
-                "content-type: text/markdown; charset=utf-8\r\n"
-            }
-            Some("txt") => "content-type: text/plain; charset=utf-8\r\n",
-            Some("css") => "content-type: text/css; charset=utf-8\r\n",
-            Some("js") => "content-type: text/javascript; charset=utf-8\r\n",
-            Some("svg" | "ico") => "content-type: image/svg+xml\r\n",
-            _ => HTML,
-        };
-        self.stored(&self.worker.pages.files[index], content_type)
-    }
-
-    /// Returns a rendered page. It is compressed only if its body is sent.
-    pub(super) fn page(&self, html: String) -> ApiResponse {
-        let gzip = self.head.accepts_gzip();
-        let published = self.snapshot.published.unwrap_or(UnixSeconds(0));
-        let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
-        let is_head = self.head.method == Method::HEAD;
-        let is_known = self.head.knows(&etag);
-        let content = if is_head || is_known {
-            Content::Omitted((!gzip).then_some(html.len() as u64))
-        } else if gzip {
-            // The fast level: other requests of the worker wait.
-            Content::Whole(Compressor::default().gzip(html.as_bytes()).into())
-        } else {
-            Content::Whole(html.into())
-        };
-        let body = Encoded {
-            content,
-            etag,
-            gzip,
-            links: None,
-        };
-        page(is_known, body, HTML, self.head.path)
-    }
-
-    /// The dumps as a page, at the path of their index.
-    pub(super) fn dumps(&self, dumps: &DumpDirectory, group: Option<&str>) -> ApiResponse {
-        let (root, folder) = if self.head.path.ends_with('/') {
-            ("../", "")
-        } else {
-            ("", "dumps/")
-        };
-        let published = dumps.published.to_string();
-        let page = || {
-            let page = DumpsPage {
-                published: &published,
-                credit: &dumps.credit,
-                list: &|from, to, max| dumps.list(from, to, max),
-                group,
-                root,
-                folder,
-            };
-            uncached_page(StatusCode::OK, site::dumps(page), None)
-        };
-        self.rate_limited(root).unwrap_or_else(page)
-    }
-
-    /// Counts a rendered page, and returns 429 if its client exceeds the rate.
-    pub(super) fn rate_limited(&self, root: &str) -> Option<ApiResponse> {
-        let wait = self
-            .worker
-            .pages
-            .limiter
-            .check(self.address(), self.now.moment())
-            .err()?;
-        let message = "Your address has opened too many pages in a short time. Try again in a few seconds. \
-            Programs should use the API or the dumps.";
-        let html = site::message_page("Too many requests", message, root);
-        Some(uncached_page(
-            StatusCode::TOO_MANY_REQUESTS,
-            html,
-            Some(wait),
-        ))
-    }
 }
 
 impl Pages {
@@ -205,6 +110,12 @@ pub(crate) fn uncached_page(
     let mut response = ApiResponse::new(status, &[NO_STORE, POLICY, HTML, &retry_after]);
     response.body = ResponseBody::Whole(html.into());
     response
+}
+
+/// Sends a browser to a page, given relative to the page that it has requested.
+pub(super) fn see_other(page: &str) -> ApiResponse {
+    let location = format!("location: {page}\r\n");
+    ApiResponse::new(StatusCode::SEE_OTHER, &[NO_STORE, &location])
 }
 
 /// A page for one client at one moment. Only pages of this service may read it: it contains

@@ -35,9 +35,9 @@ impl PageRateLimiter {
             IpAddr::V4(address) => lock(&self.clients).take(address, now),
             IpAddr::V6(v6) => {
                 let client = v6.to_bits() >> 64;
-                lock(&self.clients).take(client, now)?;
                 let bucket = (network_of(address), client % NETWORK_BUCKETS);
-                lock(&self.networks).take(bucket, now)
+                let by_network = || lock(&self.networks).take(bucket, now);
+                lock(&self.clients).take_if(client, now, by_network)
             }
         }
     }
@@ -73,5 +73,19 @@ mod tests {
     fn a_network_has_eight_bursts() {
         let six = |at: u128| IpAddr::from(Ipv6Addr::from_bits((0x2001_0db8 << 96) + (at << 64)));
         assert_eq!(allowed((0..2000).map(six)), 60 * 8);
+    }
+
+    #[test]
+    fn requests_that_a_network_may_not_send_do_not_count_for_its_clients() {
+        let limiter = PageRateLimiter::new();
+        let now = UnixSeconds(1_800_000_000);
+        let six = |at: u128| IpAddr::from(Ipv6Addr::from_bits((0x2001_0db8 << 96) + (at << 64)));
+        // Far more clients than the limiter has slots: each slot would be charged several times.
+        let refused = (0..0x1_0000).cycle().take(2_000_000);
+        let refused = refused.filter(|at| limiter.check(six(*at), now).is_err());
+        assert_eq!(refused.count(), 2_000_000 - 60 * 8);
+        let other = |at: u32| IpAddr::from(std::net::Ipv4Addr::from_bits(at << 8));
+        let allowed = (0..1000).filter(|at| limiter.check(other(*at), now).is_ok());
+        assert_eq!(allowed.count(), 1000);
     }
 }

@@ -2,14 +2,15 @@
 //! published: lists have a limited number of rows, and of long bodies only the start is read.
 
 use bytes::Bytes;
+use memchr::memmem;
 
 use crate::model::IslandCode;
 use crate::request::{CreatorQuery, DayRef, IslandQuery, Quoted, Route};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
 use crate::server::web::request_context::RequestContext;
-use crate::site::{self, DayLinks, ListQuery};
-use crate::snapshot::{Missing, ReadContext};
+use crate::site::{self, DayLinks, IslandPage, ListQuery};
+use crate::snapshot::Missing;
 
 /// Maximum number of rows of a list. Longer ones are available from the API.
 const ROWS_MAX: u32 = 50;
@@ -17,6 +18,12 @@ const ROWS_MAX: u32 = 50;
 const CREATOR_BYTES_MAX: u64 = 16 * 1024;
 /// Bytes that are read of a list of new islands: a row has about 500.
 const NEW_BYTES_MAX: u64 = 128 * 1024;
+
+/// Days that are looked through for new islands.
+const NEW_DAYS_MAX: usize = 31;
+/// Bytes at the start of a list of new islands, by which an empty one is recognized.
+const NEW_START_BYTES: u64 = 64;
+const NO_ISLANDS: &[u8] = b"\"islands\":[]";
 
 impl RequestContext<'_> {
     /// Renders a page at this depth, unless its client exceeds the rate. `render` has the start of
@@ -33,18 +40,35 @@ impl RequestContext<'_> {
         Ok(self.page(render(&root)?))
     }
 
-    /// Reads a body of the API.
+    /// Reads a body of the API; of a long one only the start.
     fn read(&self, route: &Route) -> Result<Bytes, ApiError> {
-        let context = ReadContext::with_content(self.client().number(), false);
-        let found = self.snapshot.get(route, context);
-        let body = found.and_then(|found| found.content.into_bytes().map_err(Missing::Damaged));
+        self.expect_published(route)?;
+        let body = self.snapshot.page_body(route, self.client().number());
         body.map_err(|missing| error_of(&missing, route))
     }
 
-    /// Reads the start of a body of the API.
+    /// Reads a shorter start of a body of the API.
     fn read_start(&self, route: &Route, bytes_max: u64) -> Result<Bytes, ApiError> {
+        self.expect_published(route)?;
         let body = self.snapshot.body_start(route, bytes_max);
         body.map_err(|missing| error_of(&missing, route))
+    }
+
+    /// Fails if the payload of a route is not published, whatever the route names.
+    fn expect_published(&self, route: &Route) -> Result<(), ApiError> {
+        let payload = self.snapshot.unpublished(route);
+        payload.map_or(Ok(()), |payload| Err(ApiError::NotReady(payload)))
+    }
+
+    fn published(&self) -> String {
+        let published = self.snapshot.published.map(|time| time.to_string());
+        published.unwrap_or_default()
+    }
+
+    /// The published island whose code is the searched text.
+    pub(super) fn searched_code(&self, query: &IslandQuery) -> Option<IslandCode> {
+        let code = query.q.as_deref()?.trim().parse().ok()?;
+        self.snapshot.tracks(code).then_some(code)
     }
 
     pub(super) fn islands(&self, query: &IslandQuery) -> Result<String, ApiError> {
@@ -55,12 +79,10 @@ impl RequestContext<'_> {
         // Links keep a limit that is not the usual one.
         let limit = Some(("limit", limit.as_str())).filter(|_| query.page.limit < ROWS_MAX);
         let given: Vec<_> = query.given().chain(limit).collect();
-        let code = query.q.as_deref().and_then(|q| q.trim().parse().ok());
         Ok(site::islands(
             &body,
             ListQuery {
                 given: &given,
-                island: code.filter(|code| self.snapshot.tracks(*code)),
                 tags: &self.snapshot.tags,
             },
         ))
@@ -88,7 +110,14 @@ impl RequestContext<'_> {
         let live = optional(Route::Live)?;
         let players = self.snapshot.live_players(code);
         let live = live.as_deref().map(|live| (live, players));
-        Ok(site::island(&detail, history.as_deref(), live, index))
+        Ok(site::island(IslandPage {
+            detail: &detail,
+            published: &self.published(),
+            history: history.as_deref(),
+            live,
+            rank: self.snapshot.rank_by_peak(code),
+            metric: index,
+        }))
     }
 
     pub(super) fn creators(&self, query: &CreatorQuery) -> Result<String, ApiError> {
@@ -96,7 +125,9 @@ impl RequestContext<'_> {
         query.page.limit = query.page.limit.min(ROWS_MAX);
         let q = query.q.clone().unwrap_or_default();
         let body = self.read(&Route::Creators(query))?;
-        Ok(site::creators(&body, &q))
+        let days = self.snapshot.days_around(&DayRef::Latest);
+        let newest = days.and_then(|[.., newest]| Some(newest?.to_string()));
+        Ok(site::creators(&body, &q, newest.as_deref()))
     }
 
     pub(super) fn creator(&self, slug: &str) -> Result<String, ApiError> {
@@ -110,13 +141,36 @@ impl RequestContext<'_> {
         self.with_links(day, root, |links| site::ranking(&body, links))
     }
 
+    /// The newest day on which an island was first seen, of a month; the newest day if there is none.
+    pub(super) fn newest_day_with_new_islands(&self) -> DayRef {
+        let mut day = DayRef::Latest;
+        for _ in 0..NEW_DAYS_MAX {
+            let body = self.read_start(&Route::New(day.clone()), NEW_START_BYTES);
+            let is_empty = body.is_ok_and(|body| memmem::find(&body, NO_ISLANDS).is_some());
+            let before = self
+                .snapshot
+                .days_around(&day)
+                .and_then(|[before, ..]| before);
+            match before.filter(|_| is_empty) {
+                Some(before) => day = DayRef::Day(before),
+                None if is_empty => break,
+                None => return day,
+            }
+        }
+        DayRef::Latest
+    }
+
     pub(super) fn new_islands(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
         let body = self.read_start(&Route::New(day.clone()), NEW_BYTES_MAX)?;
-        let published = self.snapshot.published.map(|time| time.to_string());
-        let published = published.unwrap_or_default();
+        let published = self.published();
         self.with_links(day, root, |links| {
             site::new_islands(&body, &published, links)
         })
+    }
+
+    pub(super) fn live(&self) -> Result<String, ApiError> {
+        let body = self.read(&Route::Live)?;
+        site::live(&body, &self.published()).ok_or(ApiError::Damaged)
     }
 
     /// Renders a page of a day, with links to its neighbours.
@@ -140,7 +194,7 @@ impl RequestContext<'_> {
 }
 
 fn error_of(missing: &Missing, route: &Route) -> ApiError {
-    ApiError::missing(missing, route, "islands", |day, _| {
+    ApiError::missing(missing, route, |day, _| {
         format!("no data is available for the day {day}")
     })
 }

@@ -60,7 +60,6 @@ pub(crate) struct RequestContext<'a> {
     /// Whether the request may wait for the store of shared quotas.
     pub(crate) may_wait: bool,
     pub(crate) snapshot: &'a Snapshot,
-    /// The generation of the snapshot.
     pub(crate) generation: u64,
     pub(crate) cache: &'a RefCell<WorkerCache>,
 }

@@ -11,7 +11,7 @@ use hyper::{HeaderMap, Method, StatusCode};
 use tokio::sync::oneshot;
 
 use crate::calendar::UnixSeconds;
-use crate::keys::NewKey;
+use crate::keys::{KeySharing, KeyStore, NewKey};
 use crate::observe::Log;
 use crate::request;
 use crate::server::http::request_head::RequestHead;
@@ -37,14 +37,15 @@ pub(crate) struct SignupHandler {
 }
 
 impl SignupHandler {
-    /// Starts the service if the settings enable sign-up. `keys` triggers a reload of the server's keys.
+    /// Starts the service if the settings enable sign-up. `poller` reloads the server's keys from the store.
     pub(crate) fn start(
         settings: &Settings,
         base_url: &str,
-        keys: &PollTrigger,
+        (store, poller): (&Option<KeyStore>, &PollTrigger),
+        sharing: Option<KeySharing>,
         log: &Log,
     ) -> Result<Option<SignupHandler>, StartError> {
-        let (Some(policy), Some(state)) = (&settings.signup, &settings.state) else {
+        let (Some(policy), Some(store)) = (&settings.signup, store) else {
             return Ok(None);
         };
         if settings.base_url.is_none() {
@@ -55,12 +56,13 @@ impl SignupHandler {
         let lines = log.clone();
         let log_line = Arc::new(move |line: &str| lines.write(line));
         let prefix = settings.key_prefix.clone();
-        let service = SignupService::open(state, policy, prefix, base_url, log_line);
+        let keys = (store.clone(), sharing);
+        let service = SignupService::open(keys, policy, prefix, base_url, log_line);
         let service = service.map_err(StartError::SignUp)?;
-        let keys = keys.clone();
+        let poller = poller.clone();
         let reload_keys = move || {
             // After the timeout the key works a moment later.
-            let _ = keys.poll_now().recv_timeout(RELOAD_TIMEOUT);
+            let _ = poller.poll_now().recv_timeout(RELOAD_TIMEOUT);
         };
         Ok(Some(SignupHandler {
             service: SignupHandle::start(service, reload_keys)?,
@@ -103,7 +105,6 @@ impl SignupHandler {
         request.ok_or_else(|| (StatusCode::BAD_REQUEST, message.to_owned()))
     }
 
-    /// Returns the page of a request.
     pub(crate) async fn respond(
         &self,
         pages: &Pages,
@@ -191,7 +192,7 @@ fn status(error: SignupError) -> StatusCode {
         | SignupError::TooManyMails(_)
         | SignupError::DailyLimit(_) => StatusCode::TOO_MANY_REQUESTS,
         SignupError::Closed
-        | SignupError::OtherServer
+        | SignupError::Unavailable
         | SignupError::MailQueueFull
         | SignupError::Busy
         | SignupError::Internal => StatusCode::SERVICE_UNAVAILABLE,
@@ -221,19 +222,19 @@ fn is_same_origin(headers: &HeaderMap, base_url: &str, is_posted: bool) -> bool 
     if !host.as_deref().is_none_or(is_known) {
         return false;
     }
+    // A browser sends each at most once. Of several lines, the first may be of another program than the rest.
+    let is_repeated = |name| headers.get_all(name).iter().nth(1).is_some();
+    if is_repeated(FETCH_SITE) || is_repeated(ORIGIN) {
+        return false;
+    }
     let site = headers.get(FETCH_SITE);
     if is_posted && site.is_some_and(|site| site != "same-origin" && site != "none") {
         return false;
     }
-    let mut origins = headers.get_all(ORIGIN).iter();
-    match (origins.next().map(lower), origins.next()) {
-        (None, _) => true,
-        (Some(_), Some(_)) => false,
-        (Some(origin), None) => {
-            let is_of = |host: &str| is_certain(host) && origin == format!("http://{host}");
-            origin == own || host.as_deref().is_some_and(is_of)
-        }
-    }
+    headers.get(ORIGIN).map(lower).is_none_or(|origin| {
+        let is_of = |host: &str| is_certain(host) && origin == format!("http://{host}");
+        origin == own || host.as_deref().is_some_and(is_of)
+    })
 }
 
 /// Returns `true` for `localhost` and IP addresses. Any other name may belong to someone who made it

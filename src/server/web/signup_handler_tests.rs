@@ -10,7 +10,6 @@ fn check_as(headers: &[(&'static str, &str)], is_posted: bool, want: bool) {
     assert_eq!(found, want, "{headers:?}");
 }
 
-/// A form.
 #[track_caller]
 fn check(headers: &[(&'static str, &str)], want: bool) {
     check_as(headers, true, want);
@@ -35,6 +34,13 @@ fn forms_of_other_origins_are_rejected() {
         &[("origin", "https://x.test"), ("origin", "https://x.test")],
         false,
     );
+    for site in ["same-origin", "none"] {
+        for more in ["cross-site", "same-site", "", "same-origin"] {
+            let (one, other) = (("sec-fetch-site", site), ("sec-fetch-site", more));
+            check(&[one, other], false);
+            check(&[other, one, ("origin", "https://x.test")], false);
+        }
+    }
     check(&[("sec-fetch-site", "cross-site")], false);
     check(
         &[

@@ -1,18 +1,18 @@
 //! The routes outside the API: pages, sign-up, dumps. No key is verified for them and no quota is
 //! spent.
 
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 
-use crate::request::{self, SiteRoute};
+use crate::calendar::UnixSeconds;
+use crate::request::{self, DayRef, SiteRoute};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::{names_html, prefers_json};
 use crate::server::http::response::{ApiResponse, PendingBody};
-use crate::server::web::pages::{HTML, private_page};
+use crate::server::web::pages::{HTML, private_page, see_other};
 use crate::server::web::request_context::RequestContext;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::site;
-use crate::sync::ArcSwap;
 
 impl RequestContext<'_> {
     /// Responds to a route outside the API.
@@ -25,7 +25,7 @@ impl RequestContext<'_> {
             SiteRoute::OpenApi => {
                 let body = pages.openapi.choose(head.accepts_gzip());
                 let is_known = head.knows(&body.etag);
-                Ok(ApiResponse::published(is_known, body))
+                Ok(ApiResponse::published(is_known, body, self.now.moment()))
             }
             SiteRoute::Docs => Ok(self.stored(snapshot.docs_page(), HTML)),
             SiteRoute::File(file) => Ok(self.file(*file)),
@@ -34,17 +34,23 @@ impl RequestContext<'_> {
                 Err(ApiError::NotFound(message.to_owned()))
             }
             SiteRoute::Home => Ok(self.stored(snapshot.home_page(), HTML)),
+            SiteRoute::Live => self.render(0, |_| self.live()),
             SiteRoute::Keys => self.keys(),
             SiteRoute::Dump(name) => self.dump(name),
-            SiteRoute::Search(query) | SiteRoute::Islands(query) => {
-                self.render(0, |_| self.islands(query))
-            }
+            SiteRoute::Search(query) | SiteRoute::Islands(query) => match self.searched_code(query)
+            {
+                Some(code) => Ok(see_other(&format!("islands/{code}"))),
+                None => self.render(0, |_| self.islands(query)),
+            },
             SiteRoute::Island(code, metric) => {
                 self.render(1, |_| self.island(*code, metric.as_deref()))
             }
             SiteRoute::Creators(query) => self.render(0, |_| self.creators(query)),
             SiteRoute::Creator(slug) => self.render(1, |_| self.creator(slug)),
             SiteRoute::Ranking(day, depth) => self.render(*depth, |root| self.ranking(day, root)),
+            SiteRoute::New(DayRef::Latest, 0) => self.render(0, |root| {
+                self.new_islands(&self.newest_day_with_new_islands(), root)
+            }),
             SiteRoute::New(day, depth) => self.render(*depth, |root| self.new_islands(day, root)),
         }
     }
@@ -52,19 +58,6 @@ impl RequestContext<'_> {
     fn keys(&self) -> Result<ApiResponse, ApiError> {
         let service = &self.worker.pages.service;
         let is_page = self.worker.signup.is_some() || names_html(self.head.headers);
-        let shared_keys = self.worker.shared_keys.as_deref().map(ArcSwap::load_full);
-        if let Some(state) = shared_keys
-            && let Some(leader) = state.role.other_leader()
-            && self.head.method != Method::POST
-        {
-            if is_page {
-                let url = state.leader_url.as_deref();
-                let html = site::keys_elsewhere(leader, url, service);
-                return Ok(private_page(StatusCode::OK, html, None));
-            }
-            let message = "keys are issued by another server of this service";
-            return Err(ApiError::NotFound(message.to_owned()));
-        }
         if self.worker.signup.is_some() {
             let parsed = SignupHandler::parse(&service.base_url, self.head);
             let body = PendingBody::SignUp(self.address(), parsed);
@@ -72,7 +65,7 @@ impl RequestContext<'_> {
         }
         if is_page {
             let html = site::keys_closed(service);
-            return Ok(private_page(StatusCode::NOT_FOUND, html, None));
+            return Ok(private_page(StatusCode::OK, html, None));
         }
         let message = "sign-up is closed; ask the publisher of the service for a key";
         Err(ApiError::NotFound(message.to_owned()))
@@ -91,12 +84,15 @@ impl RequestContext<'_> {
             let group = group.as_ref().map(|(_, group)| &**group);
             return Ok(self.dumps(dumps, group));
         }
+        // By the clock of `Date`, which no date of a file may exceed (RFC 9110 section 8.8.2.1); the
+        // publisher's clock, or `--generated-at`, may be ahead.
+        let modified = dump.modified.min(UnixSeconds::now());
         let validators = Validators {
             etag: &dump.etag,
-            modified: dump.modified,
+            modified,
             bytes: dump.file.bytes,
         };
         let (status, range) = conditional::select(head.method, head.headers, validators)?;
-        Ok(ApiResponse::dump(dump, status, range, is_page))
+        Ok(ApiResponse::dump(dump, modified, status, range, is_page))
     }
 }
