@@ -1,7 +1,10 @@
 //! Response bodies of the API, as the pages read them: pages show what the API responds.
 
+use std::fmt;
+
 use minijinja::{Value, context};
-use serde::Deserialize;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::from_slice;
 
 use crate::model::IslandCode;
@@ -15,6 +18,41 @@ pub type BodyOf<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 pub(super) struct IntradayBody {
     pub(super) resolution_seconds: i64,
     pub(super) points: Vec<(i64, u64)>,
+}
+
+/// The times in `/v1/live`, and in `/v1/live/intraday`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LiveTimes {
+    resolution_seconds: i64,
+    time: Option<i64>,
+    #[serde(default)]
+    points: LastTime,
+}
+
+/// The time of the last point of a list, of which no other is kept: a list can be as long as its file claims.
+#[derive(Default)]
+struct LastTime(Option<i64>);
+
+impl<'de> Deserialize<'de> for LastTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LastTime, D::Error> {
+        deserializer.deserialize_seq(LastTime(None))
+    }
+}
+
+impl<'de> Visitor<'de> for LastTime {
+    type Value = LastTime;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of points")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut points: A) -> Result<LastTime, A::Error> {
+        while let Some((time, IgnoredAny)) = points.next_element()? {
+            self.0 = Some(time);
+        }
+        Ok(self)
+    }
 }
 
 /// `/v1/islands/{code}/ccu`
@@ -39,16 +77,26 @@ pub(super) fn members(body: &[u8]) -> Value {
 /// the list, the first rows as `islands`, and as `has_more` whether the list has others. `ends` closes the
 /// objects that are open before the list.
 pub(super) fn start_of(body: &[u8], ends: &str, rows_max: usize) -> Option<Value> {
-    // A quote within a string is escaped, so that this is a member.
-    let at = memchr::memmem::find(body, LIST)?;
-    let head: Value = from_slice(&[&body[..at], ends.as_bytes()].concat()).ok()?;
-    let mut rest = &body[at + LIST.len()..];
-    let islands: Vec<Value> = rows(&mut rest).take(rows_max).collect();
-    let has_more = !rest.starts_with(b"]");
+    let (head, islands, has_more) = start_of_list(body, ISLANDS, ends, rows_max)?;
     Some(context! { islands, has_more, ..head })
 }
 
-const LIST: &[u8] = b",\"islands\":[";
+/// The same for any list, given as in a body after another member.
+pub(super) fn start_of_list(
+    body: &[u8],
+    list: &[u8],
+    ends: &str,
+    rows_max: usize,
+) -> Option<(Value, Vec<Value>, bool)> {
+    // A quote within a string is escaped, so that this is a member.
+    let at = memchr::memmem::find(body, list)?;
+    let head: Value = from_slice(&[&body[..at], ends.as_bytes()].concat()).ok()?;
+    let mut rest = &body[at + list.len()..];
+    let first: Vec<Value> = rows(&mut rest).take(rows_max).collect();
+    Some((head, first, !rest.starts_with(b"]")))
+}
+
+const ISLANDS: &[u8] = b",\"islands\":[";
 
 /// Iterates over the rows at the start of a list, up to one that is cut off. `rest` becomes what follows them.
 fn rows<'a, T: Deserialize<'a>>(rest: &mut &'a [u8]) -> impl Iterator<Item = T> {
@@ -63,10 +111,17 @@ fn rows<'a, T: Deserialize<'a>>(rest: &mut &'a [u8]) -> impl Iterator<Item = T> 
 
 /// Iterates over the islands in a body of `/v1/live` and their players.
 pub fn live_players(body: &[u8]) -> impl Iterator<Item = (IslandCode, u64)> {
-    let at = memchr::memmem::find(body, LIST);
-    let mut rest = at.map_or(&body[..0], |at| &body[at + LIST.len()..]);
+    let at = memchr::memmem::find(body, ISLANDS);
+    let mut rest = at.map_or(&body[..0], |at| &body[at + ISLANDS.len()..]);
     let rows = std::iter::from_fn(move || rows(&mut rest).next());
     rows.filter_map(|one: LiveIsland<'_>| Some((one.code.parse().ok()?, one.players)))
+}
+
+/// Returns the time of the newest step in a body of `/v1/live` or `/v1/live/intraday`, and the seconds from
+/// one step to the next.
+pub fn newest_step(body: &[u8]) -> Option<(i64, i64)> {
+    let times: LiveTimes = from_slice(body).ok()?;
+    Some((times.time.or(times.points.0)?, times.resolution_seconds))
 }
 
 #[cfg(test)]
@@ -98,6 +153,24 @@ mod tests {
             .get_attr("players")
             .unwrap();
         assert_eq!((rows.len(), players), (Some(1), Value::from(9)));
+    }
+
+    #[test]
+    fn the_newest_step_is_that_of_the_snapshot_or_the_last_point() {
+        for (body, step) in [
+            (
+                r#"{"time":5,"resolutionSeconds":600,"islands":[{"code":"1"}],"meta":{}}"#,
+                Some((5, 600)),
+            ),
+            (
+                r#"{"resolutionSeconds":600,"points":[[1,2],[4,18446744073709551616]],"meta":{}}"#,
+                Some((4, 600)),
+            ),
+            (r#"{"resolutionSeconds":600,"points":[],"meta":{}}"#, None),
+            ("{", None),
+        ] {
+            assert_eq!(newest_step(body.as_bytes()), step, "{body}");
+        }
     }
 
     #[test]

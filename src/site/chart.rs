@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use minijinja::{Value, context};
 
 use super::metrics::Unit;
-use crate::calendar::DAY_SECONDS;
+use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
 // The picture in its own units. The script reads the box of the curve from the attributes.
 const WIDTH: u16 = 720;
@@ -20,7 +20,17 @@ const LINES_MAX: u64 = 4;
 /// Maximum number of steps, of which the newest are drawn: eleven years of days.
 const STEPS_MAX: i64 = 4_000;
 /// Maximum number of times below the curve, few enough not to touch.
-const LABELS_MAX: usize = 5;
+const LABELS_MAX: usize = 6;
+/// Days from which on the times below the curve are the starts of months.
+const MONTHS_FROM: usize = 60;
+/// Hours between times below a curve of less than a day each, of which the smallest that fits is used.
+const HOURS: [i64; 6] = [1, 2, 3, 6, 12, 24];
+/// Months between the starts of months below a curve.
+const MONTHS: [i32; 7] = [1, 2, 3, 6, 12, 24, 48];
+/// A text that is centred nearer than this to the right end would leave the picture.
+const EDGE: f64 = 24.0;
+/// The newest days that a chart of days can be limited to.
+const RANGES: [usize; 2] = [30, 90];
 
 /// A curve of counts.
 pub(super) struct Chart<'a> {
@@ -42,7 +52,7 @@ const VALUE_MAX: u64 = u64::MAX / 4;
 
 impl<'a> Chart<'a> {
     /// Returns the chart of points in time order, whose times are multiples of `step` apart; `None`
-    /// without points.
+    /// without points, or if they are not in order.
     pub(super) fn new(
         what: &'a str,
         points: &[(i64, u64)],
@@ -54,7 +64,10 @@ impl<'a> Chart<'a> {
         let shown = last.saturating_sub(step.saturating_mul(STEPS_MAX));
         let points = &points[points.partition_point(|point| point.0 < shown)..];
         let first = points.first()?.0;
-        let index = |time: i64| usize::try_from(time.checked_sub(first)?.checked_div(step)?).ok();
+        let index = |time: i64| {
+            let index = time.checked_sub(first)?.checked_div(step)?;
+            usize::try_from(Some(index).filter(|index| *index <= STEPS_MAX)?).ok()
+        };
         let mut values = vec![None; index(last)? + 1];
         for (time, value) in points {
             *values.get_mut(index(*time)?)? = Some((*value).min(VALUE_MAX));
@@ -69,7 +82,23 @@ impl<'a> Chart<'a> {
         })
     }
 
-    /// Returns the values of the template.
+    /// Returns the charts of the newest days, each with its name, from the shortest to all days.
+    pub(super) fn ranges(self) -> Value {
+        let mut ranges = Vec::new();
+        for days in RANGES {
+            if let Some(skipped) = self.values.len().checked_sub(days).filter(|some| *some > 0) {
+                let newest = Chart {
+                    first: self.time(skipped),
+                    values: self.values[skipped..].to_vec(),
+                    ..self
+                };
+                ranges.push(context! { name => format!("{days} days"), chart => newest.values() });
+            }
+        }
+        ranges.push(context! { name => "All", chart => self.values() });
+        ranges.into_iter().collect()
+    }
+
     pub(super) fn values(&self) -> Value {
         let highest = self.values.iter().copied().flatten().max().unwrap_or(0);
         let Unit { parts, suffix } = self.unit;
@@ -95,6 +124,7 @@ impl<'a> Chart<'a> {
             step => self.step,
             max => scale.lines * scale.step,
             is_in_tenths => parts > 1,
+            has_gaps => self.values.contains(&None),
             values => values.join(","),
             lines => lines.collect::<Value>(),
             labels => self.labels(),
@@ -128,21 +158,71 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// Returns the times below the curve, the first and the last among them.
+    /// Returns the times below the curve.
     fn labels(&self) -> Value {
-        let last = self.values.len() - 1;
-        let last_label = last.min(LABELS_MAX - 1);
-        let labels = (0..=last_label).map(|label| {
-            let at = label * last / last_label.max(1);
-            let anchor = match label {
-                0 if last_label > 0 => "start",
-                _ if label == last_label && last_label > 0 => "end",
-                _ => "middle",
-            };
-            let x = format!("{:.1}", self.x(at));
-            context! { x, anchor, time => (self.name)(self.time(at)) }
+        let ticks = self.round_times().unwrap_or_else(|| self.even_times());
+        let right = f64::from(LEFT + CURVE_WIDTH) - EDGE;
+        let labels = ticks.into_iter().map(|(at, time)| {
+            let x = self.x(at);
+            let anchor = if x > right { "end" } else { "middle" };
+            context! { x => format!("{x:.1}"), anchor, time }
         });
         labels.collect()
+    }
+
+    /// Times at equal distances, the first and the last among them.
+    fn even_times(&self) -> Vec<(usize, String)> {
+        let last = self.values.len() - 1;
+        let last_label = last.min(LABELS_MAX - 1);
+        let labels = (0..=last_label).map(|label| label * last / last_label.max(1));
+        labels.map(|at| (at, (self.name)(self.time(at)))).collect()
+    }
+
+    /// Whole hours, or starts of months; `None` if the curve has less than two of them.
+    fn round_times(&self) -> Option<Vec<(usize, String)>> {
+        if self.step >= DAY_SECONDS {
+            return self.month_starts();
+        }
+        let at_hours = |hours: i64| {
+            let all = 0..self.values.len();
+            let round = all.filter(move |at| self.time(*at).rem_euclid(hours * 3_600) == 0);
+            round.map(|at| (at, (self.name)(self.time(at))))
+        };
+        let hours = HOURS.into_iter();
+        let mut times = hours.filter(|hours| at_hours(*hours).count() <= LABELS_MAX);
+        let times: Vec<_> = at_hours(times.next()?).collect();
+        (times.len() >= 2).then_some(times)
+    }
+
+    /// Starts of months, each with its month as text; `None` for a curve of few days.
+    fn month_starts(&self) -> Option<Vec<(usize, String)>> {
+        let last = self.values.len() - 1;
+        let ends = [0, last].map(|at| UnixSeconds(self.time(at)));
+        if last < MONTHS_FROM || self.step != DAY_SECONDS || !ends.iter().all(|end| end.has_text())
+        {
+            return None;
+        }
+        let [first, last] = ends.map(UnixSeconds::day);
+        // The number of the month since the year 0.
+        let number = |day: UtcDay| {
+            let text = day.to_string();
+            Some(text[..4].parse::<i32>().ok()? * 12 + text[5..7].parse::<i32>().ok()? - 1)
+        };
+        let text = |month: i32| format!("{:04}-{:02}", month / 12, month % 12 + 1);
+        let starts = (number(first)?..=number(last)?).filter_map(|month| {
+            let day = UtcDay::parse(&format!("{}-01", text(month)))?;
+            let at = usize::try_from(day.0 - first.0).ok()?;
+            Some((month, at))
+        });
+        let starts: Vec<(i32, usize)> = starts.collect();
+        let chosen = |stride: i32| {
+            let starts = starts.iter();
+            starts.filter(move |(month, _)| month % stride == 0)
+        };
+        let mut strides = MONTHS.into_iter();
+        let stride = strides.find(|stride| chosen(*stride).count() <= LABELS_MAX)?;
+        let labels = chosen(stride).map(|(month, at)| (*at, text(*month)));
+        Some(labels.collect())
     }
 
     fn time(&self, at: usize) -> i64 {
@@ -208,151 +288,5 @@ fn short(value: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::site::templates::filled;
-
-    fn chart(points: &[(i64, u64)]) -> Chart<'static> {
-        Chart::new(
-            "Players",
-            points,
-            600,
-            |time| format!("t{time}"),
-            Unit::COUNT,
-        )
-        .unwrap()
-    }
-
-    /// The figure as a page has it.
-    fn figure(chart: &Chart<'_>) -> String {
-        filled("_chart.html", context! { chart => chart.values() }).unwrap()
-    }
-
-    /// The points of a drawn curve, in runs, parsed from its path.
-    fn drawn(path: &str) -> Vec<Vec<(f64, f64)>> {
-        let mut runs = Vec::new();
-        for run in path.split('M').skip(1) {
-            let run = run.trim_end_matches("h0");
-            let points = run.split('L').map(|point| {
-                let (x, y) = point.split_once(' ').unwrap();
-                (x.parse().unwrap(), y.parse().unwrap())
-            });
-            runs.push(points.collect());
-        }
-        runs
-    }
-
-    #[test]
-    #[expect(clippy::cast_precision_loss, reason = "a place on a picture")]
-    fn every_point_is_at_its_position_and_gaps_stay_gaps() {
-        arbtest::arbtest(|u| {
-            let max = *u.choose(&[0, 9, 1_000, 1 << 53])?;
-            let mut points = Vec::new();
-            for at in 0..u.int_in_range(1..=40)? {
-                if u.ratio(3, 4)? {
-                    points.push((7_200 + at * 600, u.int_in_range(0..=max)?));
-                }
-            }
-            if points.is_empty() {
-                return Ok(());
-            }
-            let chart = chart(&points);
-            let highest = points.iter().map(|point| point.1).max().unwrap();
-            let scale = Scale::up_to(highest, 1);
-            let runs = drawn(&chart.curve(&scale));
-            // Plainly: a new run wherever a step is missing.
-            let mut want: Vec<Vec<(i64, u64)>> = Vec::new();
-            for point in &points {
-                match want.last_mut() {
-                    Some(run) if run.last().unwrap().0 + 600 == point.0 => run.push(*point),
-                    _ => want.push(vec![*point]),
-                }
-            }
-            assert_eq!(runs.len(), want.len());
-            let (begin, end) = (points[0].0, points.last().unwrap().0);
-            for (run, want) in runs.iter().zip(&want) {
-                assert_eq!(run.len(), want.len());
-                for ((x, y), (time, value)) in run.iter().zip(want) {
-                    let part = if begin == end {
-                        0.5
-                    } else {
-                        (time - begin) as f64 / (end - begin) as f64
-                    };
-                    assert!((x - (52.0 + part * 660.0)).abs() < 0.06);
-                    let full = (scale.step * scale.lines) as f64;
-                    assert!((y - (216.0 - *value as f64 / full * 208.0)).abs() < 0.06);
-                }
-            }
-            Ok(())
-        });
-    }
-
-    #[test]
-    fn lines_are_few_at_round_numbers_up_to_the_maximum() {
-        arbtest::arbtest(|u| {
-            let max = u.int_in_range(0..=1_u64 << 60)? >> u.int_in_range(0..=60)?;
-            let Scale { step, lines } = Scale::up_to(max, 1);
-            assert!((1..=LINES_MAX).contains(&lines) && step * lines >= max);
-            assert!(
-                max == 0 || step * (lines - 1) < max,
-                "a line more than it takes"
-            );
-            let digits = step.to_string();
-            assert!(matches!(digits.trim_end_matches('0'), "1" | "2" | "5"));
-            Ok(())
-        });
-    }
-
-    #[test]
-    fn a_figure_describes_its_extremes() {
-        let figure = figure(&chart(&[(600, 5), (1_200, 2_500), (2_400, 7)]));
-        let description = "Players: highest 2,500 at t1200, lowest 5 at t600.";
-        assert_eq!(figure.matches(description).count(), 2, "{figure}");
-        assert!(figure.contains("data-values=\"5,2500,,7\""), "{figure}");
-        assert!(Chart::new("Players", &[], 600, |_| String::new(), Unit::COUNT).is_none());
-    }
-
-    #[test]
-    fn the_largest_values_are_drawn() {
-        for unit in [Unit::COUNT, Unit::tenths("%")] {
-            let points = [(0, u64::MAX), (600, 1 << 53)];
-            let chart = Chart::new("Minutes", &points, 600, |time| format!("t{time}"), unit);
-            assert!(figure(&chart.unwrap()).contains("d=\"M52.0 "));
-        }
-    }
-
-    #[test]
-    fn tenths_have_lines_at_whole_numbers() {
-        let name = |_| String::new();
-        let chart = Chart::new(
-            "Minutes",
-            &[(600, 125), (1_200, 7)],
-            600,
-            name,
-            Unit::tenths("%"),
-        );
-        let figure = figure(&chart.unwrap());
-        assert!(
-            figure.contains("highest 12.5% at ") && figure.contains("lowest 0.7%"),
-            "{figure}"
-        );
-        assert!(
-            figure.contains("data-max=150") && figure.contains(">15%</text>"),
-            "{figure}"
-        );
-    }
-
-    #[test]
-    fn large_numbers_are_short() {
-        for (value, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_500, "1.5k"),
-            (20_000, "20k"),
-            (2_000_000, "2M"),
-            (2_500_000_000, "2.5B"),
-        ] {
-            assert_eq!(short(value), text);
-        }
-    }
-}
+#[path = "chart_tests.rs"]
+mod tests;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::de::IgnoredAny;
 use serde_json::Deserializer;
 
-use super::templates::Escaped;
+use super::text::Escaped;
 
 /// Longer arrays are shortened.
 const WHOLE_MAX: usize = 13;

@@ -1,23 +1,24 @@
 //! Pages of data: `/`, `/islands`, `/islands/{code}`, `/creators`, `/creators/{slug}`, `/rankings/{date}` and
 //! `/new/{date}`. Their templates work on the members of the API's bodies.
 
-use minijinja::value::{Serde, ValueKind};
+use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
 use serde_json::from_slice;
 
-use super::bodies::{BodyOf, CcuBody, IntradayBody, members, start_of};
+use super::bodies::{BodyOf, CcuBody, IntradayBody, members, start_of, start_of_list};
 use super::chart::Chart;
 use super::metrics::{METRICS, Metric, Unit};
 use super::settings::SiteSettings;
 use super::templates::{filled, page};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
-use crate::model::IslandCode;
 
+/// The list of days of an island, after another member.
+const SERIES: &[u8] = b",\"series\":[";
 /// Rows of the islands with the most players now.
 const LIVE_ROWS: usize = 10;
-/// Rows on a page of new islands. The first day of a catalogue has all islands.
-pub(super) const NEW_ROWS_MAX: usize = 100;
+/// Rows on a page of new islands, and of live players. The first day of a catalogue has all islands.
+pub(super) const ROWS_MAX: usize = 100;
 
 /// Returns the page of an error, with a search and links to other pages.
 pub fn message_page(title: &str, message: &str, root: &str) -> String {
@@ -44,6 +45,7 @@ pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
         newest,
         players => intraday.as_ref().and_then(players),
         base_url => &service.base_url,
+        is_sample => service.is_sample,
     };
     filled("home.html", values).unwrap_or_else(|_| unreadable_page(""))
 }
@@ -69,9 +71,6 @@ fn players(intraday: &IntradayBody) -> Option<Value> {
 pub struct ListQuery<'a> {
     /// The parameters that differ from their defaults, except those of the page.
     pub given: &'a [(&'static str, &'a str)],
-    /// The island whose code is the searched text.
-    pub island: Option<IslandCode>,
-    /// The tags to choose from.
     pub tags: &'a [String],
 }
 
@@ -80,16 +79,15 @@ pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
     let values = context! {
         given => Serde(query.given),
         query => Value::from_pairs(query.given.iter().copied()),
-        code => query.island.map(|code| code.to_string()),
         tags => Serde(query.tags),
         ..members(body)
     };
     filled("islands.html", values).unwrap_or_else(|_| unreadable_page(""))
 }
 
-/// Returns the page of creators, given the body of `/v1/creators` for the same search.
-pub fn creators(body: &[u8], q: &str) -> String {
-    let values = context! { q, ..members(body) };
+/// Returns the page of creators, given the body of `/v1/creators` for the same search, and the newest day if there is one.
+pub fn creators(body: &[u8], q: &str, date: Option<&str>) -> String {
+    let values = context! { q, date, ..members(body) };
     filled("creators.html", values).unwrap_or_else(|_| unreadable_page(""))
 }
 
@@ -100,45 +98,97 @@ pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
     filled("creator.html", values).ok()
 }
 
-/// Returns the page of an island: its newest day, its live players, and the history of a metric, one of
-/// [`metric_names`](super::metric_names) by its index. Given are the bodies of `/v1/islands/{code}`, of
-/// `/v1/islands/{code}/ccu` if histories are published, and of `/v1/live` if it is published, with the
-/// island's players in it.
-pub fn island(
-    detail: &[u8],
-    history: Option<&[u8]>,
-    live: Option<(&[u8], Option<u64>)>,
-    metric: usize,
-) -> String {
-    let metric = &METRICS[metric];
-    let body = members(detail);
-    // The long-run history has more days than the series.
-    let history = history.filter(|_| metric.name == METRICS[0].name);
-    let history = history.and_then(|body| from_slice::<CcuBody>(body).ok());
-    let points = history.map_or_else(|| series(&body, metric), |history| Some(history.ccu));
-    let page = points.and_then(|points| {
-        let live = live.and_then(|(body, players)| {
+/// Contents of the page of an island. Each body may be cut off; a history that is cut off is not shown, since its newest
+/// days are missing.
+#[derive(Clone, Copy)]
+pub struct IslandPage<'a> {
+    /// The body of `/v1/islands/{code}`.
+    pub detail: &'a [u8],
+    /// The time of the publish.
+    pub published: &'a str,
+    /// The body of `/v1/islands/{code}/ccu` if histories are published.
+    pub history: Option<&'a [u8]>,
+    /// The body of `/v1/live` if it is published, with the island's players in it.
+    pub live: Option<(&'a [u8], Option<u64>)>,
+    /// Its place among all islands by the peak of the newest day, and their number.
+    pub rank: Option<(u64, u64)>,
+    /// The metric of the chart, by its index in [`metric_names`](super::metric_names).
+    pub metric: usize,
+}
+
+/// Returns the page of an island: its newest figures, the history of a metric, and all metrics of the newest day.
+pub fn island(page: IslandPage<'_>) -> String {
+    let metric = &METRICS[page.metric];
+    let history = page
+        .history
+        .and_then(|body| from_slice::<CcuBody>(body).ok());
+    let html = start_of_list(page.detail, SERIES, "}}", usize::MAX);
+    let html = html.and_then(|(body, series, is_cut_off)| {
+        // The long-run history has more days than the series.
+        let is_cut_off = is_cut_off && (history.is_none() || metric.name != METRICS[0].name);
+        let peaks = match history {
+            Some(history) => history.ccu,
+            None if is_cut_off => Vec::new(),
+            None => points(&series, &METRICS[0])?,
+        };
+        let shown = match metric.name {
+            _ if is_cut_off => Vec::new(),
+            name if name == METRICS[0].name => peaks.clone(),
+            _ => points(&series, metric)?,
+        };
+        let live = page.live.and_then(|(body, players)| {
             let time = start_of(body, "}", 0)?.get_attr("time").ok()?.as_i64()?;
             Some(context! { time, players })
         });
-        let newest_first = points.iter().rev();
+        let newest_first = shown.iter().rev();
         let days: Value = newest_first
             .map(|(day, value)| (day, metric.unit.text(*value)))
             .collect();
-        let chart = chart(metric, &points);
-        let values = context! { root => "../", metric => Serde(metric), live, days, chart, ..body };
+        // The first of equal peaks.
+        let highest = peaks.iter().rev().max_by_key(|(_, peak)| *peak);
+        let values = context! {
+            root => "../",
+            published => page.published,
+            metric => Serde(metric),
+            live,
+            days,
+            charts => ranges(metric, &shown),
+            is_cut_off,
+            change => change(&peaks),
+            highest => highest.map(|(day, peak)| (day, METRICS[0].unit.text(*peak))),
+            rank => page.rank.map(|(rank, _)| rank),
+            islands => page.rank.map(|(_, islands)| islands),
+            ..body
+        };
         filled("island.html", values).ok()
     });
-    page.unwrap_or_else(|| unreadable_page("../"))
+    html.unwrap_or_else(|| unreadable_page("../"))
+}
+
+/// Returns the change of the newest known peak, with its day; `None` if the peak of the day before is not known.
+fn change(peaks: &[(String, u64)]) -> Option<Value> {
+    let [.., (before, old), (day, new)] = peaks else {
+        return None;
+    };
+    let [first, second] = [before, day].map(|day| UtcDay::parse(day));
+    (second?.0 == first?.0 + 1).then(|| {
+        let by = new.abs_diff(*old);
+        // In tenths of a percent.
+        let share = u64::try_from(u128::from(by) * 1_000 / u128::from(*old).max(1));
+        let percent = share.ok().filter(|_| *old > 0);
+        context! {
+            day,
+            is_rise => new >= old,
+            by,
+            percent => percent.map(|tenths| Unit::tenths("%").text(tenths)),
+        }
+    })
 }
 
 /// Returns the days of an island's series with the known values of a metric, in parts of its unit.
-fn series(body: &Value, metric: &Metric) -> Option<Vec<(String, u64)>> {
-    let series = body.get_attr("island").ok()?.get_attr("series").ok()?;
-    // Nothing can be iterated too.
-    let series = Some(series).filter(|series| series.kind() == ValueKind::Seq)?;
+fn points(series: &[Value], metric: &Metric) -> Option<Vec<(String, u64)>> {
     let mut points = Vec::new();
-    for day in series.try_iter().ok()? {
+    for day in series {
         let value = day.get_attr(metric.name).ok()?;
         if let Some(parts) = metric.in_parts(&value).ok()? {
             points.push((day.get_attr("date").ok()?.as_str()?.to_owned(), parts));
@@ -147,15 +197,15 @@ fn series(body: &Value, metric: &Metric) -> Option<Vec<(String, u64)>> {
     Some(points)
 }
 
-/// Returns the chart of a metric, `None` without known values.
-fn chart(metric: &Metric, days: &[(String, u64)]) -> Option<Value> {
+/// Returns the charts of a metric, `None` without known values.
+fn ranges(metric: &Metric, days: &[(String, u64)]) -> Option<Value> {
     let points = days.iter();
     let points: Vec<(i64, u64)> = points
         .filter_map(|(day, value)| Some((i64::from(UtcDay::parse(day)?.0) * DAY_SECONDS, *value)))
         .collect();
     let name = |time: i64| UnixSeconds(time).day().to_string();
     let chart = Chart::new(metric.label, &points, DAY_SECONDS, name, metric.unit)?;
-    Some(chart.values())
+    Some(chart.ranges())
 }
 
 /// A day and its neighbours among the published days.
@@ -163,7 +213,6 @@ fn chart(metric: &Metric, days: &[(String, u64)]) -> Option<Value> {
 pub struct DayLinks<'a> {
     /// The day before.
     pub previous: Option<&'a str>,
-    /// The day after.
     pub next: Option<&'a str>,
     /// The first and the last day.
     pub range: [&'a str; 2],
@@ -179,7 +228,13 @@ pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
 
 /// Returns the page of new islands, given the start of the body of `/v1/new/{date}`.
 pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<String> {
-    let body = start_of(body, "}", NEW_ROWS_MAX)?;
+    let body = start_of(body, "}", ROWS_MAX)?;
     let values = context! { root => links.root, links => Serde(links), published, ..body };
     filled("new.html", values).ok()
+}
+
+/// Returns the page of the islands with the most players, given the start of the body of `/v1/live`.
+pub fn live(body: &[u8], published: &str) -> Option<String> {
+    let body = start_of(body, "}", ROWS_MAX)?;
+    filled("live.html", context! { published, ..body }).ok()
 }

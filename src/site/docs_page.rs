@@ -15,7 +15,6 @@ use super::templates::page;
 /// Lines of an example response that are shown before it is expanded.
 const LINES_SHOWN: usize = 14;
 
-/// Returns the page.
 pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     let document = Document::parsed(service);
     let (code, slug) = example_island(body_of("/v1/rankings/latest"));

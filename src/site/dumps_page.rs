@@ -3,7 +3,7 @@
 use minijinja::{Value, context};
 
 use super::filters::minute;
-use crate::calendar::{DAY_SECONDS, UnixSeconds};
+use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
 /// The forms of a table, by the end of their names.
 const FORMS: [(&str, &str); 4] = [
@@ -13,8 +13,12 @@ const FORMS: [(&str, &str); 4] = [
     (".json.gz", "JSON, gzip"),
 ];
 
-/// Files that are shown of a group. A month has 124, a day of live files 576.
-const FILES_MAX: usize = 1_600;
+/// Files that are shown of a group, and outside folders. A month has 124, a day of live files 576.
+const FILES_MAX: usize = 600;
+/// Folders that are shown; a publish has three.
+const FOLDERS_MAX: usize = 5;
+/// Groups that the page links to on each side of the one that is shown: two and a half years of months.
+const TABS_MAX: usize = 30;
 
 /// The name and the length of a file.
 pub type DumpEntry = (String, u64);
@@ -24,11 +28,13 @@ pub type DumpEntry = (String, u64);
 pub struct DumpsPage<'a> {
     /// The publish timestamp.
     pub published: &'a str,
-    /// The line to credit.
     pub credit: &'a str,
     /// Returns names and lengths of the files from a name up to another one, at most so many.
     pub list: &'a dyn Fn(&str, &str, usize) -> Vec<DumpEntry>,
-    /// The group to show: a folder and a month, or for live files a day.
+    /// Returns names of the last files from a name up to another one, at most so many, the last one first.
+    pub last: &'a dyn Fn(&str, &str, usize) -> Vec<String>,
+    /// The place at which the page begins: the name of a file or folder; in a folder, FOLDER/MONTH, live/DAY, or the
+    /// name of a file.
     pub group: Option<&'a str>,
     /// The relative path from the page to the root of the service.
     pub root: &'a str,
@@ -36,9 +42,14 @@ pub struct DumpsPage<'a> {
     pub folder: &'a str,
 }
 
-/// Returns the page.
+/// Returns the page, of limited length for any number of files and any names: what is not shown is a link
+/// away.
 pub fn dumps(page: DumpsPage<'_>) -> String {
-    let (files, mut folders) = page.top_level();
+    let TopLevel {
+        files,
+        mut folders,
+        next,
+    } = page.top_level();
     // A file of the whole history has only one form.
     let table = |name| stem(name).filter(|stem| has_plain_form(&files, stem));
     let mut tables: Vec<&str> = files.iter().filter_map(|(name, _)| table(name)).collect();
@@ -58,6 +69,7 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
         others => others.collect::<Value>(),
         tables => tables.iter().map(|stem| row(stem, stem, &files)).collect::<Value>(),
         folders => folders.collect::<Value>(),
+        next,
     };
     super::templates::page("dumps.html", values)
 }
@@ -72,74 +84,163 @@ fn row(name: &str, stem: &str, files: &[DumpEntry]) -> Value {
     context! { name, forms => forms.collect::<Value>() }
 }
 
+/// The files outside folders, and the folders, from a place on.
+struct TopLevel {
+    files: Vec<DumpEntry>,
+    folders: Vec<String>,
+    /// The name of the first file or folder that is left out.
+    next: Option<String>,
+}
+
 impl DumpsPage<'_> {
-    /// Returns the files outside folders, and the folders.
-    fn top_level(&self) -> (Vec<DumpEntry>, Vec<String>) {
+    /// Returns the start of the top level, or the part that begins at the place to show.
+    fn top_level(&self) -> TopLevel {
+        let start = self.top_level_from("");
+        let Some(place) = self.group else {
+            return start;
+        };
+        let (name, is_in_folder) = match place.split_once('/') {
+            Some((folder, _)) => (folder, true),
+            None => (place, false),
+        };
+        if is_in_folder && start.folders.iter().any(|folder| folder == name) {
+            return start;
+        }
+        let other = self.top_level_from(name);
+        if other.files.is_empty() && other.folders.is_empty() {
+            return start;
+        }
+        other
+    }
+
+    fn top_level_from(&self, place: &str) -> TopLevel {
         let (mut files, mut folders) = (Vec::new(), Vec::new());
-        let mut from = String::new();
+        let mut from = place.to_owned();
+        let mut next = None;
         while let Some((name, bytes)) = (self.list)(&from, LAST, 1).pop() {
-            if let Some((folder, _)) = name.split_once('/') {
-                from = end_of(folder);
-                folders.push(folder.to_owned());
+            let folder = name.split_once('/').map(|(folder, _)| folder.to_owned());
+            if files.len() == FILES_MAX || folders.len() == FOLDERS_MAX {
+                next = Some(folder.unwrap_or(name));
+                break;
+            }
+            if let Some(folder) = folder {
+                from = end_of(&folder);
+                folders.push(folder);
             } else {
                 from = format!("{name}\0");
                 files.push((name, bytes));
             }
         }
-        (files, folders)
+        TopLevel {
+            files,
+            folders,
+            next,
+        }
     }
 
-    /// Returns the files of the chosen group of a folder, and the names of all groups.
+    /// Returns the files of the chosen group of a folder, and the names of the groups around it.
     fn folder_section(&self, folder: &str) -> Value {
-        let groups = self.groups(folder);
-        let chosen = self
-            .group
-            .and_then(|group| group.strip_prefix(folder)?.strip_prefix('/'));
-        let chosen = groups
-            .iter()
-            .position(|group| Some(group.name.as_str()) == chosen);
-        let chosen = groups.get(chosen.unwrap_or(0));
-        let files = match chosen {
-            Some(Group { from, to, .. }) => (self.list)(from, to, FILES_MAX),
-            None => (self.list)(&format!("{folder}/"), &end_of(folder), FILES_MAX),
+        let end = end_of(folder);
+        let place = self.place_in(folder);
+        let place = place.filter(|place| !(self.list)(place, &end, 1).is_empty());
+        let place = place.unwrap_or_else(|| self.newest_place(folder));
+        let first = (self.list)(&place, &end, 1).pop();
+        let (first, _) = first.expect("a folder has a file");
+        let group = Group::of(folder, &first);
+        let from = place.max(group.from.clone());
+        let mut files = (self.list)(&from, &group.to, FILES_MAX + 1);
+        let left_out = (files.len() > FILES_MAX).then(|| files.pop()).flatten();
+        let after = left_out.map_or(group.to, |(name, _)| name);
+        let name_of = |name: &str| name[folder.len() + 1..].to_owned();
+        let chosen = if from == group.from {
+            group.name
+        } else {
+            name_of(&first)
         };
+        let mut tabs = self.newer_groups(folder, after);
+        tabs.push(chosen.clone());
+        tabs.extend(self.older_groups(folder, from));
+        // The only group is a tab if its name is not that of a file.
+        if tabs.len() == 1 && Group::in_time(folder, &first).is_none() {
+            tabs.clear();
+        }
         let mut stems: Vec<&str> = files.iter().filter_map(|(name, _)| stem(name)).collect();
         stems.dedup();
         let rows = stems.iter().rev().map(|stem| {
-            let name = &stem[folder.len() + 1..];
+            let name = name_of(stem);
             let time = name.parse().ok().filter(|_| folder == "live");
             let time = time.and_then(|time| minute(UnixSeconds(time)));
-            row(time.as_deref().unwrap_or(name), stem, &files)
+            row(&time.unwrap_or(name), stem, &files)
         });
         let others = files.iter().filter(|(name, _)| stem(name).is_none());
         context! {
             name => folder,
-            groups => groups.iter().map(|group| &group.name).collect::<Value>(),
-            chosen => chosen.map(|group| group.name.as_str()),
+            tabs,
+            chosen,
             rows => rows.collect::<Value>(),
             others => others.collect::<Value>(),
         }
     }
 
-    /// Returns the groups of a folder, newest first; none if it has a file without a group. Ends for any
-    /// names: a group contains the file that it was made of, so each step starts after that file.
-    fn groups(&self, folder: &str) -> Vec<Group> {
-        let (mut groups, mut from) = (Vec::new(), format!("{folder}/"));
-        while let Some((name, _)) = (self.list)(&from, &end_of(folder), 1).pop() {
-            let Some(group) = Group::of(folder, &name[folder.len() + 1..]) else {
-                return Vec::new();
-            };
-            from.clone_from(&group.to);
-            groups.push(group);
+    /// Returns the start of the newest month or day; that of the folder if the last file has none.
+    fn newest_place(&self, folder: &str) -> String {
+        let start = format!("{folder}/");
+        let last = (self.last)(&start, &end_of(folder), 1).pop();
+        let newest = last.and_then(|last| Group::in_time(folder, &last));
+        newest.map_or(start, |newest| newest.from)
+    }
+
+    /// Returns the names of groups after a place, newest first.
+    fn newer_groups(&self, folder: &str, mut at: String) -> Vec<String> {
+        let (mut names, end) = (Vec::new(), end_of(folder));
+        while names.len() < TABS_MAX
+            && let Some((name, _)) = (self.list)(&at, &end, 1).pop()
+        {
+            let group = Group::of(folder, &name);
+            // The rest of a group that is too long.
+            let is_rest = group.from < at;
+            names.push(if is_rest {
+                name[folder.len() + 1..].to_owned()
+            } else {
+                group.name
+            });
+            at = group.to;
         }
-        groups.reverse();
-        groups
+        names.reverse();
+        names
+    }
+
+    /// Returns the names of groups before a place, newest first.
+    fn older_groups(&self, folder: &str, mut at: String) -> Vec<String> {
+        let (mut names, start) = (Vec::new(), format!("{folder}/"));
+        while names.len() < TABS_MAX
+            && let Some(mut name) = (self.last)(&start, &at, 1).pop()
+        {
+            if Group::in_time(folder, &name).is_none() {
+                // As many files as a page shows that are in no month or day.
+                let before = (self.last)(&start, &at, FILES_MAX).into_iter();
+                let before = before.take_while(|name| Group::in_time(folder, name).is_none());
+                name = before.last().unwrap_or(name);
+            }
+            let group = Group::of(folder, &name);
+            names.push(group.name);
+            at = group.from;
+        }
+        names
+    }
+
+    /// Returns the place to show in a folder, if there is one.
+    fn place_in(&self, folder: &str) -> Option<String> {
+        let place = self.group?.strip_prefix(folder)?.strip_prefix('/')?;
+        let day = UtcDay::parse(place).filter(|_| folder == "live");
+        let start = day.map(|day| (i64::from(day.0) * DAY_SECONDS).to_string());
+        Some(format!("{folder}/{}", start.as_deref().unwrap_or(place)))
     }
 }
 
 /// The files of a folder that are shown together.
 struct Group {
-    /// A month, or for live files a day.
+    /// A month, or for live files a day; otherwise the name of the first file.
     name: String,
     /// The range of the files' names.
     from: String,
@@ -147,26 +248,41 @@ struct Group {
 }
 
 impl Group {
-    /// Returns the group of a file; `None` if its name has no day, or if the names of the group are not
-    /// in the order of their times: names are compared as text, and `9000` comes after `86400`.
-    fn of(folder: &str, file: &str) -> Option<Group> {
-        let (name, from, to) = match folder {
+    /// Returns the group of a file of a folder. It contains the file, so that a walk over groups ends for
+    /// any names.
+    fn of(folder: &str, file: &str) -> Group {
+        Group::in_time(folder, file).unwrap_or_else(|| Group {
+            name: file[folder.len() + 1..].to_owned(),
+            from: file.to_owned(),
+            to: end_of(folder),
+        })
+    }
+
+    /// Returns the month or day of a file; `None` if its name has no day, or if the names of the group are
+    /// not in the order of their times: names are compared as text, and `9000` comes after `86400`.
+    fn in_time(folder: &str, file: &str) -> Option<Group> {
+        let name = &file[folder.len() + 1..];
+        let (group, from, to) = match folder {
             "live" => {
-                let time = UnixSeconds(file.split('.').next()?.parse().ok()?);
+                let time = UnixSeconds(name.split('.').next()?.parse().ok()?);
                 let day = time.has_text().then(|| time.day())?;
                 let start = i64::from(day.0) * DAY_SECONDS;
                 let end = start + DAY_SECONDS;
                 (day.to_string(), start.to_string(), end.to_string())
             }
             "daily" | "ccu" => {
-                let month = file.get(..7).filter(|month| *month != file)?;
+                let month = name.get(..7).filter(|month| *month != name)?;
                 (month.to_owned(), month.to_owned(), format!("{month}{LAST}"))
             }
             _ => return None,
         };
-        let contains = (from.as_str()..to.as_str()).contains(&file);
+        let contains = (from.as_str()..to.as_str()).contains(&name);
         let [from, to] = [from, to].map(|place| format!("{folder}/{place}"));
-        contains.then_some(Group { name, from, to })
+        contains.then_some(Group {
+            name: group,
+            from,
+            to,
+        })
     }
 }
 
@@ -189,116 +305,5 @@ fn has_plain_form(files: &[DumpEntry], stem: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::site::templates::Escaped;
-
-    fn shown(names: &[String], group: Option<&str>, folder: &str) -> String {
-        let files: BTreeMap<String, u64> =
-            names.iter().map(|name| (name.clone(), 1_234_567)).collect();
-        let list = |from: &str, to: &str, max: usize| {
-            let found = files.range(from.to_owned()..to.to_owned()).take(max);
-            found.map(|(name, bytes)| (name.clone(), *bytes)).collect()
-        };
-        dumps(DumpsPage {
-            published: "2026-11-21T12:05:00Z",
-            credit: "<us>",
-            list: &list,
-            group,
-            root: "../",
-            folder,
-        })
-    }
-
-    fn names() -> Vec<String> {
-        let forms = |stem: &str| FORMS.map(|(end, _)| format!("{stem}{end}"));
-        let days = [("2026-09", 30), ("2026-11", 20)];
-        let days = days.iter().flat_map(|(month, days)| {
-            (1..=*days).map(move |day| format!("daily/{month}-{day:02}"))
-        });
-        let live = (0..300).map(|step| format!("live/{}", 1_795_176_000 + step * 600));
-        let stems = ["islands".to_owned(), "platform".to_owned()]
-            .into_iter()
-            .chain(days)
-            .chain(live);
-        let mut names: Vec<String> = stems.flat_map(|stem| forms(&stem)).collect();
-        names.extend(["ccu.csv.gz", "history.csv.gz", "index.json", "x/<y>"].map(str::to_owned));
-        names
-    }
-
-    #[test]
-    fn every_file_is_a_link_on_the_page_of_its_group() {
-        let names = names();
-        let first = shown(&names, None, "");
-        let groups = first
-            .split("?group=")
-            .skip(1)
-            .map(|rest| rest.split('#').next().unwrap());
-        let groups: Vec<&str> = groups.collect();
-        assert_eq!(
-            groups,
-            [
-                "daily/2026-11",
-                "daily/2026-09",
-                "live/2026-11-22",
-                "live/2026-11-21",
-                "live/2026-11-20"
-            ]
-        );
-        let pages: Vec<String> = groups
-            .iter()
-            .map(|group| shown(&names, Some(group), ""))
-            .collect();
-        for name in &names {
-            let link = format!("href=\"{}\"", Escaped(name));
-            assert!(pages.iter().any(|page| page.contains(&link)), "{name}");
-        }
-        // One row per table, with the newest first.
-        assert_eq!(first.matches("<tr><td>2026-11-").count(), 20 + 84);
-        assert!(first.find("<td>2026-11-20<").unwrap() < first.find("<td>2026-11-19<").unwrap());
-        assert!(first.contains("<tr><td>2026-11-22 13:50 UTC<"), "{first}");
-        assert!(first.contains("aria-label=\"1.2 MB, islands.csv\">1.2 MB</a>"));
-        assert!(
-            first.contains("All days with daily metrics in one file")
-                && first.contains("&lt;us&gt;")
-        );
-        let beside = shown(&names, None, "dumps/");
-        assert!(
-            beside.contains("href=\"dumps/islands.csv\"") && beside.contains("href=\"dumps?group=")
-        );
-    }
-
-    #[test]
-    fn a_file_name_out_of_order_does_not_keep_the_page_from_ending() {
-        let odd = [
-            "live/0.csv",
-            "live/600.csv",
-            "live/9000.csv",
-            "live/10000.csv",
-            "live/172200.csv",
-            "live/999999600.csv",
-            "live/10000000000.csv",
-            "live/0000172200.csv",
-            "live/+1795176000.csv",
-            "live/-600.csv",
-            "live/9223372036854775807.csv",
-            "live/\u{10ffff}",
-            "daily/2026-11\u{10ffff}.csv",
-            "daily/9999-99",
-            "ccu/-271821-04.csv",
-        ];
-        let groups = ["live/1970-01-02", "live/1970-01-01", "live/2001-09-09"];
-        for odd in odd {
-            let mut names = names();
-            names.push(odd.to_owned());
-            let first = shown(&names, None, "");
-            assert!(first.contains("islands.csv"), "{odd}");
-            for group in groups {
-                shown(&names, Some(group), "");
-                shown(&[odd.to_owned()], Some(group), "");
-            }
-        }
-    }
-}
+#[path = "dumps_page_tests.rs"]
+mod tests;

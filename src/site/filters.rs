@@ -7,6 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::code::highlighted;
 use super::markdown::{anchor, inline, prose};
 use super::metrics::metric_text;
+use super::text::{count, grouped};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
 /// Adds them to the templates. Those that return HTML escape what they are given.
@@ -16,6 +17,7 @@ pub(super) fn add_to(templates: &mut Environment<'_>) {
     templates.add_filter("anchor", anchor);
     templates.add_filter("counted", counted);
     templates.add_filter("encoded", encoded);
+    templates.add_filter("encoded_path", encoded_path);
     templates.add_filter("highlighted", move |code: &str, file: &str| {
         html(highlighted(code, file))
     });
@@ -36,6 +38,12 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
+
+/// Percent-encodes a path of several segments. None of its letters is a scheme's colon or begins a query.
+pub(super) fn encoded_path(text: &str) -> String {
+    const RESERVED_IN_PATHS: &AsciiSet = &RESERVED.remove(b'/');
+    utf8_percent_encode(text, RESERVED_IN_PATHS).to_string()
+}
 
 /// Percent-encodes text for a path segment or a query value.
 pub(super) fn encoded(text: &str) -> String {
@@ -84,17 +92,6 @@ fn number(value: &Value) -> Result<String, Error> {
     })
 }
 
-/// Returns a number with separated thousands.
-pub(super) fn count(number: u64) -> String {
-    grouped(&number.to_string())
-}
-
-fn grouped(digits: &str) -> String {
-    let groups = digits.as_bytes().rchunks(3).rev();
-    let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
-    groups.join(",")
-}
-
 /// Returns a number with its noun, in the singular or the plural.
 fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
@@ -120,11 +117,11 @@ pub(super) fn minute(time: UnixSeconds) -> Option<String> {
 }
 
 /// Returns the seconds from a time, which is a day or in Unix seconds, to the publish; 0 if one of the two
-/// has another form.
+/// has another form or is outside of the calendar.
 fn age(time: &Value, published: &str) -> i64 {
     let start = match time.as_str() {
         Some(day) => UtcDay::parse(day).map(|day| i64::from(day.0) * DAY_SECONDS),
-        None => time.as_i64(),
+        None => time.as_i64().filter(|time| UnixSeconds(*time).has_text()),
     };
     let published = UnixSeconds::parse(published);
     published

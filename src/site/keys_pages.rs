@@ -11,9 +11,7 @@ use crate::model::FREE_KEYS_MAX;
 /// The keys of an address, shown to its holder. Without `Debug`, since it holds a token and a key.
 #[derive(Clone, Serialize)]
 pub struct AddressKeys<'a> {
-    /// The address.
     pub address: &'a str,
-    /// Its keys.
     pub keys: Vec<ListedKey>,
     /// The token that the forms send back.
     pub token: &'a str,
@@ -23,17 +21,14 @@ pub struct AddressKeys<'a> {
     pub revoked: Option<String>,
     /// Whether the address is a network address, which others may share.
     pub is_shared: bool,
-    /// The settings of the server.
     #[serde(skip)]
     pub service: &'a SiteSettings,
 }
 
-/// A key in the list of its address.
 #[derive(Clone, Debug, Serialize)]
 pub struct ListedKey {
     /// Its public part.
     pub id: String,
-    /// The name of its tier.
     pub tier: &'static str,
     /// The time of issue.
     pub issued: String,
@@ -49,13 +44,6 @@ fn settings(service: &SiteSettings) -> Value {
         contact_url => service.contact_url(),
         free_keys_max => FREE_KEYS_MAX,
     }
-}
-
-/// Returns the page of a server whose keys another server issues: `leader`, whose name is empty if it
-/// is not known. `url` is its base URL.
-pub fn keys_elsewhere(leader: &str, url: Option<&str>, service: &SiteSettings) -> String {
-    let service = settings(service);
-    page("keys_elsewhere.html", context! { leader, url, service })
 }
 
 /// Returns the page of a service without sign-up.
@@ -124,24 +112,6 @@ mod tests {
         assert_eq!(page.matches("name=pass value=\"p&quot;q\"").count(), 3);
         assert!(!page.contains("newkey"));
         assert!(!listed(3, None).contains("value=issue"));
-    }
-
-    #[test]
-    fn a_page_of_another_server_is_linked_or_named() {
-        let service = SiteSettings::new("http://x.test");
-        let page = keys_elsewhere("<host>", Some("https://lead.test/api"), &service);
-        assert!(
-            page.contains("<a href=\"https://lead.test/api/keys\">https://lead.test/api/keys</a>")
-        );
-        assert!(!page.contains("host&gt;"));
-        let page = keys_elsewhere("<host>", None, &service);
-        assert!(page.contains("The server <code>&lt;host&gt;</code> issues them"));
-        let page = keys_elsewhere("", None, &service);
-        assert!(
-            page.contains("Open this page at the public address")
-                && !page.contains("<code></code>")
-        );
-        assert!(!page.contains("<form"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::templates::Escaped;
+use super::text::Escaped;
 
 /// Converts paragraphs.
 pub(super) fn prose(text: &str) -> String {

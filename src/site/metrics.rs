@@ -3,12 +3,11 @@
 use minijinja::{Error, ErrorKind, Value};
 use serde::Serialize;
 
-use super::filters::count;
+use super::text::count;
 
 /// A metric of an island on a day. Templates use it as the API's bodies.
 #[derive(Serialize)]
 pub(super) struct Metric {
-    /// Its name in responses.
     pub(super) name: &'static str,
     /// Its name on pages.
     pub(super) label: &'static str,
@@ -26,12 +25,10 @@ pub(super) struct Metric {
 pub(super) struct Unit {
     /// Values per unit: 1, or 10 for values in tenths.
     pub(super) parts: u64,
-    /// The text after the number.
     pub(super) suffix: &'static str,
 }
 
 impl Unit {
-    /// Counts.
     pub(super) const COUNT: Unit = Unit {
         parts: 1,
         suffix: "",
@@ -42,7 +39,6 @@ impl Unit {
         Unit { parts: 10, suffix }
     }
 
-    /// Returns the text of a value.
     pub(super) fn text(self, value: u64) -> String {
         match self.parts {
             1 => count(value),
@@ -72,7 +68,6 @@ pub(super) const METRICS: [Metric; 9] = [
     share("retentionD7", "Retention after 7 days", "D7"),
 ];
 
-/// Returns a metric whose values are counts.
 const fn counts(name: &'static str, label: &'static str, short: &'static str) -> Metric {
     Metric {
         name,

@@ -7,7 +7,7 @@
 //!
 //! The HTML is in `templates/`, in the language of Jinja; the code of this module prepares the values.
 //!
-//! Reading order: `settings` (settings that pages state), `templates`, `filters`, `metrics`, `chart`,
+//! Reading order: `settings` (settings that pages state), `templates`, `filters`, `metrics`, `text`, `chart`,
 //! `markdown`, `code`; `bodies` and the pages drawn from them: `data_pages`, `dumps_page`; `openapi`, which
 //! completes `openapi.json`, and the pages written from it: `docs_page`, `text_pages`; `keys_pages`.
 
@@ -24,18 +24,18 @@ mod metrics;
 mod openapi;
 mod settings;
 mod templates;
+mod text;
 mod text_pages;
 
-pub use bodies::{BodyOf, live_players};
+pub use bodies::{BodyOf, live_players, newest_step};
 pub use data_pages::{
-    DayLinks, ListQuery, creator, creators, home, island, islands, message_page, new_islands,
-    ranking,
+    DayLinks, IslandPage, ListQuery, creator, creators, home, island, islands, live, message_page,
+    new_islands, ranking,
 };
 pub use docs_page::docs;
 pub use dumps_page::{DumpEntry, DumpsPage, dumps};
 pub use keys_pages::{
-    AddressKeys, ListedKey, keys_closed, keys_elsewhere, keys_form, keys_list, keys_mailed,
-    keys_refused,
+    AddressKeys, ListedKey, keys_closed, keys_form, keys_list, keys_mailed, keys_refused,
 };
 pub use metrics::metric_names;
 pub use openapi::openapi;
@@ -50,7 +50,8 @@ pub fn file(path: &str, service: &SiteSettings) -> String {
         "/gotchas" => return text_pages::gotchas(),
         "/changelog" => return text_pages::changelog(),
         "/llms.txt" => return text_pages::llms(service),
-        "/robots.txt" => return "User-agent: *\nDisallow: /v1\n".to_owned(),
+        "/robots.txt" => return text_pages::robots(service),
+        "/sitemap.xml" => return text_pages::sitemap(service),
         "/favicon.ico" | "/assets/icon.svg" => return include_str!("assets/icon.svg").to_owned(),
         "/assets/style.css" => include_str!("assets/style.css"),
         "/assets/docs.css" => include_str!("assets/docs.css"),

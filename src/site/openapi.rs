@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::filters::count;
 use super::settings::SiteSettings;
+use super::text::count;
 
 const OPENAPI: &str = include_str!("openapi.json");
 
@@ -59,7 +59,6 @@ fn member_names(schema: &Value) -> Vec<&str> {
     items(&schema["required"]).iter().map(text).collect()
 }
 
-/// An endpoint.
 #[derive(Serialize)]
 pub(super) struct Operation<'a> {
     pub(super) path: &'a str,
@@ -77,7 +76,6 @@ pub(super) struct Operation<'a> {
     pub(super) statuses: Vec<(&'a str, Option<&'a str>)>,
 }
 
-/// A parameter of an endpoint.
 #[derive(Serialize)]
 pub(super) struct ParameterDoc<'a> {
     pub(super) name: &'a str,
@@ -94,7 +92,6 @@ pub(super) struct ParameterDoc<'a> {
     pub(super) allowed: String,
 }
 
-/// An object in responses.
 #[derive(Serialize)]
 pub(super) struct ObjectDoc<'a> {
     pub(super) name: &'a str,
@@ -105,7 +102,6 @@ pub(super) struct ObjectDoc<'a> {
     pub(super) members: Vec<MemberDoc<'a>>,
 }
 
-/// A member of an object.
 #[derive(Serialize)]
 pub(super) struct MemberDoc<'a> {
     pub(super) name: &'a str,
@@ -118,7 +114,6 @@ pub(super) struct MemberDoc<'a> {
 pub(super) struct Document(Value);
 
 impl Document {
-    /// Parses the document of a service.
     pub(super) fn parsed(service: &SiteSettings) -> Document {
         let parsed = serde_json::from_str(&openapi(service));
         Document(parsed.expect("the document is JSON, as the tests of this module show"))
@@ -277,13 +272,13 @@ impl Document {
     /// Returns a type in words.
     fn kind(&self, value: &Value, link: fn(&str) -> String) -> String {
         let either = |kinds: Vec<String>| kinds.join(" or ");
+        let choices = items(&self.resolved(value)["enum"]).iter();
+        let choices: Vec<String> = choices.map(|one| format!("`{}`", text(one))).collect();
+        if !choices.is_empty() {
+            return either(choices);
+        }
         if let Some(name) = reference(value) {
-            let choices = items(&self.resolved(value)["enum"]).iter();
-            let choices: Vec<String> = choices.map(|one| format!("`{}`", text(one))).collect();
-            return match choices[..] {
-                [] => link(name),
-                _ => either(choices),
-            };
+            return link(name);
         }
         let plain = |one: &Value| match (text(one), text(&value["format"])) {
             ("string", "date") => "date".to_owned(),

@@ -1,11 +1,18 @@
 //! Tests of pages, drawn from whole, unusual and damaged bodies.
 
+#[path = "island_page_tests.rs"]
+mod islands;
+#[path = "page_value_tests.rs"]
+mod values;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use super::data_pages::NEW_ROWS_MAX;
+use super::data_pages::ROWS_MAX;
 use super::*;
+
+const TIME: &str = "2026-11-21T12:05:00Z";
 
 fn row(is_known: bool) -> Json {
     let text = |text: &str| is_known.then(|| text.to_owned());
@@ -37,6 +44,18 @@ const SUMS: [&str; 6] = [
     "recommendations",
 ];
 
+/// A page without a history, live players or a rank, with the peak as metric.
+fn plain(detail: &[u8]) -> IslandPage<'_> {
+    IslandPage {
+        detail,
+        published: TIME,
+        history: None,
+        live: None,
+        rank: None,
+        metric: 0,
+    }
+}
+
 /// Bodies by kind, with known or unknown values.
 fn bodies(is_known: bool) -> Vec<(&'static str, Json)> {
     let rows = [row(is_known), row(false)];
@@ -63,11 +82,18 @@ fn bodies(is_known: bool) -> Vec<(&'static str, Json)> {
             "index",
             json!({"generatedAt": "2026-11-21T12:05:00Z", "counts": {"islands": 1, "creators": 2, "rankings": 3}}),
         ),
+        (
+            "intraday",
+            json!({"resolutionSeconds": 600, "points": [[1_795_262_100, 5], [1_795_262_700, 7]]}),
+        ),
         ("islands", list("islands", &rows)),
         ("creators", creators),
         ("creator", json!({"creator": creator})),
         ("island", json!({"island": island, "meta": meta})),
-        ("live", json!({"time": 1_795_262_700, "islands": live_rows})),
+        (
+            "live",
+            json!({"time": 1_795_262_700, "players": 7, "islands": live_rows}),
+        ),
         (
             "ranking",
             json!({"date": "2026-11-20", "previousDate": previous, "ranking": places, "meta": meta}),
@@ -86,6 +112,14 @@ fn published(kind: &str, mut body: Json) -> Vec<u8> {
             let text = body.to_string();
             let start = text.strip_suffix("}}").unwrap_or(&text);
             format!("{start},\"islands\":[")
+        }
+        "island" => {
+            let island = body["island"].as_object_mut().unwrap();
+            let series = island.remove("series");
+            let series = series.map_or_else(String::new, |series| format!(",\"series\":{series}"));
+            let text = body["island"].to_string();
+            let start = text.strip_suffix('}').unwrap();
+            format!("{{\"island\":{start}{series}}},\"meta\":{}}}", body["meta"])
         }
         "live" | "new" => {
             let islands = body.as_object_mut().unwrap().remove("islands");
@@ -108,11 +142,11 @@ fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str,
         })
         .collect();
     let of = |kind: &str| &bodies[kind][..];
-    let intraday = br#"{"resolutionSeconds":600,"points":[[1795262100,5],[1795262700,7]]}"#;
     let body_of = |target: &str| match target {
         "/v1" => Some(of("index").to_vec()),
         "/v1/live" => Some(of("live").to_vec()),
-        "/v1/live/intraday" => is_known.then(|| intraday.to_vec()),
+        "/v1/live/intraday" => is_known.then(|| of("intraday").to_vec()),
+        "/v1/islands?limit=1" => Some(of("islands").to_vec()),
         _ => Some(of("ranking").to_vec()),
     };
     let links = DayLinks {
@@ -131,7 +165,6 @@ fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str,
     ];
     let query = ListQuery {
         given: if is_known { &given } else { &[] },
-        island: is_known.then(|| "1000-0000-0000".parse().unwrap()),
         tags: &["a".to_owned()],
     };
     let q = if is_known { "<q>" } else { "" };
@@ -142,12 +175,29 @@ fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str,
             Some(home(&SiteSettings::new("https://x.test"), &body_of)),
         ),
         ("islands", Some(islands(of("islands"), query))),
-        ("creators", Some(creators(of("creators"), q))),
+        (
+            "creators",
+            Some(creators(of("creators"), q, Some("2026-11-20"))),
+        ),
         ("creator", creator(of("creator"), of("islands"))),
-        ("island", Some(island(of("island"), None, live, 0))),
-        ("island", Some(island(of("island"), None, None, 8))),
+        (
+            "island",
+            Some(island(IslandPage {
+                live,
+                rank: Some((2, 3)),
+                ..plain(of("island"))
+            })),
+        ),
+        (
+            "island",
+            Some(island(IslandPage {
+                metric: 8,
+                ..plain(of("island"))
+            })),
+        ),
+        ("live", super::live(of("live"), TIME)),
         ("ranking", ranking(of("ranking"), links)),
-        ("new", new_islands(of("new"), "2026-11-21T12:05:00Z", links)),
+        ("new", new_islands(of("new"), TIME, links)),
     ]
 }
 
@@ -204,7 +254,8 @@ fn a_body_without_a_member_gives_no_page_in_part() {
         ("ranking", "/date", &["ranking", "home"]),
         ("new", "/date", &["new"]),
         ("new", "/islands/0/plays", &["new"]),
-        ("live", "/time", &["home"]),
+        ("live", "/time", &["home", "live"]),
+        ("live", "/players", &["live"]),
         ("index", "/counts/rankings", &["home"]),
     ] {
         let (parent, name) = path.rsplit_once('/').unwrap();
@@ -236,13 +287,12 @@ fn a_body_without_a_member_gives_no_page_in_part() {
     for body in [&b"{"[..], b"[]", b"7", b""] {
         let query = ListQuery {
             given: &[],
-            island: None,
             tags: &[],
         };
         for page in [
             islands(body, query),
-            creators(body, ""),
-            island(body, None, None, 0),
+            creators(body, "", None),
+            island(plain(body)),
         ] {
             assert!(!is_whole(Some(&page)));
         }
@@ -257,7 +307,7 @@ fn a_page_of_new_islands_counts_them_only_if_it_shows_all() {
         range: ["2026-11-20"; 2],
         root: "",
     };
-    for count in [0, 1, 2, NEW_ROWS_MAX - 1, NEW_ROWS_MAX, NEW_ROWS_MAX + 1] {
+    for count in [0, 1, 2, ROWS_MAX - 1, ROWS_MAX, ROWS_MAX + 1] {
         let body = published(
             "new",
             json!({"date": "2026-11-20", "islands": vec![row(true); count]}),

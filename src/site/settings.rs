@@ -11,6 +11,8 @@ pub struct SiteSettings {
     pub has_sign_up: bool,
     /// The publisher's e-mail address or URL.
     pub contact: Option<String>,
+    /// The sample in the program is served, and no published data.
+    pub is_sample: bool,
 }
 
 impl SiteSettings {
@@ -21,10 +23,10 @@ impl SiteSettings {
             limits: [100, 1_000, 20_000, 100_000],
             has_sign_up: false,
             contact: None,
+            is_sample: false,
         }
     }
 
-    /// Returns the contact as a URL.
     pub(super) fn contact_url(&self) -> Option<String> {
         let contact = self.contact.as_deref()?;
         let scheme = if is_url(contact) { "" } else { "mailto:" };

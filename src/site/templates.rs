@@ -4,7 +4,6 @@
 //! missing or of another kind, so that no part of a page is ever left out by mistake. Texts are escaped;
 //! only HTML that a macro or a filter has made is not.
 
-use std::fmt;
 use std::sync::LazyLock;
 
 use minijinja::value::{Serde, ValueKind};
@@ -14,6 +13,7 @@ use minijinja::{
 
 use super::filters;
 use super::metrics::METRICS;
+use super::text::Escaped;
 
 macro_rules! files {
     ($($name:literal)*) => {
@@ -26,8 +26,8 @@ macro_rules! files {
 pub(super) const FILES: &[(&str, &str)] = &files! {
     "_chart.html" "_day_links.html" "_keys.html" "_lists.html" "_macros.html" "changelog.html" "creator.html"
     "creators.html" "docs.html" "dumps.html" "frame.html" "gotchas.html" "home.html" "island.html" "islands.html"
-    "keys_closed.html" "keys_elsewhere.html" "keys_form.html" "keys_list.html" "keys_mailed.html"
-    "keys_refused.html" "llms.txt" "message.html" "new.html" "objects.html" "prose.html" "ranking.html"
+    "keys_closed.html" "keys_form.html" "keys_list.html" "keys_mailed.html"
+    "keys_refused.html" "live.html" "llms.txt" "message.html" "new.html" "objects.html" "prose.html" "ranking.html"
     "recipes.html"
 };
 
@@ -83,7 +83,6 @@ pub(super) fn page(name: &str, values: Value) -> String {
     filled(name, values).unwrap_or_else(|error| unreachable!("{name}: {error}"))
 }
 
-/// Writes a value into a page.
 fn write_escaped(
     out: &mut Output<'_>,
     state: &mut State<'_, '_>,
@@ -102,25 +101,4 @@ fn write_escaped(
         }
     }
     Ok(())
-}
-
-/// Displays text escaped for an element, or for an attribute in double quotes.
-#[derive(Clone, Copy)]
-pub(super) struct Escaped<'a>(pub(super) &'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0;
-        while let Some(at) = rest.find(['&', '<', '>', '"']) {
-            f.write_str(&rest[..at])?;
-            f.write_str(match rest.as_bytes()[at] {
-                b'&' => "&amp;",
-                b'<' => "&lt;",
-                b'>' => "&gt;",
-                _ => "&quot;",
-            })?;
-            rest = &rest[at + 1..];
-        }
-        f.write_str(rest)
-    }
 }

@@ -1,5 +1,7 @@
-//! Pages of text: `/objects`, `/recipes`, `/gotchas` and `/changelog`; and `/llms.txt`, all documentation as
-//! one text.
+//! Pages of text: `/objects`, `/recipes`, `/gotchas` and `/changelog`; `/llms.txt`, all documentation as one text;
+//! and the texts for search engines.
+
+use std::fmt::Write as _;
 
 use minijinja::value::Serde;
 use minijinja::{Value, context};
@@ -7,13 +9,13 @@ use minijinja::{Value, context};
 use super::code::json_lines;
 use super::openapi::{Document, Operation};
 use super::settings::SiteSettings;
-use super::templates::{Escaped, page};
+use super::templates::page;
+use super::text::Escaped;
 
 /// Members that all objects have in common. Markdown, for `/objects` and `/llms.txt`.
 const COMMON: &str = include_str!("objects.md");
 /// Markdown, for `/gotchas` and `/llms.txt`.
 const GOTCHAS: &str = include_str!("gotchas.md");
-/// Markdown, for `/changelog`.
 const CHANGELOG: &str = include_str!("changelog.md");
 /// The address of the service in recipes, which CI runs as they are, and in the examples of the document.
 const SAMPLE_URL: &str = "http://127.0.0.1:8080";
@@ -29,6 +31,7 @@ const RECIPES: &[(&str, &str, &str)] = &recipes! {
     "page_by_link.sh": "All pages with curl, using the Link header"
     "page_by_has_more.sh": "All pages with curl, using hasMore"
     "etag.sh": "Download only what has changed, with curl"
+    "last_days.sh": "The last 30 days from the dumps, with curl and awk"
     "requests_session.py": "Python with requests, without hanging on a 429"
     "pandas_frames.py": "Python with pandas"
     "chart.html": "A chart in your own page, without a library"
@@ -77,17 +80,49 @@ fn example(document: &Document, operation: &Operation<'_>, base_url: &str) -> Op
     Some(Value::from_safe_string(html))
 }
 
-/// Returns the page at `/gotchas`.
+/// Pages that search engines start from; the others are linked from them.
+const ENTRIES: [&str; 13] = [
+    "",
+    "islands",
+    "creators",
+    "live",
+    "rankings",
+    "new",
+    "docs",
+    "objects",
+    "recipes",
+    "gotchas",
+    "changelog",
+    "keys",
+    "dumps/",
+];
+
+/// Returns `/sitemap.xml`.
+pub(super) fn sitemap(service: &SiteSettings) -> String {
+    let base = Escaped(&service.base_url);
+    let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+        <urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"
+        .to_owned();
+    for path in ENTRIES {
+        let _ = writeln!(text, "<url><loc>{base}/{path}</loc></url>");
+    }
+    text + "</urlset>\n"
+}
+
+/// Returns `/robots.txt`.
+pub(super) fn robots(service: &SiteSettings) -> String {
+    let base = &service.base_url;
+    format!("User-agent: *\nDisallow: /v1\nSitemap: {base}/sitemap.xml\n")
+}
+
 pub(super) fn gotchas() -> String {
     page("gotchas.html", context! { text => GOTCHAS })
 }
 
-/// Returns the page at `/changelog`.
 pub(super) fn changelog() -> String {
     page("changelog.html", context! { text => CHANGELOG })
 }
 
-/// Returns the page at `/recipes`.
 pub(super) fn recipes(service: &SiteSettings) -> String {
     let recipes = RECIPES.iter().map(|&(title, file, text)| {
         // One is steps to take, not a file to save.

@@ -1,0 +1,261 @@
+//! Tests of curves, of their lines and of the times below them.
+
+use super::*;
+use crate::site::templates::filled;
+
+fn chart(points: &[(i64, u64)]) -> Chart<'static> {
+    Chart::new(
+        "Players",
+        points,
+        600,
+        |time| format!("t{time}"),
+        Unit::COUNT,
+    )
+    .unwrap()
+}
+
+fn figure(chart: &Chart<'_>) -> String {
+    filled("_chart.html", context! { chart => chart.values() }).unwrap()
+}
+
+/// The points of a drawn curve, in runs, parsed from its path.
+fn drawn(path: &str) -> Vec<Vec<(f64, f64)>> {
+    let mut runs = Vec::new();
+    for run in path.split('M').skip(1) {
+        let run = run.trim_end_matches("h0");
+        let points = run.split('L').map(|point| {
+            let (x, y) = point.split_once(' ').unwrap();
+            (x.parse().unwrap(), y.parse().unwrap())
+        });
+        runs.push(points.collect());
+    }
+    runs
+}
+
+#[test]
+#[expect(clippy::cast_precision_loss, reason = "a place on a picture")]
+fn every_point_is_at_its_position_and_gaps_stay_gaps() {
+    arbtest::arbtest(|u| {
+        let max = *u.choose(&[0, 9, 1_000, 1 << 53])?;
+        let mut points = Vec::new();
+        for at in 0..u.int_in_range(1..=40)? {
+            if u.ratio(3, 4)? {
+                points.push((7_200 + at * 600, u.int_in_range(0..=max)?));
+            }
+        }
+        if points.is_empty() {
+            return Ok(());
+        }
+        let chart = chart(&points);
+        let highest = points.iter().map(|point| point.1).max().unwrap();
+        let scale = Scale::up_to(highest, 1);
+        let runs = drawn(&chart.curve(&scale));
+        // Plainly: a new run wherever a step is missing.
+        let mut want: Vec<Vec<(i64, u64)>> = Vec::new();
+        for point in &points {
+            match want.last_mut() {
+                Some(run) if run.last().unwrap().0 + 600 == point.0 => run.push(*point),
+                _ => want.push(vec![*point]),
+            }
+        }
+        assert_eq!(runs.len(), want.len());
+        let (begin, end) = (points[0].0, points.last().unwrap().0);
+        for (run, want) in runs.iter().zip(&want) {
+            assert_eq!(run.len(), want.len());
+            for ((x, y), (time, value)) in run.iter().zip(want) {
+                let part = if begin == end {
+                    0.5
+                } else {
+                    (time - begin) as f64 / (end - begin) as f64
+                };
+                assert!((x - (52.0 + part * 660.0)).abs() < 0.06);
+                let full = (scale.step * scale.lines) as f64;
+                assert!((y - (216.0 - *value as f64 / full * 208.0)).abs() < 0.06);
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn lines_are_few_at_round_numbers_up_to_the_maximum() {
+    arbtest::arbtest(|u| {
+        let max = u.int_in_range(0..=1_u64 << 60)? >> u.int_in_range(0..=60)?;
+        let Scale { step, lines } = Scale::up_to(max, 1);
+        assert!((1..=LINES_MAX).contains(&lines) && step * lines >= max);
+        assert!(
+            max == 0 || step * (lines - 1) < max,
+            "a line more than it takes"
+        );
+        let digits = step.to_string();
+        assert!(matches!(digits.trim_end_matches('0'), "1" | "2" | "5"));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_figure_describes_its_extremes() {
+    let figure = figure(&chart(&[(600, 5), (1_200, 2_500), (2_400, 7)]));
+    let description = "Players: highest 2,500 at t1200, lowest 5 at t600.";
+    assert_eq!(figure.matches(description).count(), 2, "{figure}");
+    assert!(figure.contains("data-values=\"5,2500,,7\""), "{figure}");
+    assert!(Chart::new("Players", &[], 600, |_| String::new(), Unit::COUNT).is_none());
+}
+
+#[test]
+fn the_largest_values_are_drawn() {
+    for unit in [Unit::COUNT, Unit::tenths("%")] {
+        let points = [(0, u64::MAX), (600, 1 << 53)];
+        let chart = Chart::new("Minutes", &points, 600, |time| format!("t{time}"), unit);
+        assert!(figure(&chart.unwrap()).contains("d=\"M52.0 "));
+    }
+}
+
+#[test]
+fn points_of_any_times_and_steps_give_a_chart_of_few_steps_or_none() {
+    const TIMES: [i64; 9] = [
+        i64::MIN,
+        i64::MIN + 600,
+        -600,
+        0,
+        600,
+        1_200,
+        9_000_000_000_000_000_000,
+        i64::MAX - 600,
+        i64::MAX,
+    ];
+    arbtest::arbtest(|u| {
+        let mut points = Vec::new();
+        for _ in 0..u.int_in_range(0..=6)? {
+            points.push((*u.choose(&TIMES)?, u.arbitrary()?));
+        }
+        let step = *u.choose(&[i64::MIN, -600, -1, 0, 1, 600, i64::MAX])?;
+        let name = |time: i64| time.to_string();
+        if let Some(chart) = Chart::new("Players", &points, step, name, Unit::COUNT) {
+            assert!(chart.values.len() <= 4_001, "{points:?} {step}");
+            figure(&chart);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn tenths_have_lines_at_whole_numbers() {
+    let name = |_| String::new();
+    let chart = Chart::new(
+        "Minutes",
+        &[(600, 125), (1_200, 7)],
+        600,
+        name,
+        Unit::tenths("%"),
+    );
+    let figure = figure(&chart.unwrap());
+    assert!(
+        figure.contains("highest 12.5% at ") && figure.contains("lowest 0.7%"),
+        "{figure}"
+    );
+    assert!(
+        figure.contains("data-max=150") && figure.contains(">15%</text>"),
+        "{figure}"
+    );
+}
+
+#[test]
+fn large_numbers_are_short() {
+    for (value, text) in [
+        (0, "0"),
+        (999, "999"),
+        (1_500, "1.5k"),
+        (20_000, "20k"),
+        (2_000_000, "2M"),
+        (2_500_000_000, "2.5B"),
+    ] {
+        assert_eq!(short(value), text);
+    }
+}
+
+/// Labels of a chart of days that ends on a day, with the day of each by its position.
+fn day_labels(end: &str, days: usize) -> Vec<(UtcDay, String)> {
+    let end = UtcDay::parse(end).unwrap();
+    let first = end.0 + 1 - i32::try_from(days).unwrap();
+    let points: Vec<(i64, u64)> = (first..=end.0)
+        .map(|day| (i64::from(day) * DAY_SECONDS, 5))
+        .collect();
+    let name = |time: i64| UnixSeconds(time).day().to_string();
+    let chart = Chart::new("Peak", &points, DAY_SECONDS, name, Unit::COUNT).unwrap();
+    let ticks = chart.round_times().unwrap_or_else(|| chart.even_times());
+    ticks
+        .into_iter()
+        .map(|(at, text)| (UnixSeconds(chart.time(at)).day(), text))
+        .collect()
+}
+
+#[test]
+fn long_charts_of_days_have_labels_at_the_starts_of_months() {
+    arbtest::arbtest(|u| {
+        let days = u.int_in_range(61..=4_000)?;
+        let labels = day_labels("2026-11-20", days);
+        assert!((1..=LABELS_MAX).contains(&labels.len()), "{days} days");
+        for (day, text) in &labels {
+            assert_eq!(day.to_string(), format!("{text}-01"));
+        }
+        Ok(())
+    });
+    let texts = |days| {
+        let labels = day_labels("2026-11-20", days).into_iter();
+        labels.map(|(_, text)| text).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(90), ["2026-09", "2026-10", "2026-11"]);
+    let every_second = [
+        "2026-01", "2026-03", "2026-05", "2026-07", "2026-09", "2026-11",
+    ];
+    assert_eq!(texts(365), every_second);
+    assert_eq!(texts(700), ["2025-01", "2025-07", "2026-01", "2026-07"]);
+    assert_eq!(texts(2), ["2026-11-19", "2026-11-20"]);
+    assert_eq!(texts(60)[0], "2026-09-22");
+}
+
+#[test]
+fn a_chart_of_a_day_has_labels_at_whole_hours() {
+    let points: Vec<(i64, u64)> = (0..144)
+        .map(|step| (86_400 + 3_000 + step * 600, 5))
+        .collect();
+    let hour = |time: i64| format!("{}:{:02}", time % 86_400 / 3_600, time % 3_600 / 60);
+    let chart = Chart::new("Players", &points, 600, hour, Unit::COUNT).unwrap();
+    let texts: Vec<String> = chart
+        .round_times()
+        .unwrap()
+        .into_iter()
+        .map(|tick| tick.1)
+        .collect();
+    assert_eq!(texts, ["6:00", "12:00", "18:00", "0:00"]);
+}
+
+#[test]
+fn a_chart_of_days_can_be_limited_to_the_newest() {
+    for (days, names) in [
+        (30, &["All"][..]),
+        (31, &["30 days", "All"]),
+        (91, &["30 days", "90 days", "All"]),
+    ] {
+        let points: Vec<(i64, u64)> = (0..days).map(|day| (day * DAY_SECONDS, 7)).collect();
+        let name = |time: i64| time.to_string();
+        let chart = Chart::new("Peak", &points, DAY_SECONDS, name, Unit::COUNT).unwrap();
+        let ranges: Vec<Value> = chart.ranges().try_iter().unwrap().collect();
+        let seen: Vec<String> = ranges
+            .iter()
+            .map(|range| range.get_attr("name").unwrap().to_string())
+            .collect();
+        assert_eq!(seen, names);
+        let newest = ranges[0].get_attr("chart").unwrap();
+        let first = newest.get_attr("first").unwrap().as_i64().unwrap();
+        assert_eq!(first, (days - 30).max(0) * DAY_SECONDS);
+    }
+}
+
+#[test]
+fn a_caption_names_gaps_if_there_are_some() {
+    let gap = "A gap is a time without data.";
+    assert!(figure(&chart(&[(600, 5), (1_800, 2)])).contains(gap));
+    assert!(!figure(&chart(&[(600, 5), (1_200, 2)])).contains(gap));
+}
