@@ -47,6 +47,7 @@ impl Reader {
             published: run.now,
             force: false,
             full: false,
+            strict: false,
             credit: "",
         };
         let files = Files::Directory(run.scratch.path().join("dataset"));

@@ -30,10 +30,8 @@ pub(super) const RANKINGS_SECONDS: i64 = 3600;
 /// Time for which the platform's points are requested after a start or an outage.
 const PLATFORM_BACK_SECONDS: i64 = 6 * DAY_SECONDS;
 
-/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Send a request.
     Send(Request),
     /// Nothing is due now.
     Wait,
@@ -62,7 +60,6 @@ pub(super) struct Counts {
     pub(super) live_written: i64,
 }
 
-/// The state of collecting.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Collector {
     pub(super) settings: CollectSettings,
@@ -163,7 +160,6 @@ impl Collector {
         })
     }
 
-    /// Returns the next action.
     pub(super) fn next(&mut self, now: UnixSeconds) -> Next {
         if let Some((request, _)) = &self.failed {
             return Next::Send(request.clone());

@@ -18,14 +18,12 @@ const RANKING_PAGES: usize = 3;
 /// Genres that are read; the upstream has 13.
 const MAX_GENRES: usize = 64;
 
-/// A crawl of the catalogue.
 #[derive(Debug, Default)]
 pub(super) struct Crawl {
     pub(super) is_full: bool,
     /// Rows that were changed or left out.
     pub(super) cleaned: Cleaned,
     after: Option<String>,
-    /// Number of pages read.
     pub(super) pages: usize,
     cursors: HashSet<String, ahash::RandomState>,
 }
@@ -71,12 +69,10 @@ pub(super) struct Rankings {
     genres: Option<Vec<String>>,
     after: Option<String>,
     pages: usize,
-    /// Best rank of each island.
     pub(super) ranks: HashMap<IslandCode, u32, ahash::RandomState>,
 }
 
 impl Rankings {
-    /// Returns the next request.
     pub(super) fn request(&self) -> Request {
         match self.genres.as_ref().and_then(|genres| genres.last()) {
             Some(slug) => Request::Ranking {
@@ -87,13 +83,11 @@ impl Rankings {
         }
     }
 
-    /// Records the genres.
     pub(super) fn set_genres(&mut self, mut slugs: Vec<String>) {
         slugs.truncate(MAX_GENRES);
         self.genres = Some(slugs);
     }
 
-    /// Records a page of a ranking.
     pub(super) fn advance(&mut self, page: RankingPage) {
         for (code, rank) in page.ranks {
             let best = self.ranks.entry(code).or_insert(UNRANKED);

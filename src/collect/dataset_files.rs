@@ -17,8 +17,8 @@ use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Cell, DatasetReader, FileKind, Files, Island, LoadError, write_csv};
 use crate::durable::{self, AtomicFile};
 use crate::model::IslandCode;
+use crate::regular_file;
 
-/// The islands of islands.csv by code.
 pub(super) type Catalogue = BTreeMap<IslandCode, Island>;
 
 /// Players by island in one live step.
@@ -32,7 +32,6 @@ const LIVE: &str = "live";
 /// publish does not stop collecting.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A change of the dataset.
 pub(super) enum Change<'a> {
     /// islands.csv is replaced if the catalogue has changed. Days and live steps imply this.
     Islands,
@@ -43,7 +42,6 @@ pub(super) enum Change<'a> {
     Platform(&'a BTreeMap<UnixSeconds, u64>),
 }
 
-/// The dataset directory.
 #[derive(Debug)]
 pub(super) struct Dataset {
     directory: PathBuf,
@@ -58,7 +56,7 @@ impl Dataset {
     pub(super) fn open(directory: &Path) -> Result<Dataset, CollectError> {
         let error = io_error("create", directory);
         durable::create_directory(directory).map_err(&error)?;
-        let is_new = !directory.join(ISLANDS).exists();
+        let is_new = !has_islands(directory)?;
         let mut dataset = Dataset {
             directory: directory.to_owned(),
             catalogue: Dataset::catalogue(directory)?,
@@ -85,7 +83,7 @@ impl Dataset {
 
     /// Reads islands.csv; no islands if there is no file. Writes nothing.
     pub(super) fn catalogue(directory: &Path) -> Result<Catalogue, CollectError> {
-        if !directory.join(ISLANDS).exists() {
+        if !has_islands(directory)? {
             return Ok(Catalogue::new());
         }
         let islands = read(directory, |reader| Ok(reader.islands_only()?.islands))?;
@@ -233,6 +231,14 @@ fn read<T>(
         reader.finish_checks().map(|()| part)
     });
     read.map_err(CollectError::Dataset)
+}
+
+/// Returns whether there is an islands.csv. A link to a missing file is an error: a new file in its place would
+/// hide the islands that the link led to.
+fn has_islands(directory: &Path) -> Result<bool, CollectError> {
+    let path = directory.join(ISLANDS);
+    let found = regular_file::metadata(&path).map_err(io_error("read", &path))?;
+    Ok(found.is_some())
 }
 
 fn day_name(day: UtcDay) -> String {

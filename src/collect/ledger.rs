@@ -30,7 +30,6 @@ const CODE_BITS: u32 = 40;
 const NO_DAY: u64 = i64::MAX.cast_unsigned();
 const NAME: &str = "ledger";
 
-/// Metrics by island.
 pub(super) type DayRows = BTreeMap<IslandCode, Metrics>;
 
 /// State of one island.
@@ -45,7 +44,6 @@ pub(super) struct IslandState {
     pub(super) requested_at: UnixSeconds,
     /// Newest day with data.
     pub(super) data_day: Option<UtcDay>,
-    /// Peak of `data_day`.
     pub(super) peak: u32,
     /// Number of responses without recent data since the last one with data, at most 255.
     pub(super) empty_responses: u8,
@@ -69,7 +67,6 @@ impl IslandState {
     }
 }
 
-/// A record of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Record {
     State(IslandState),
@@ -140,7 +137,6 @@ impl Record {
     }
 }
 
-/// The open ledger.
 #[derive(Debug)]
 pub(super) struct Ledger {
     file: File,

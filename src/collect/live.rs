@@ -30,7 +30,6 @@ pub(super) struct LivePass {
     pub(super) step: UnixSeconds,
     /// Islands that are not requested yet, the next one last.
     islands: Vec<IslandCode>,
-    /// Values by step.
     steps: Steps,
 }
 
@@ -59,7 +58,6 @@ impl LivePass {
         })
     }
 
-    /// Returns the next request.
     pub(super) fn request(&self, now: UnixSeconds) -> Option<Request> {
         let from = UnixSeconds(self.step.0 - BACK_SECONDS);
         let next_step = (now.0.div_euclid(STEP_SECONDS) + 1) * STEP_SECONDS;
@@ -67,7 +65,6 @@ impl LivePass {
         Some(Request::Steps(code, from..UnixSeconds(next_step)))
     }
 
-    /// Records the values of an island.
     pub(super) fn advance(&mut self, code: IslandCode, values: &[(UnixSeconds, u64)]) {
         self.islands.pop_if(|next| *next == code);
         for (step, players) in values {

@@ -58,7 +58,6 @@ struct Entry {
     postponed_until: Option<UnixSeconds>,
 }
 
-/// Sizes of the queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PlanSizes {
     pub(super) islands: usize,
@@ -133,13 +132,11 @@ impl Plan {
         self.enqueue(at);
     }
 
-    /// Returns the state of an island.
     pub(super) fn state(&self, code: IslandCode) -> Option<&IslandState> {
         let at = *self.index.get(&code)?;
         Some(&self.islands[at as usize].state)
     }
 
-    /// Returns all states.
     pub(super) fn states(&self) -> impl Iterator<Item = &IslandState> {
         self.islands.iter().map(|entry| &entry.state)
     }
@@ -223,7 +220,6 @@ impl Plan {
         self.first(Queue::NeverRequested).is_some()
     }
 
-    /// Records the new state of an island.
     pub(super) fn record(&mut self, state: IslandState) {
         match self.index.get(&state.code) {
             Some(&at) => self.change(at, |entry| entry.state = state),

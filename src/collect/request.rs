@@ -10,15 +10,18 @@ use crate::model::IslandCode;
 /// Rows of a page of the catalogue or of a ranking: the most that the upstream gives.
 const PAGE_SIZE: u32 = 1000;
 
-/// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// A page of the catalogue, behind a cursor.
-    Catalogue { after: Option<String> },
-    /// The genres.
+    Catalogue {
+        after: Option<String>,
+    },
     Genres,
     /// A page of a genre's ranking, behind a cursor.
-    Ranking { slug: String, after: Option<String> },
+    Ranking {
+        slug: String,
+        after: Option<String>,
+    },
     /// The platform's 10-minute series.
     Platform(Range<UnixSeconds>),
     /// The daily metrics of an island.

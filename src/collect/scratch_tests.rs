@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Creates a directory.
     pub(crate) fn new() -> Scratch {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -18,7 +17,6 @@ impl Scratch {
         Scratch(path)
     }
 
-    /// Returns the path of the directory.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

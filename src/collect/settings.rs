@@ -14,7 +14,6 @@ const KEY_FILE: &str = "keys.jsonl";
 /// Settings of a collector (CONTRACT section 8).
 #[derive(Debug)]
 pub struct CollectSettings {
-    /// Dataset directory.
     pub dataset: PathBuf,
     /// State directory of the collector; another one than the server's.
     pub state: PathBuf,
@@ -46,7 +45,6 @@ pub enum PlatformSeries {
 }
 
 impl PlatformSeries {
-    /// Returns the series with this name.
     pub fn parse(text: &str) -> Option<PlatformSeries> {
         match text {
             "in-match" => Some(PlatformSeries::InMatch),
@@ -81,7 +79,6 @@ pub struct Upstream {
     pub is_tls: bool,
     /// Host name, or an address without brackets.
     pub host: String,
-    /// Port.
     pub port: u16,
     /// The value of the `Host` header.
     pub authority: String,

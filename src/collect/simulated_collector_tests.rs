@@ -5,9 +5,8 @@ use super::scratch_tests::Scratch;
 use super::settings::{CollectSettings, PlatformSeries};
 use super::virtual_upstream_tests::{VirtualUpstream, start};
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Files, validate};
+use crate::dataset::{DatasetReader, Files, validate};
 
-/// A run of a collector.
 pub(super) struct Simulation {
     pub(super) scratch: Scratch,
     pub(super) upstream: VirtualUpstream,
@@ -86,7 +85,8 @@ impl Simulation {
     /// The dataset must be sound.
     pub(super) fn validate(&self) {
         let files = Files::Directory(self.scratch.path().join("dataset"));
-        validate(&files, self.now.day(), &mut |_, _| ()).unwrap();
+        let dataset = DatasetReader::open(&files, self.now.day()).unwrap();
+        validate(&dataset, &mut |_, _| ()).unwrap();
     }
 }
 

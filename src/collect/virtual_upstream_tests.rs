@@ -38,7 +38,6 @@ pub(super) fn number(code: IslandCode) -> u64 {
     (code.number() - 1_000) / 7_919
 }
 
-/// The upstream.
 pub(super) struct VirtualUpstream {
     pub(super) seed: u64,
     pub(super) islands: u64,

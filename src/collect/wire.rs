@@ -15,10 +15,8 @@ use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::{Island, Metrics};
 use crate::model::{COUNT_MAX, IslandCode};
 
-/// Seconds of a live step.
 pub(super) const STEP_SECONDS: i64 = 600;
 
-/// A page of the catalogue.
 #[derive(Debug, Default)]
 pub(super) struct CataloguePage {
     pub(super) islands: Vec<Island>,
@@ -68,7 +66,6 @@ fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| format!("the body is not as expected: {error}"))
 }
 
-/// Parses a page of `/islands`.
 pub(super) fn catalogue_page(body: &[u8]) -> Result<CataloguePage, String> {
     let page: Page<RawIsland> = parse(&repair(body))?;
     let (next, mut cleaned) = (page.next(), Cleaned::default());
@@ -81,7 +78,6 @@ pub(super) fn catalogue_page(body: &[u8]) -> Result<CataloguePage, String> {
     })
 }
 
-/// Parses `/genres`: the slugs.
 pub(super) fn genres(body: &[u8]) -> Result<Vec<String>, String> {
     #[derive(Deserialize)]
     #[serde(untagged)]
