@@ -17,9 +17,10 @@
 //! - A query parameter: `request/lists.rs`.
 //! - An endpoint: `request/endpoint.rs`.
 //! - A section or a body of a payload file: `snapshot/format.rs`.
-//! - A metric: `server/ops/metrics.rs`; of the collector: `collect/metrics.rs`.
+//! - A metric: `server/ops/metrics.rs`, a counter of workers: `observe/worker_metrics.rs`; of the collector:
+//!   `collect/metrics.rs`. One row is all.
 //!
-//! The head of each of these files lists the other places. A new endpoint with a published body needs the
+//! The heads of the first three files list the other places. A new endpoint with a published body needs the
 //! places of both. Paths in heads are relative to the folder of the file or to `src`; those of `tests`,
 //! `benches` and `data` to the repository.
 //!

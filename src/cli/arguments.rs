@@ -10,7 +10,7 @@ use lexopt::Arg::{Long, Short, Value};
 
 use super::closest::closest;
 use super::error::CliError;
-use super::flags::{COMMANDS, Command, DefaultValue, Flag, VARIABLE_PREFIX, ValueKind};
+use super::flags::{COMMANDS, Command, DefaultValue, Flag, STORE, VARIABLE_PREFIX, ValueKind};
 
 /// A command and the values of its flags.
 #[derive(Debug)]
@@ -226,7 +226,15 @@ impl Arguments {
         parse: impl Fn(&str) -> Option<T>,
     ) -> Result<Vec<T>, CliError> {
         let flag = self.flag(name);
-        let invalid = |text| self.invalid(&self.source(name), &flag.expected(), text);
+        let invalid = |text| {
+            let (source, expected) = (self.source(name), flag.expected());
+            if flag.value == STORE {
+                // It may have a password, also where it is none of a URL.
+                let message = format!("{source} must be {expected}; the value is not shown");
+                return self.bad_value(message);
+            }
+            self.invalid(&source, &expected, text)
+        };
         let parse = |text| parse(text).filter(|_| flag.is_in_bounds(text));
         let texts = self.texts(name).into_iter();
         texts
@@ -305,9 +313,9 @@ fn known_variable(name: &str) -> Result<(), CliError> {
     Err(CliError::configuration(message))
 }
 
-/// A word to repeat in a message, or nothing if it may be a key.
+/// A word to repeat in a message, or nothing if it may be a key or a URL with a password.
 fn unless_key(word: String) -> String {
-    if word.contains('_') {
+    if word.contains(['_', '@']) || word.contains("//") {
         String::new()
     } else {
         word

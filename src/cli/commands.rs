@@ -3,25 +3,32 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::arguments::{Arguments, parsed};
-use super::error::CliError;
+use super::error::{CliError, INTERRUPTED};
 use super::help;
 use super::keys;
-use super::progress::Progress;
+use super::progress::{self, Progress};
 use super::serve;
 use super::{print, report};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{self, DatasetCounts, Files, SyntheticSpec, synthesize};
+use crate::dataset::{
+    self, DatasetCounts, DatasetReader, Faults, Files, SyntheticSpec, synthesize,
+};
 use crate::durable;
 use crate::publish::{self, PublishEvent, PublishOptions};
+use crate::server;
 use crate::site::{self, SiteSettings};
+use crate::sync::{Mutex, lock};
 
-/// Last day of synthetic datasets, 2026-11-20. Fixed, so that the same arguments give the same bytes
-/// on any day.
-const SYNTH_LAST_DAY: UtcDay = UtcDay(20_777);
+/// The first last day of synthetic datasets, 2017-01-01: live steps, which are of the day after it, are
+/// later than that.
+const SYNTH_FIRST_DAY: UtcDay = UtcDay(17_167);
 
-/// Runs the command that `words` select.
+/// Last line of the message of a failed publish.
+const NOTHING_PUBLISHED: &str = "\nnothing was published";
+
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError> {
     let arguments = Arguments::parse(words, std::env::vars_os())?;
     if arguments.help_requested {
@@ -60,8 +67,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError>
 fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
     let from: PathBuf = arguments.required("dataset", parsed)?;
     let to: PathBuf = arguments.required("to", parsed)?;
-    // A collector replaces several files together.
-    let _lock = durable::lock_shared(&from);
+    let is_committing = end_on_interrupt();
     let published = arguments.optional("generated-at", UnixSeconds::parse)?;
     let published = published.unwrap_or_else(UnixSeconds::now);
     let credit = arguments.required("credit", |text| {
@@ -72,6 +78,7 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
         published,
         force: arguments.has("force"),
         full: arguments.has("full"),
+        strict: arguments.has("strict"),
         credit: &credit,
     };
     let mut progress = Progress::new();
@@ -79,7 +86,8 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
         &Files::Directory(from),
         &options,
         &mut |event| match event {
-            PublishEvent::WaitingForLock => report("waiting for another publish to this directory"),
+            PublishEvent::Warnings(warnings) => report_warnings(warnings),
+            PublishEvent::Committing => *lock(&is_committing) = true,
             PublishEvent::Finished(summary) => report(summary),
             PublishEvent::Progress { what, done, all } => progress.show(what, done, all),
             PublishEvent::CleanupFailed(error) => {
@@ -89,10 +97,10 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
     );
     drop(progress);
     let done = outcome.map_err(|error| {
-        let is_refusal = error.is_refusal();
+        let is_unpublished = error.is_unpublished();
         let mut error = CliError::from(error);
-        if is_refusal {
-            error.message.push_str("\nnothing was published");
+        if is_unpublished {
+            error.message.push_str(NOTHING_PUBLISHED);
         }
         error
     })?;
@@ -107,6 +115,30 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Writes one line per warning to stderr.
+fn report_warnings(warnings: &Faults) {
+    for line in warnings.to_string().lines() {
+        report(&format!("warning: {line}"));
+    }
+}
+
+/// Ends the process on SIGINT with a message, until the returned flag is set. A publish that has set it ends
+/// soon, and reports whether the new data is published.
+fn end_on_interrupt() -> Arc<Mutex<bool>> {
+    let is_committing = Arc::new(Mutex::new(false));
+    let flag = Arc::clone(&is_committing);
+    server::on_interrupt(move || {
+        // Locked until the end of the process, so that the flag cannot be set after the message.
+        let is_committing = lock(&flag);
+        if !*is_committing {
+            progress::clear();
+            report(&format!("island-metrics: interrupted{NOTHING_PUBLISHED}"));
+            std::process::exit(INTERRUPTED);
+        }
+    });
+    is_committing
+}
+
 fn check(arguments: &Arguments) -> Result<(), CliError> {
     let dataset: Option<PathBuf> = arguments.optional("dataset", parsed)?;
     let published: Option<PathBuf> = arguments.optional("published", parsed)?;
@@ -115,9 +147,11 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
     }
     if let Some(directory) = dataset {
         let _lock = durable::lock_shared(&directory);
-        let mut progress = Progress::new();
         let files = Files::Directory(directory.clone());
-        let counts = dataset::validate(&files, UnixSeconds::now().day(), &mut |done, all| {
+        let source = DatasetReader::open(&files, UnixSeconds::now().day())?;
+        let warnings = source.warnings(arguments.has("strict"))?;
+        let mut progress = Progress::new();
+        let counts = dataset::validate(&source, &mut |done, all| {
             progress.show("reading files", done, all);
         });
         drop(progress);
@@ -127,6 +161,9 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
             rows,
             steps,
         } = counts?;
+        if let Some(warnings) = warnings {
+            report_warnings(&warnings);
+        }
         let path = directory.display();
         report(&format!(
             "{path}: sound; {islands} islands, {days} days with {rows} rows, {steps} live steps"
@@ -143,6 +180,16 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
 fn synth(arguments: &Arguments) -> Result<(), CliError> {
     let to: PathBuf = arguments.required("to", parsed)?;
     let days: u32 = arguments.required("days", parsed)?;
+    // The live steps are of the day after the last one: at the latest tomorrow, as in any dataset.
+    let today = UnixSeconds::now().day();
+    let until = arguments.optional("until", |text| {
+        UtcDay::parse(text).filter(|day| (SYNTH_FIRST_DAY..=today).contains(day))
+    })?;
+    let last_day = until.unwrap_or(UtcDay(today.0 - 1));
+    if last_day < SYNTH_FIRST_DAY {
+        let problem = format!("this machine's clock shows {today}; set the clock");
+        return Err(CliError::usage(problem));
+    }
     let long_run_days: Option<u32> = arguments.optional("long-run-days", parsed)?;
     let spec = SyntheticSpec {
         islands: arguments.required("islands", parsed)?,
@@ -151,7 +198,7 @@ fn synth(arguments: &Arguments) -> Result<(), CliError> {
         long_run_days: long_run_days.unwrap_or(days.saturating_mul(2).min(60)),
         rows: arguments.optional("rows", parsed)?,
         seed: arguments.required("seed", parsed)?,
-        last_day: SYNTH_LAST_DAY,
+        last_day,
     };
     let io = |error| CliError::io(&to, &error);
     fs::create_dir_all(&to).map_err(io)?;

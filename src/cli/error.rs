@@ -19,8 +19,9 @@ const UNAVAILABLE: u8 = 69;
 const SOFTWARE: u8 = 70;
 const IO: u8 = 74;
 const CONFIG: u8 = 78;
+/// Ended by SIGINT, as shells report it.
+pub(super) const INTERRUPTED: i32 = 130;
 
-/// The error of a command.
 #[derive(Debug)]
 pub(crate) struct CliError {
     /// Exit code of the process.
@@ -49,7 +50,6 @@ impl CliError {
         CliError::new(CONFIG, one_line(message))
     }
 
-    /// A failed read or write.
     pub(crate) fn io(path: &Path, error: &std::io::Error) -> CliError {
         CliError::new(IO, format!("{}: {error}", path.display()))
     }
@@ -59,7 +59,6 @@ impl CliError {
         CliError::new(UNHEALTHY, one_line(message))
     }
 
-    /// An error of a collector.
     #[cfg(feature = "collect")]
     pub(crate) fn collect(error: crate::collect::CollectError) -> CliError {
         use crate::collect::CollectError;
@@ -103,8 +102,10 @@ impl From<PublishError> for CliError {
     fn from(error: PublishError) -> CliError {
         match error {
             PublishError::Dataset(error) => error.into(),
-            PublishError::Published(SnapshotError::Io(_)) => CliError::new(IO, error),
-            PublishError::Published(_) | PublishError::Older { .. } => CliError::new(DATA, error),
+            PublishError::Published(SnapshotError::Io(_)) | PublishError::Uncertain(_) => {
+                CliError::new(IO, error)
+            }
+            _ => CliError::new(DATA, error),
         }
     }
 }
@@ -133,7 +134,6 @@ impl From<KeyStoreError> for CliError {
 fn key_code(error: &KeyStoreError) -> u8 {
     match error {
         KeyStoreError::Io(_) => IO,
-        KeyStoreError::NotLeader(_) => UNAVAILABLE,
         _ => DATA,
     }
 }

@@ -13,7 +13,6 @@ use crate::quota::TableSize;
 /// Prefix of the environment variables of all flags.
 pub(crate) const VARIABLE_PREFIX: &str = "ISLAND_METRICS_";
 
-/// A command.
 #[derive(Debug)]
 pub(crate) struct Command {
     /// One word, or a group and a subcommand: `keys issue`.
@@ -24,7 +23,6 @@ pub(crate) struct Command {
     pub(crate) flags: &'static [Flag],
 }
 
-/// A flag of a command.
 #[derive(Debug)]
 pub(crate) struct Flag {
     pub(crate) name: &'static str,
@@ -34,7 +32,6 @@ pub(crate) struct Flag {
     pub(crate) repeatable: bool,
 }
 
-/// The kind of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueKind {
     /// No value: the flag is on if it is given.
@@ -45,7 +42,6 @@ pub(crate) enum ValueKind {
     Integer(u64, u64),
 }
 
-/// The default of a flag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DefaultValue {
     /// None: a switch is off; a value is required or optional.
@@ -156,6 +152,10 @@ const CONTACT: ValueKind = Text(
     "an e-mail address or URL of 1 to 200 ASCII characters without parentheses",
 );
 const CREDIT: ValueKind = Text("LINE", "one line of text");
+const DATE: ValueKind = Text(
+    "DATE",
+    "a day from 2017-01-01 to today by this machine's clock, such as 2026-11-20",
+);
 const DIRECTORY: ValueKind = Text("DIR", "a directory");
 const FILE: ValueKind = Text("PATH", "a file");
 const HOW: ValueKind = Text("HOW", "ip or email");
@@ -164,8 +164,7 @@ const PREFIX: ValueKind = Text("TEXT", "1 to 16 letters and digits");
 const RATE: ValueKind = Text("N", "a number of requests per second from 0.1 to 1000");
 const SERIES: ValueKind = Text("SERIES", "in-match or in-client");
 const OUTAGE: ValueKind = Text("POLICY", "share or refuse");
-const SHARED_KEYS: ValueKind = Text("ROLE", "lead or follow");
-const STORE: ValueKind = Text(
+pub(super) const STORE: ValueKind = Text(
     "URL",
     "redis://HOST or rediss://HOST, with an optional user and port and without a password",
 );
@@ -185,14 +184,17 @@ const URL: ValueKind = Text(
 const COUNT: ValueKind = Integer(1, u32::MAX as u64);
 const UP_TO_A_DAY: ValueKind = Integer(1, 86_400);
 const U16: ValueKind = Integer(1, u16::MAX as u64);
-/// Sizes of synthetic datasets, zero included.
-const SIZE: ValueKind = Integer(0, u32::MAX as u64);
+/// Sizes of synthetic datasets, zero included: more rows than any platform has, which still fit in memory.
+const SIZE: ValueKind = Integer(0, 10_000_000);
+/// A hundred years.
+const DAYS: ValueKind = Integer(0, 36_525);
 const SEED: ValueKind = Integer(0, u64::MAX);
 /// At least 16: a browser opens six connections.
 const CONNECTIONS: ValueKind = Integer(16, u32::MAX as u64);
 const QUOTA_CLIENTS: ValueKind = Integer(1, TableSize::CLIENTS_MAX);
 
 const STATE: Flag = flag("state", DIRECTORY, Absent, "state directory of the server");
+const STRICT: Flag = switch("strict", "treats warnings of the dataset as faults");
 const KEY_PREFIX: Flag = flag("key-prefix", PREFIX, Literal("im"), "prefix of issued keys");
 
 /// All commands; the first one runs when none is named.
@@ -205,12 +207,14 @@ pub(crate) const COMMANDS: &[Command] = &[
         flag("generated-at", TIME, Described("now"), "publish timestamp, such as 2026-11-20T12:05:00Z"),
         flag("credit", CREDIT, Literal(DEFAULT_CREDIT),
             "attribution that users of the dumps must show"),
-        switch("force", "replaces a newer publish, and renders everything"),
+        switch("force", "publishes although it would be refused, and renders everything"),
         switch("full", "renders everything, even what has not changed"),
+        STRICT,
     ]),
     command("check", "validates a dataset or a published directory, and writes nothing", &[
         flag("dataset", DIRECTORY, Absent, "dataset to validate"),
         flag("published", DIRECTORY, Absent, "published directory to validate"),
+        STRICT,
     ]),
     command("keys issue", "issues a key and prints it; it cannot be shown again", &[
         STATE,
@@ -224,12 +228,13 @@ pub(crate) const COMMANDS: &[Command] = &[
     ]),
     Command { operand: "ID", ..command("keys revoke", "disables a key; a running server applies the change within a second", &[STATE]) },
     Command { operand: "ID", ..command("keys restore", "enables a revoked key again", &[STATE]) },
-    command("synth", "writes a realistic synthetic dataset; the same arguments give the same bytes", &[
+    command("synth", "writes a realistic synthetic dataset; with --until, the same arguments give the same bytes", &[
         flag("islands", SIZE, Literal("2000"), "number of islands"),
         flag("creators", SIZE, Literal("800"), "number of creators"),
-        flag("days", SIZE, Literal("30"), "number of days with daily files"),
-        flag("long-run-days", SIZE, Described("twice --days, at most 60"), "number of earlier days, which have only long-run peaks"),
+        flag("days", DAYS, Literal("30"), "number of days with daily files"),
+        flag("long-run-days", DAYS, Described("twice --days, at most 60"), "number of earlier days, which have only long-run peaks"),
         flag("rows", SIZE, Described("three in ten"), "number of islands with a row on each day"),
+        flag("until", DATE, Described("yesterday"), "last day with a daily file; set it to get the same bytes on any day"),
         flag("seed", SEED, Literal("1"), "seed of the random numbers"),
         flag("to", DIRECTORY, Absent, "directory to write to; must be new or empty"),
     ]),
@@ -257,7 +262,6 @@ pub(crate) const COMMANDS: &[Command] = &[
     command("man", "prints the manual page; read it with `island-metrics man | man -l -`", &[]),
 ];
 
-/// The flags of `serve`.
 #[rustfmt::skip] // one row per flag
 const SERVE: &[Flag] = &[
     Flag { repeatable: true, ..flag("listen", ADDR, Literal("127.0.0.1:8080"), "address and port to listen on") },
@@ -294,12 +298,11 @@ const SERVE: &[Flag] = &[
     flag("shared-quota-replicas", Integer(1, 1000), Literal("2"), "number of servers that share the quotas"),
     flag("shared-quota-outage", OUTAGE, Literal("share"),
         "policy while the store does not answer: share admits an equal part of each quota; refuse admits only what was leased before"),
-    flag("shared-keys", SHARED_KEYS, Described("this server has its own keys"),
-        "keys of all servers that share quotas: lead issues them here, and follow copies them from the leader"),
+    switch("shared-keys", "shares keys too: a key that is issued, revoked or restored on one server is so on all"),
     flag("connections", CONNECTIONS, Described("the file-descriptor limit minus 128, minus one ninth of the rest"),
         "maximum number of connections"),
     flag("connections-per-address", U16, Literal("1024"),
-        "maximum number of connections per IPv4 address or IPv6 /64; trusted proxies have no limit"),
+        "maximum number of connections per IPv4 address or IPv6 /48, and never more than are left; trusted proxies have no limit"),
     flag("connection-requests", COUNT, Literal("100000"), "requests on a connection before it is closed"),
     flag("connection-seconds", UP_TO_A_DAY, Literal("3600"),
         "age at which a connection is closed after its next response"),
@@ -307,7 +310,10 @@ const SERVE: &[Flag] = &[
     flag("head-seconds", UP_TO_A_DAY, Literal("10"), "timeout from the first byte of a request to the end of its head"),
     flag("idle-seconds", UP_TO_A_DAY, Literal("75"),
         "timeout from a response to the next request; must be longer than that of a proxy in front"),
-    flag("send-seconds", UP_TO_A_DAY, Literal("10"), "timeout for a client to accept more of a response"),
+    flag("send-seconds", UP_TO_A_DAY, Literal("10"),
+        "timeout for a client to accept more of a response, in addition to the time for what it accepted before at --send-rate"),
+    flag("send-rate", COUNT, Literal("1024"),
+        "bytes per second that a client must accept of a response; at the limit of connections, four times as many"),
     flag("drain-seconds", Integer(1, 3600), Literal("25"),
         "time to finish requests after SIGTERM; a second signal exits immediately"),
     flag("admin", ADDR, Described("none"), "address and port of /metrics, /livez and /readyz"),

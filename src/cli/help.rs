@@ -38,8 +38,9 @@ pub(crate) fn help(name: &str) -> String {
 /// on purpose: a file that lists every default would keep old defaults across upgrades.
 pub(super) fn settings_text(arguments: &Arguments, settings: &Settings) -> String {
     let flags = arguments.command.flags.iter();
-    let flags = flags.filter(|flag| flag.value != ValueKind::Switch);
+    let flags = flags.filter(|flag| flag.name != "print-config");
     let value = |flag: &Flag| match (flag.default, arguments.texts(flag.name)) {
+        _ if flag.value == ValueKind::Switch => u8::from(arguments.has(flag.name)).to_string(),
         // Joined as in the environment. A path may contain line breaks; a setting has one line.
         (_, texts) if !texts.is_empty() => texts.join(",").replace(char::is_control, "\u{fffd}"),
         _ if flag.name == "workers" => settings.workers.to_string(),

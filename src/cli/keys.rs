@@ -80,8 +80,8 @@ pub(super) fn set_revoked(arguments: &Arguments, is_revoked: bool) -> Result<(),
     let expected = "the <id> segment of a key, ten letters and digits";
     let id: KeyId = arguments.operand(expected, parsed)?;
     let store = KeyStore::new(&arguments.required::<PathBuf>("state", parsed)?);
-    let revoked = is_revoked.then(UnixSeconds::now);
-    let state = match (is_revoked, store.set_revoked(id, revoked)?) {
+    let is_change = store.set_revoked(id, is_revoked, UnixSeconds::now())?;
+    let state = match (is_revoked, is_change) {
         (true, true) => "is revoked",
         (true, false) => "was already revoked",
         (false, true) => "is active again",

@@ -28,9 +28,17 @@ use std::process::ExitCode;
 
 use error::CliError;
 
+use crate::durable;
+
 /// Runs the command that `words` select. Data goes to stdout, messages to stderr; exit codes are
 /// those of sysexits.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    durable::report_waits(|path| {
+        report(&format!(
+            "waiting for the lock {}, which another process holds",
+            path.display()
+        ));
+    });
     match commands::run(words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -45,7 +53,6 @@ fn report(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Writes data to stdout.
 fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout();
     out.write_all(text.as_bytes())

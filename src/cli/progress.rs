@@ -39,8 +39,15 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.is_drawn {
-            draw("\r\x1b[K");
+            clear();
         }
+    }
+}
+
+/// Clears the line of the terminal, if stderr is one.
+pub(super) fn clear() {
+    if io::stderr().is_terminal() {
+        draw("\r\x1b[K");
     }
 }
 

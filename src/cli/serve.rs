@@ -8,8 +8,6 @@ use super::arguments::{Arguments, parsed};
 use super::error::CliError;
 use super::{help, print, report, validate};
 use crate::keys::KeyPrefix;
-#[cfg(feature = "shared-quota")]
-use crate::keys::KeyRole;
 use crate::model::digits;
 use crate::observe::SystemdEnvironment;
 use crate::publish::open_sample;
@@ -145,14 +143,8 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
         "refuse" => Some(OutagePolicy::Refuse),
         _ => None,
     })?;
-    let keys = arguments.optional("shared-keys", |text| match text {
-        "lead" => Some(KeyRole::Waits),
-        "follow" => Some(KeyRole::Follows {
-            leader: String::new(),
-        }),
-        _ => None,
-    })?;
-    if keys.is_some() && !arguments.has("state") {
+    let has_keys = arguments.has("shared-keys");
+    if has_keys && !arguments.has("state") {
         return Err(arguments.setting_error("shared-keys", "requires --state DIR"));
     }
     let ca_file: Option<PathBuf> = arguments.optional("shared-quota-ca-file", parsed)?;
@@ -161,7 +153,7 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
         return Err(arguments.setting_error("shared-quota-ca-file", problem));
     }
     Ok(Some(SharedQuotaSettings {
-        keys,
+        has_keys,
         nodes,
         password_file: arguments.optional("shared-quota-password-file", parsed)?,
         ca_file,
@@ -173,7 +165,6 @@ fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, Cl
     }))
 }
 
-/// Sign-up, and what it needs.
 fn sign_up(arguments: &Arguments) -> Result<Option<SignupPolicy>, CliError> {
     let by_mail = arguments.optional("signup", |how| match how {
         "ip" => Some(false),
@@ -212,6 +203,7 @@ fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, CliError
         head: seconds(arguments, "head-seconds")?,
         idle: seconds(arguments, "idle-seconds")?,
         send: seconds(arguments, "send-seconds")?,
+        send_rate: arguments.required("send-rate", parsed)?,
         requests: arguments.required("connection-requests", parsed)?,
         age: seconds(arguments, "connection-seconds")?,
         in_all: arguments.optional("connections", parsed)?,
