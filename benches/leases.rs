@@ -151,7 +151,7 @@ fn simulate(servers: u32, clients: u32, is_random: bool) -> Sums {
         let (limit, name) = if is_keyed {
             (KEY, LeaseClient::Key(u64::from(client)))
         } else {
-            (ADDRESS, LeaseClient::V4(client))
+            (ADDRESS, LeaseClient::Anonymous(u64::from(client)))
         };
         let requests = requests_of(client, limit);
         let mut day = ClientDay::default();

@@ -143,7 +143,7 @@ fn counted() -> f64 {
             let begun = metrics.times_next().then(Instant::now);
             let (route, status) = (black_box(number % 16), black_box(STATUS_CODES[number % 4]));
             metrics.count_response(route, status, black_box(300), black_box(false));
-            metrics.sent_bytes.add(black_box(900));
+            metrics.counters.sent_bytes.add(black_box(900));
             metrics.count_batch();
             if let Some(begun) = begun {
                 metrics.durations.observe(begun.elapsed());

@@ -11,6 +11,8 @@ use super::{BINARY, Outcome, SERVER_CORE};
 
 /// When most benches publish, by `--generated-at`.
 pub(crate) const GENERATED_AT: &str = "2026-11-21T12:05:00Z";
+/// The last day of synthetic datasets, a day before.
+const LAST_DAY: &str = "2026-11-20";
 
 /// Size of a dataset with bodies of all sizes, as arguments of `synth`: `/v1/live` has about 200 KB.
 pub(crate) const MEDIUM: &str = "--islands 10000 --creators 3000 --days 90";
@@ -25,6 +27,7 @@ pub(crate) const TINY: &str = "--islands 400 --creators 150 --days 3";
 pub(crate) fn synthesize(dataset: &Path, size: &str) -> Outcome<()> {
     let mut synth = command(BINARY, None);
     synth.arg("synth").arg("--to").arg(dataset);
+    synth.args(["--until", LAST_DAY]);
     synth.args(size.split(' '));
     run(synth).map(drop)
 }

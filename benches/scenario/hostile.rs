@@ -28,8 +28,10 @@ const BIG_TIMES: usize = 64;
 /// Interval between bytes that a client sends slowly.
 const DRIP: Duration = Duration::from_secs(1);
 const NAP: Duration = Duration::from_millis(2);
-/// The least that a client must read a second to be served.
-const CLIENT_BYTES_A_SECOND: usize = 16 * 1024;
+/// The least that a client must read a second to be served, by default.
+const CLIENT_BYTES_A_SECOND: f64 = 1024.0;
+/// Bytes that the server lets the system store beyond a client's window.
+const UNSENT_BYTES: u32 = 64 * 1024;
 /// A connection may be closed so much later than its timeout.
 const LATE_SECONDS: f64 = 1.0;
 /// A connection may be closed so much earlier: the server counts tenths of a second.
@@ -118,8 +120,8 @@ impl Wave {
             Kind::SlowHead | Kind::Silent => self.timeout_seconds,
             Kind::Idle => 2 * self.timeout_seconds,
             Kind::SlowReader | Kind::LoopbackReader => {
-                let grace = send_buffer_bytes(kind)? / 3 / CLIENT_BYTES_A_SECOND;
-                self.timeout_seconds + grace as u64
+                let bytes = taken_bytes(kind)?.saturating_sub(UNSENT_BYTES as usize);
+                return Ok(self.timeout_seconds as f64 + bytes as f64 / CLIENT_BYTES_A_SECOND);
             }
         };
         Ok(seconds as f64)
@@ -139,7 +141,7 @@ impl Wave {
             if closed < count {
                 add(&format!("{closed} of {count} were closed"));
             }
-            // The system buffers less for some slow readers, which then have less time.
+            // The system takes less for some slow readers, which then have less time.
             let minimum = if kind.reads() {
                 limit
             } else {
@@ -235,20 +237,22 @@ impl KindResult {
     }
 }
 
-/// The most that the system buffers for a slow reader, as seen by its server.
-fn send_buffer_bytes(kind: Kind) -> Outcome<usize> {
+/// Bytes that the system takes for a slow reader.
+fn taken_bytes(kind: Kind) -> Outcome<usize> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     let client = connect(Ipv4Addr::LOCALHOST, listener.local_addr()?, kind)?;
     let (mut server, _) = listener.accept()?;
     server.set_nonblocking(true)?;
-    let mut most = 0;
+    let mut taken = 0;
     for _ in 0..20 {
-        while server.write(&[0; 16 * 1024]).is_ok() {}
-        most = most.max(SockRef::from(&server).send_buffer_size()?);
+        while let Ok(count) = server.write(&[0; 16 * 1024]) {
+            taken += count;
+        }
         thread::sleep(Duration::from_millis(5));
     }
     drop(client);
-    Ok(most)
+    Ok(taken)
 }
 
 fn connect(from: Ipv4Addr, to: SocketAddr, kind: Kind) -> io::Result<net::TcpStream> {

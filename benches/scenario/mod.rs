@@ -73,7 +73,7 @@ const BASELINE: Duration = Duration::from_secs(5);
 /// Time for the server to exit.
 const EXITING: Duration = Duration::from_secs(20);
 /// Clients of one source address: half of what the server allows.
-const PER_ADDRESS: usize = 500;
+const PER_ADDRESS: usize = 250;
 /// Log lines of a server without faults, whatever happens to it.
 const SERVING: &str = "serving the publish of ";
 const STOPPING: &str = "stopping: ";

@@ -101,11 +101,17 @@ impl Publisher {
 
     fn publish(&mut self, version: Version) -> Outcome<()> {
         let (stamp, has_history) = (version.stamp.clone(), version.has_history);
-        let versions = self.versions.lock();
-        versions.expect("no thread panics with it").push(version);
+        let days = version.marks.days;
+        let mut versions = self.versions.lock().expect("no thread panics with it");
+        let loses_days = versions.last().is_some_and(|last| last.marks.days > days);
+        versions.push(version);
+        drop(versions);
         let mut publish = command("nice", None);
         publish.args(["-n", NICE, "bash", "-c", TIMED]);
-        let inner = publish_command(&self.dataset, &self.directory, &stamp);
+        let mut inner = publish_command(&self.dataset, &self.directory, &stamp);
+        if loses_days {
+            inner.arg("--force");
+        }
         publish.arg(inner.get_program()).args(inner.get_args());
         publish.env("LC_ALL", "C");
         let begun = Instant::now();
