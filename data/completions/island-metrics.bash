@@ -18,7 +18,7 @@ _island_metrics() {
     done
     case $command in
         '')
-            words='serve publish check keys synth collect healthcheck openapi completions man' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --shared-quota --shared-quota-password-file --shared-quota-ca-file --shared-quota-replicas --shared-quota-outage --shared-keys --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy --shared-quota'
+            words='serve publish check keys synth collect healthcheck openapi completions man' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --shared-quota --shared-quota-password-file --shared-quota-ca-file --shared-quota-replicas --shared-quota-outage --shared-keys --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --send-rate --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy --shared-quota'
             case $before in
                 --listen) kind=text ;;
                 --listen-tls) kind=text ;;
@@ -45,7 +45,6 @@ _island_metrics() {
                 --shared-quota-ca-file) kind=file ;;
                 --shared-quota-replicas) kind=text ;;
                 --shared-quota-outage) kind=words words='share refuse' ;;
-                --shared-keys) kind=words words='lead follow' ;;
                 --connections) kind=text ;;
                 --connections-per-address) kind=text ;;
                 --connection-requests) kind=text ;;
@@ -54,13 +53,14 @@ _island_metrics() {
                 --head-seconds) kind=text ;;
                 --idle-seconds) kind=text ;;
                 --send-seconds) kind=text ;;
+                --send-rate) kind=text ;;
                 --drain-seconds) kind=text ;;
                 --admin) kind=text ;;
                 --access-log) kind=file ;;
             esac
             ;;
         'serve')
-            words='' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --shared-quota --shared-quota-password-file --shared-quota-ca-file --shared-quota-replicas --shared-quota-outage --shared-keys --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy --shared-quota'
+            words='' flags='--listen --listen-tls --tls-certificate --tls-key --published --base-url --contact --workers --memory --state --key-prefix --signup --mailer --signup-daily --trusted-proxy --limit-anonymous --limit-free --limit-starter --limit-pro --quota-clients --shared-quota --shared-quota-password-file --shared-quota-ca-file --shared-quota-replicas --shared-quota-outage --shared-keys --connections --connections-per-address --connection-requests --connection-seconds --first-byte-seconds --head-seconds --idle-seconds --send-seconds --send-rate --drain-seconds --admin --access-log --print-config --help' again='--listen --listen-tls --trusted-proxy --shared-quota'
             case $before in
                 --listen) kind=text ;;
                 --listen-tls) kind=text ;;
@@ -87,7 +87,6 @@ _island_metrics() {
                 --shared-quota-ca-file) kind=file ;;
                 --shared-quota-replicas) kind=text ;;
                 --shared-quota-outage) kind=words words='share refuse' ;;
-                --shared-keys) kind=words words='lead follow' ;;
                 --connections) kind=text ;;
                 --connections-per-address) kind=text ;;
                 --connection-requests) kind=text ;;
@@ -96,13 +95,14 @@ _island_metrics() {
                 --head-seconds) kind=text ;;
                 --idle-seconds) kind=text ;;
                 --send-seconds) kind=text ;;
+                --send-rate) kind=text ;;
                 --drain-seconds) kind=text ;;
                 --admin) kind=text ;;
                 --access-log) kind=file ;;
             esac
             ;;
         'publish')
-            words='' flags='--dataset --to --generated-at --credit --force --full --help' again=''
+            words='' flags='--dataset --to --generated-at --credit --force --full --strict --help' again=''
             case $before in
                 --dataset) kind=directory ;;
                 --to) kind=directory ;;
@@ -111,7 +111,7 @@ _island_metrics() {
             esac
             ;;
         'check')
-            words='' flags='--dataset --published --help' again=''
+            words='' flags='--dataset --published --strict --help' again=''
             case $before in
                 --dataset) kind=directory ;;
                 --published) kind=directory ;;
@@ -148,13 +148,14 @@ _island_metrics() {
             esac
             ;;
         'synth')
-            words='' flags='--islands --creators --days --long-run-days --rows --seed --to --help' again=''
+            words='' flags='--islands --creators --days --long-run-days --rows --until --seed --to --help' again=''
             case $before in
                 --islands) kind=text ;;
                 --creators) kind=text ;;
                 --days) kind=text ;;
                 --long-run-days) kind=text ;;
                 --rows) kind=text ;;
+                --until) kind=text ;;
                 --seed) kind=text ;;
                 --to) kind=directory ;;
             esac
