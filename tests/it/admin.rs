@@ -1,7 +1,8 @@
 //! The admin listener: metrics that agree with the requests sent, liveness and readiness.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -208,6 +209,28 @@ fn healthcheck_succeeds_while_a_server_is_ready() {
     assert_eq!((code, said.as_str()), (Some(1), ""));
     let wanted = format!("island-metrics: no response from {port}: ");
     assert!(error.starts_with(&wanted), "{error}");
+}
+
+#[test]
+fn connections_that_send_no_request_keep_no_healthcheck_and_no_scraper_out() {
+    let (admin, port) = address();
+    let _server = Server::start(&["--admin", &port]);
+    for start in ["", "G", "GET /readyz HTTP/1.1\r\nhost: a\r\n"] {
+        let open = || {
+            let mut stream = TcpStream::connect(admin).unwrap();
+            stream.write_all(start.as_bytes()).unwrap();
+            stream
+        };
+        let mut held: Vec<TcpStream> = (0..300).map(|_| open()).collect();
+        for _ in 0..5 {
+            let (code, _, error) = healthcheck(&port);
+            assert_eq!((code, error.as_str()), (Some(0), ""), "{start:?}");
+            metrics(admin);
+            // Each is replaced as soon as it is closed.
+            held.drain(..60);
+            held.extend((0..60).map(|_| open()));
+        }
+    }
 }
 
 #[test]

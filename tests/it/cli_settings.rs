@@ -10,7 +10,7 @@ use crate::cli::refusal;
 use crate::support::{TempDir, command, write_file};
 
 /// Flags that take a number.
-const NUMBERS: [&str; 15] = [
+const NUMBERS: [&str; 16] = [
     "workers",
     "limit-anonymous",
     "limit-free",
@@ -25,6 +25,7 @@ const NUMBERS: [&str; 15] = [
     "head-seconds",
     "idle-seconds",
     "send-seconds",
+    "send-rate",
     "drain-seconds",
 ];
 

@@ -1,7 +1,8 @@
 //! Collectors that are killed at any system call, have no space, may not write, or share directories; and
 //! readers of the dataset beside them. With `IM_TEST_SLOW` at every system call instead of some.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -226,6 +227,44 @@ fn two_collectors_never_share_a_dataset() {
     );
     first.kill().unwrap();
     first.wait().unwrap();
+}
+
+#[test]
+fn a_link_to_a_missing_catalogue_is_not_replaced() {
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    let upstream = FakeUpstream::start(10, |_| None);
+    fs::create_dir_all(&paths.0).unwrap();
+    let link = Path::new(&paths.0).join("islands.csv");
+    symlink("/nowhere/islands.csv", &link).unwrap();
+    let log = stderr_of(&once(&paths, &upstream), 74);
+    let want = "is a symbolic link to /nowhere/islands.csv, which does not exist";
+    assert!(
+        log.contains(link.to_str().unwrap()) && log.contains(want),
+        "{log}"
+    );
+    assert!(link.is_symlink());
+}
+
+#[test]
+fn a_collector_that_waits_for_readers_reports_the_lock() {
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    let upstream = FakeUpstream::start(10, |_| None);
+    assert!(once(&paths, &upstream).status.success());
+    upstream.set_islands(20);
+    fs::remove_dir_all(&paths.1).unwrap();
+    let path = Path::new(&paths.0).join(".lock");
+    let lock = File::open(&path).unwrap();
+    lock.lock_shared().unwrap();
+    let log = directory.join("log");
+    let mut waiting = collector(&paths, &upstream);
+    let mut waiting = waiting.stderr(File::create(&log).unwrap()).spawn().unwrap();
+    let want = format!("waiting for the lock {},", path.display());
+    wait_for(&want, || fs::read_to_string(&log).unwrap().contains(&want));
+    drop(lock);
+    assert!(waiting.wait().unwrap().success());
+    assert_sound(&paths);
 }
 
 /// Each run adds islands and their days: half of a set would be days of unknown islands.

@@ -24,6 +24,8 @@ struct Publishers {
     published: Published,
     known: Arc<Known>,
     number: u32,
+    /// Of all datasets.
+    days: u32,
     rng: Rng,
     _dir: TempDir,
 }
@@ -39,6 +41,7 @@ impl Publishers {
             published: Published::at(&dir.join("published")),
             known: Arc::default(),
             number: 100,
+            days: 0,
             rng: Rng(u64::from(count)),
             _dir: dir,
         }
@@ -46,9 +49,10 @@ impl Publishers {
 
     /// A new edition of this publisher, newer than all before.
     fn turn(&mut self, at: usize) -> Edition {
-        self.editions[at].count_from(self.number);
+        self.editions[at].continue_after(self.number, self.days);
         self.number += 1;
         let edition = self.editions[at].turn(Change::All);
+        self.days = self.editions[at].days();
         self.known.add(&edition);
         edition
     }

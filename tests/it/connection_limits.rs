@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
+use crate::long_bodies::slow_reader_from;
 use crate::support::{Client, Server};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -160,6 +161,96 @@ fn an_address_has_no_more_than_half_of_all_connections() {
     assert_eq!(ended(&mut connect(&server), Instant::now()).1, b"");
     let mut other = Client::connect_from("127.0.0.2", server.addr());
     assert_eq!(other.get("/v1").status, 200);
+}
+
+/// The clients read enough of their responses that no connection is slow.
+#[test]
+fn a_few_addresses_leave_connections_for_others() {
+    for (addresses, of_each) in [(1, 70), (3, 30), (7, 16)] {
+        let server = Server::start(&["--connections", "64", "--limit-anonymous", "65535"]);
+        let held: Vec<TcpStream> = (0..addresses * of_each)
+            .map(|at| format!("127.0.0.{}", 100 + at % addresses))
+            .map(|from| slow_reader_from(&from, &server, GET.repeat(60).as_slice()))
+            .collect();
+        let begun = Instant::now();
+        for at in 0..20 {
+            let mut other = Client::connect_from(&format!("127.0.0.{}", 2 + at % 2), server.addr());
+            assert_eq!(other.get("/v1").status, 200);
+        }
+        let took = begun.elapsed();
+        assert!(took < 3 * SECOND, "{took:?} beside {addresses} addresses");
+        drop(held);
+    }
+}
+
+/// Returns `true` if the server has not closed the connection. Its unread bytes do not matter.
+fn is_open(stream: &TcpStream) -> bool {
+    stream.peer_addr().is_ok() && stream.take_error().unwrap().is_none()
+}
+
+/// Reads for as long as the connection is open, at most so long.
+fn read_at(bytes_per_second: usize, stream: &mut TcpStream, most: Duration) -> Duration {
+    let begun = Instant::now();
+    let mut chunk = vec![0; bytes_per_second / 5];
+    while is_open(stream) && begun.elapsed() < most {
+        stream.read_exact(&mut chunk).unwrap();
+        sleep(SECOND / 5);
+    }
+    begun.elapsed()
+}
+
+/// Of all clients behind one proxy, so that no limit of an address applies.
+#[test]
+fn at_the_limit_slow_readers_are_closed_before_all_others() {
+    let server = Server::start(&[
+        "--connections",
+        "18",
+        "--workers",
+        "1",
+        "--trusted-proxy",
+        "127.0.0.1",
+        "--limit-anonymous",
+        "65535",
+    ]);
+    let reader = || slow_reader_from("127.0.0.1", &server, GET.repeat(60).as_slice());
+    let mut idle = server.connect();
+    assert_eq!(idle.get("/v1").status, 200);
+    let mut good = reader();
+    let slow: Vec<TcpStream> = (0..14).map(|_| reader()).collect();
+    scope(|scope| {
+        scope.spawn(|| assert!(read_at(5_000, &mut good, 17 * SECOND) >= 17 * SECOND));
+        scope.spawn(|| {
+            // They are not slow before eight seconds.
+            sleep(11 * SECOND);
+            let begun = Instant::now();
+            let mut all: Vec<Client> = Vec::new();
+            for _ in 0..6 {
+                all.push(server.connect());
+                assert_eq!(all.last_mut().unwrap().get("/v1").status, 200);
+            }
+            assert!(begun.elapsed() < 3 * SECOND, "{:?}", begun.elapsed());
+            assert_eq!(idle.get("/v1").status, 200);
+            let open = slow.iter().filter(|stream| is_open(stream)).count();
+            assert!((8..=11).contains(&open), "{open} of 14");
+        });
+    });
+}
+
+#[test]
+fn a_client_that_reads_less_than_the_minimum_rate_is_disconnected() {
+    let server = Server::start(&["--send-seconds", "8", "--limit-anonymous", "65535"]);
+    scope(|scope| {
+        for (rate, is_closed) in [(15, true), (120, true), (5_000, false), (20_000, false)] {
+            let server = &server;
+            scope.spawn(move || {
+                let request = GET.repeat(100);
+                let mut stream = slow_reader_from("127.0.0.1", server, &request);
+                let most = 16 * SECOND;
+                let took = read_at(rate, &mut stream, most);
+                assert_eq!(took < most, is_closed, "{rate} bytes a second: {took:?}");
+            });
+        }
+    });
 }
 
 /// A client still sending when its response arrives must be able to read it.

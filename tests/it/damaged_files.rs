@@ -34,7 +34,7 @@ struct Published {
 }
 
 /// A name percent-encoded.
-fn in_a_path(name: &str) -> String {
+pub(crate) fn in_a_path(name: &str) -> String {
     name.bytes()
         .map(|byte| match byte {
             b'-' | b'0'..=b'9' | b'a'..=b'z' => char::from(byte).to_string(),

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use crate::midnight;
@@ -127,13 +128,13 @@ fn a_few_faults_of_each_file_are_listed_before_many_of_one() {
     write_islands(&dataset, &islands(10));
     write_day(&dataset, "ccu/2026-10-01.csv", 500);
     write_file(
-        &dataset.join("live/600.csv"),
+        &dataset.join("live/1795262400.csv"),
         "code,players\n1000-0000-0000,x\n",
     );
     let stderr = faults(&mut command(), &dataset);
     let live = stderr
         .iter()
-        .filter(|line| line.starts_with("live/600.csv:2:2"));
+        .filter(|line| line.starts_with("live/1795262400.csv:2:2"));
     assert_eq!((stderr.len(), live.count()), (102, 1), "{stderr:?}");
 }
 
@@ -173,6 +174,50 @@ fn a_header_with_semicolons_is_one_fault_that_shows_it() {
     let want = "islands.csv:1: columns not found: code, title, creator, createdIn, tags; the header is \
                 \"code;title;creator;createdIn;tags\"; fields must be separated by commas, not semicolons";
     assert_eq!(stderr[1..], [want]);
+}
+
+#[test]
+fn a_link_to_a_missing_file_or_folder_is_named_and_is_no_absent_one() {
+    let dir = TempDir::new();
+    let (dataset, to) = (dir.join("dataset"), dir.join("published"));
+    let whole = |name: &str| match name {
+        "islands.csv" => write_islands(&dataset, &islands(2)),
+        "creators.csv" => write_file(&dataset.join(name), "slug\nepic\n"),
+        "platform.csv" => write_file(&dataset.join(name), "time,players\n600,1\n"),
+        _ => write_day(&dataset, name, 2),
+    };
+    let names = [
+        "islands.csv",
+        "creators.csv",
+        "platform.csv",
+        "ccu/2026-10-01.csv",
+    ];
+    names.into_iter().for_each(whole);
+    for name in names.into_iter().chain(["ccu", "daily", "live"]) {
+        let (path, aside) = (dataset.join(name), dir.join("aside"));
+        let is_there = path.exists();
+        if is_there {
+            fs::rename(&path, &aside).unwrap();
+        }
+        symlink("/nowhere/disk", &path).unwrap();
+        let want = format!(
+            "{}: is a symbolic link to /nowhere/disk, which does not exist",
+            path.display()
+        );
+        let (dataset, to) = (dataset.to_str().unwrap(), to.to_str().unwrap());
+        for words in [
+            &["check", "--dataset", dataset][..],
+            &["publish", "--dataset", dataset, "--to", to],
+        ] {
+            let stderr = stderr_of(&run(words), 74);
+            assert!(stderr.contains(&want), "{name}: {stderr}");
+        }
+        fs::remove_file(&path).unwrap();
+        if is_there {
+            fs::rename(&aside, &path).unwrap();
+        }
+        assert_eq!(run(&["check", "--dataset", dataset]).status.code(), Some(0));
+    }
 }
 
 #[test]
@@ -240,41 +285,137 @@ fn a_day_or_step_later_than_tomorrow_is_a_fault_by_the_machines_clock() {
     );
 }
 
+/// The output of a command at a time of a clock that is not the machine's.
+fn at(library: &str, moment: &str, words: &[&str], directory: &Path) -> Output {
+    let mut command = command();
+    command.env("LD_PRELOAD", library);
+    command.env("FAKETIME", moment).env("TZ", "UTC");
+    command.args(words).arg(directory).output().unwrap()
+}
+
 #[test]
 fn what_synth_makes_is_sound_on_any_day_from_its_last_one_on() {
     let Some(library) = midnight::library() else {
         return;
     };
-    let dir = TempDir::new();
-    let dataset = dir.join("dataset");
-    let sizes = [
-        "--islands",
-        "20",
-        "--creators",
-        "5",
-        "--days",
-        "2",
-        "--seed",
-        "1",
-    ];
-    let made = command()
-        .arg("synth")
-        .args(sizes)
-        .arg("--to")
-        .arg(&dataset)
-        .output();
-    assert_eq!(made.unwrap().status.code(), Some(0));
-    for moment in ["2026-11-20 00:00:01", "2099-12-31 23:59:59"] {
-        let mut check = command();
-        check
-            .env("LD_PRELOAD", library)
-            .env("FAKETIME", moment)
-            .env("TZ", "UTC");
-        let output = check
-            .args(["check", "--dataset"])
-            .arg(&dataset)
-            .output()
-            .unwrap();
+    let sizes = "synth --islands 20 --creators 5 --days 2 --long-run-days 3";
+    let check = ["check", "--dataset"];
+    let make = |until: &str, moment: &str| {
+        let directory = TempDir::new();
+        let words: Vec<&str> = sizes.split(' ').chain(until.split_whitespace()).collect();
+        let words = [&words[..], &["--to"]].concat();
+        let made = at(library, moment, &words, &directory.join("dataset"));
+        (directory, made)
+    };
+    let mut series = Vec::new();
+    for (until, moment, last) in [
+        ("--until 2026-11-20", "2026-11-20 00:00:01", "2026-11-20"),
+        ("--until 2026-11-20", "2099-12-31 23:59:59", "2026-11-20"),
+        ("--until 2017-01-01", "2017-01-01 00:00:01", "2017-01-01"),
+        ("", "2026-11-20 00:00:01", "2026-11-19"),
+        ("", "2026-11-20 23:59:50", "2026-11-19"),
+        ("", "2017-01-02 12:00:00", "2017-01-01"),
+    ] {
+        let (directory, output) = make(until, moment);
         assert_eq!(output.status.code(), Some(0), "{moment}: {output:?}");
+        let dataset = directory.join("dataset");
+        assert!(dataset.join(format!("daily/{last}.csv")).exists(), "{last}");
+        assert_eq!(fs::read_dir(dataset.join("daily")).unwrap().count(), 2);
+        for moment in [moment, "2099-12-31 23:59:59"] {
+            let output = at(library, moment, &check, &dataset);
+            assert_eq!(output.status.code(), Some(0), "{moment}: {output:?}");
+        }
+        series.push(fs::read_to_string(dataset.join("platform.csv")).unwrap());
     }
+    assert_eq!(series[0], series[1]);
+    assert_eq!(series[3], series[4]);
+    for (until, moment, message) in [
+        (
+            "--until 2026-11-21",
+            "2026-11-20 23:59:50",
+            "to today by this machine's clock",
+        ),
+        (
+            "--until 2016-12-31",
+            "2026-11-20 12:00:00",
+            "a day from 2017-01-01",
+        ),
+        (
+            "--until 2026-11-31",
+            "2026-12-20 12:00:00",
+            "a day from 2017-01-01",
+        ),
+        (
+            "--rows 10000001",
+            "2026-12-20 12:00:00",
+            "an integer from 0 to 10000000",
+        ),
+        (
+            "",
+            "1970-01-02 00:00:00",
+            "this machine's clock shows 1970-01-02; set the clock",
+        ),
+    ] {
+        let (directory, output) = make(until, moment);
+        let stderr = stderr_of(&output, 64);
+        assert!(stderr.contains(message), "{stderr}");
+        assert!(!directory.join("dataset").exists(), "{until}");
+    }
+}
+
+#[test]
+fn what_is_probably_a_mistake_is_a_warning_and_with_strict_a_fault() {
+    let dir = TempDir::new();
+    let (dataset, to) = (dir.join("dataset"), dir.join("published"));
+    write_islands(&dataset, &islands(10));
+    write_day(&dataset, "ccu/2026-10-01.csv", 10);
+    let (from, to) = (dataset.to_str().unwrap(), to.to_str().unwrap());
+    let check = ["check", "--dataset", from];
+    let publish = ["publish", "--dataset", from, "--to", to];
+    let lines = |words: &[&str], code| -> Vec<String> {
+        let stderr = stderr_of(&run(words), code);
+        stderr.lines().map(str::to_owned).collect()
+    };
+    let strict = |words: &[&str], code| lines(&[words, &["--strict"]].concat(), code);
+    for words in [&check[..], &publish] {
+        let found = strict(words, 0);
+        assert!(!found.concat().contains("warning"), "{found:?}");
+    }
+    let mistakes = [
+        ("ccu/2026-10-02.CSV", "ccu/2026-10-02.CSV: "),
+        ("creators.csv", "creators.csv:1:2: "),
+        ("daily/2026-10-03.csv.gz", "daily/2026-10-03.csv.gz: "),
+        ("days/2026-10-04.csv", "days/: "),
+        (
+            "live/1795262400.csv",
+            "live/1795262400.csv: the last line must end",
+        ),
+    ];
+    for (name, _) in mistakes {
+        let text = match name {
+            "creators.csv" => "slug,Followers\nepic,5\n",
+            _ => "code,players\n1000-0000-0000,7",
+        };
+        write_file(&dataset.join(name), text);
+    }
+    // The second publish reads no file again, and has the same warnings.
+    for words in [&check[..], &publish, &publish] {
+        let found = lines(words, 0);
+        for (line, (_, want)) in found.iter().zip(mistakes) {
+            assert!(line.starts_with(&format!("warning: {want}")), "{found:?}");
+        }
+        let count = found.iter().filter(|line| line.starts_with("warning: "));
+        assert_eq!(count.count(), mistakes.len(), "{found:?}");
+    }
+    for words in [&check[..], &publish] {
+        let found = strict(words, 65);
+        assert_eq!(found[0], "island-metrics: the dataset has 5 faults");
+        for (line, (_, want)) in found[1..].iter().zip(mistakes) {
+            assert!(line.starts_with(want), "{found:?}");
+        }
+    }
+    // A fault beside them is in the same list; without `--strict`, `check` reports it alone.
+    write_file(&dataset.join("daily/2026-11-1.csv"), "");
+    assert_eq!(strict(&check, 65).len(), 7);
+    assert_eq!(lines(&check, 65).len(), 2);
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::published::Published;
 use crate::support::{command, write_file};
 
 /// The island whose title and players are the marks.
@@ -15,8 +16,9 @@ const MARKED: &str = "0000-0000-0001";
 /// The path of that island.
 pub(crate) const MARKED_TARGET: &str = "/v1/islands/0000-0000-0001";
 const ISLANDS: u32 = 30;
-/// Number of days and live steps in the dataset; older ones are removed, as in service.
+/// Number of days kept where old ones are removed.
 const DAYS: u32 = 5;
+/// Number of live steps in the dataset; older ones are removed, as in service.
 const STEPS: u32 = 6;
 /// The first live step, 2026-09-22T00:00:00Z: no later step of a long test is in the future.
 const FIRST_STEP: u32 = 1_790_035_200;
@@ -83,6 +85,8 @@ impl Edition {
 /// The dataset on disk, and its current edition.
 pub(crate) struct Editions {
     dataset: PathBuf,
+    /// Old days are removed, so that the size stays the same.
+    removes_days: bool,
     number: u32,
     title: u32,
     day: u32,
@@ -90,10 +94,20 @@ pub(crate) struct Editions {
 }
 
 impl Editions {
-    /// Writes the first edition to a new directory.
+    /// Writes the first edition to a new directory. All days are kept.
     pub(crate) fn begin(dataset: &Path) -> Editions {
+        Editions::begin_with(dataset, false)
+    }
+
+    /// Writes the first edition to a new directory. Each new day replaces the oldest one.
+    pub(crate) fn begin_with_few_days(dataset: &Path) -> Editions {
+        Editions::begin_with(dataset, true)
+    }
+
+    fn begin_with(dataset: &Path, removes_days: bool) -> Editions {
         let mut editions = Editions {
             dataset: dataset.to_owned(),
+            removes_days,
             number: 0,
             title: 0,
             day: 0,
@@ -104,7 +118,7 @@ impl Editions {
             writeln!(creators, "c{creator},Creator {creator},{creator},,").unwrap();
         }
         write_file(&dataset.join("creators.csv"), &creators);
-        for _ in 1..DAYS.max(STEPS) {
+        for _ in 1..STEPS {
             editions.turn(Change::All);
         }
         editions
@@ -115,10 +129,20 @@ impl Editions {
         &self.dataset
     }
 
-    /// Continues after this number, which must be a later one.
-    pub(crate) fn count_from(&mut self, number: u32) {
+    /// Continues after another dataset, which has this number of editions and of days: a publish with
+    /// fewer days would be refused.
+    pub(crate) fn continue_after(&mut self, number: u32, days: u32) {
         assert!(number >= self.number);
         self.number = number;
+        while self.day < days {
+            self.day += 1;
+            self.write_day();
+        }
+    }
+
+    /// The number of days.
+    pub(crate) fn days(&self) -> u32 {
+        self.day
     }
 
     /// Changes the dataset on disk; returns its edition.
@@ -188,7 +212,9 @@ impl Editions {
             &self.dataset.join(format!("daily/{}.csv", date(self.day))),
             &text,
         );
-        self.forget(format!("daily/{}.csv", date(self.day.saturating_sub(DAYS))));
+        if self.removes_days {
+            self.forget(format!("daily/{}.csv", date(self.day.saturating_sub(DAYS))));
+        }
     }
 
     fn write_step(&self) {
@@ -219,10 +245,26 @@ impl Editions {
             .arg("--to")
             .arg(to)
             .args(["--generated-at", &edition.generated_at]);
-        if edition.change == Change::Forced {
+        // Not otherwise: it renders all again.
+        if edition.change == Change::Forced || self.has_removed_day_of(to) {
             command.arg("--force");
         }
         command
+    }
+}
+
+impl Editions {
+    /// The published data has a day that was removed from the dataset.
+    fn has_removed_day_of(&self, published: &Path) -> bool {
+        let manifest = Published::at(published).manifest();
+        let directory = manifest
+            .as_ref()
+            .and_then(|manifest| manifest["dumps"]["directory"].as_str());
+        let days = published.join(directory.unwrap_or_default()).join("daily");
+        let oldest = date((self.day + 1).saturating_sub(DAYS));
+        let mut names = fs::read_dir(days).into_iter().flatten().flatten();
+        let is_removed = |name: &str| name < oldest.as_str();
+        self.removes_days && names.any(|entry| is_removed(&entry.file_name().to_string_lossy()))
     }
 }
 

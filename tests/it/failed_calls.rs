@@ -62,7 +62,7 @@ impl Scene {
         let dir = TempDir::new();
         let mut scene = Scene {
             tracer,
-            editions: Editions::begin(&dir.join("dataset")),
+            editions: Editions::begin_with_few_days(&dir.join("dataset")),
             published: Published::at(&dir.join("published")),
             known: Arc::default(),
             _dir: dir,
@@ -170,12 +170,31 @@ fn fail(
             scene.roots().into_iter().any(is_named) && reason,
             "{inject}: {failed:?}: {stderr}"
         );
+        let is_unpublished = scene.published.manifest() == before;
+        assert_eq!(
+            stderr.ends_with("\nnothing was published\n"),
+            is_unpublished,
+            "{inject}: {failed:?}: {stderr}"
+        );
     }
     scene
         .published
         .shows_one_of(before.as_ref(), &edition, code == Some(0));
     scene.publish_in_full(change);
     true
+}
+
+/// A late one is that of the directory after the manifest was replaced: the new data is then published.
+#[test]
+fn a_publish_whose_sync_fails_reports_whether_the_previous_one_stays() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    let number_of_syncs = (1..100).find(|number| {
+        let inject = format!("fsync:error=EIO:when={number}");
+        !fail(&mut scene, Change::Live, &inject, None, BROKEN.1)
+    });
+    assert!(number_of_syncs > Some(5), "{number_of_syncs:?}");
 }
 
 #[test]

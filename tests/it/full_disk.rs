@@ -30,7 +30,7 @@ impl Scene {
         let dir = TempDir::new();
         let disk = disk(&dir)?;
         let mut scene = Scene {
-            editions: Editions::begin(&dir.join("dataset")),
+            editions: Editions::begin_with_few_days(&dir.join("dataset")),
             published: Published::at(&disk.path().join("published")),
             known: Arc::default(),
             disk,
@@ -73,6 +73,7 @@ impl Scene {
             assert_eq!(output.status.code(), Some(74), "{stderr}");
             let path = self.published.path().to_str().unwrap();
             assert!(stderr.contains(path) && stderr.contains(reason), "{stderr}");
+            assert!(stderr.ends_with("\nnothing was published\n"), "{stderr}");
         }
         self.published.is_sound();
         self.published
@@ -168,7 +169,7 @@ fn a_disk_that_is_write_protected_is_served_and_published_to_once_it_is_not() {
 #[test]
 fn a_publish_whose_messages_cannot_be_written_succeeds() {
     let dir = TempDir::new();
-    let mut editions = Editions::begin(&dir.join("dataset"));
+    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
     let published = Published::at(&dir.join("published"));
     let edition = editions.turn(Change::All);
     let mut command = editions.publish(&edition, published.path());

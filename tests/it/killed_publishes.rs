@@ -198,7 +198,7 @@ pub(crate) fn answers_as_if_published_afresh(
 #[test]
 fn a_publish_killed_at_any_moment_leaves_the_one_before_or_itself() {
     let dir = TempDir::new();
-    let mut editions = Editions::begin(&dir.join("dataset"));
+    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
     let published = Published::at(&dir.join("published"));
     let mut usual = Usual::measure(&mut editions, published.path());
     let known = Known::default();
@@ -246,7 +246,7 @@ fn a_publish_killed_at_any_moment_leaves_the_one_before_or_itself() {
 #[test]
 fn a_first_publish_killed_at_any_moment_is_whole_or_nothing() {
     let dir = TempDir::new();
-    let mut editions = Editions::begin(&dir.join("dataset"));
+    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
     let usual = Usual::measure(&mut editions, &dir.join("measured"));
     let mut rng = Rng(12);
     for kill in 0..kills() / 5 {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::damaged_files::in_a_path;
 use crate::oracle::{COUNTS, World};
 use crate::oracle_query::form;
 use crate::support::{BASE_URL, Client, Reply, Server, TempDir};
@@ -163,6 +164,49 @@ fn next_is_there_if_more_follows_and_prev_if_rows_were_skipped() {
         names,
         BTreeSet::from(["first".to_owned(), "last".to_owned()])
     );
+}
+
+#[test]
+fn a_part_of_a_title_or_slug_finds_it_in_either_case() {
+    let (mut world, dir) = (world(), TempDir::new());
+    let titles = [
+        "ΟΔΥΣΣΕΑΣ ΚΟΣΜΟΣ",
+        "Straße, STRAẞE",
+        "İzmir ışığı",
+        "e\u{301}a\u{307}",
+    ];
+    for (island, title) in world.islands.values_mut().zip(titles) {
+        title.clone_into(&mut island.title);
+        island.creator = Some(title.replace(' ', ""));
+    }
+    let server = serve(&world, &dir);
+    let mut client = server.connect();
+    for (path, member, name) in [
+        ("islands", "islands", "title"),
+        ("creators", "creators", "slug"),
+    ] {
+        for title in titles {
+            let text = if member == "islands" {
+                title.to_owned()
+            } else {
+                title.replace(' ', "")
+            };
+            for (from, _) in text.char_indices() {
+                for to in (from + 1..=text.len()).filter(|to| text.is_char_boundary(*to)) {
+                    let part = &text[from..to];
+                    for q in [part.to_uppercase(), part.to_lowercase()] {
+                        let encoded = in_a_path(&q);
+                        let found = get(&mut client, &format!("/v1/{path}?limit=200&q={encoded}"));
+                        let found = rows(&[found], member);
+                        assert!(
+                            found.iter().any(|row| row[name] == text),
+                            "{q:?} of {text:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// The pairs of a query without `limit` and `offset`.

@@ -2,7 +2,7 @@
 //! others.
 
 use std::io::{Read, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,14 +29,21 @@ fn gunzip(gzip: &[u8]) -> Vec<u8> {
 
 /// A client with a small receive buffer that reads only on request.
 pub(crate) fn slow_reader(server: &Server, request: &str) -> TcpStream {
+    slow_reader_from("127.0.0.1", server, request.as_bytes())
+}
+
+/// The same from an address of this machine.
+pub(crate) fn slow_reader_from(from: &str, server: &Server, request: &[u8]) -> TcpStream {
     let kind = socket2::Type::STREAM;
     let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
+    let from = SocketAddr::new(from.parse().unwrap(), 0);
+    socket.bind(&from.into()).unwrap();
     socket.connect(&server.addr().into()).unwrap();
     let mut stream: TcpStream = socket.into();
     let patience = Some(Duration::from_secs(30));
     stream.set_read_timeout(patience).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
+    stream.write_all(request).unwrap();
     stream
 }
 
@@ -207,7 +214,9 @@ fn a_long_body_that_is_damaged_is_500_or_ends_short_and_is_logged() {
 #[test]
 fn damage_of_a_body_that_a_publish_has_replaced_is_logged_too() {
     let catalogue = Catalogue::new();
-    let server = Server::of(&catalogue.published, &["--memory", "16MiB"]);
+    // A publish takes longer than a client may stop on a loaded machine.
+    let words = ["--memory", "16MiB", "--send-seconds", "60"];
+    let server = Server::of(&catalogue.published, &words);
     let mut client = server.connect();
     let gzip = client.get_coded(FIRST_DAY, true);
     let (at, bytes) = catalogue.stored(&gzip.body);

@@ -4,8 +4,9 @@
 //! - `support`: starts and stops the binary; `http`: a strict client; `processes`: how other processes
 //!   end, and waits for what they do; `canary`: no secret of a key may be stored or logged
 //! - `random_dataset`: random datasets; `dataset_versions`: a dataset that changes, each state marked;
-//!   `dump_files`: dumps written by tests
-//! - `published`: invariants of a published directory; `strace`: commands run under strace; `small_disks`:
+//!   `dump_files`: dumps written by tests; `endpoint_cases`: every endpoint of the API with a request
+//! - `published`: invariants of a published directory; `payload_file`: payload files changed by tests;
+//!   `strace`: commands run under strace; `small_disks`:
 //!   small file systems; `memory_group`: a cgroup with a memory limit
 //! - `tls_pairs`: certificates, and clients that trust them
 //! - `fake_upstream`: the API that `collect` reads: virtual islands, and faults by script
@@ -15,7 +16,8 @@
 //!
 //! Tests of responses:
 //! - `responses`: every response agrees with the oracle; `parsed_targets`: so does the parser
-//! - `lists`: pages add up to the whole list, and links lead through it
+//! - `lists`: pages add up to the whole list, and links lead through it; `freshness`: how long responses
+//!   may be reused, dates, and the length of heads
 //! - `malformed_requests`: malformed and unusual requests; `connection_limits`: limits of connections;
 //!   `timeouts`: slow clients; `resource_limits`: limits of memory and CPU time per client
 //! - `dumps`: the files outside the API; `whole_history`: those with all days; `long_bodies`: bodies of many
@@ -28,12 +30,14 @@
 //! Tests of clients and keys:
 //! - `identification`: identification and quotas; `many_clients`: many clients; `midnight`: the end of the
 //!   day
-//! - `key_texts`: invalid keys; `key_changes`: key changes while a server runs; `state`: damage of the
+//! - `wrong_places`: keys and parameters where none is read; `key_texts`: invalid keys; `key_changes`: key changes while a server runs; `state`: damage of the
 //!   state directory; `killed_servers`: processes killed at random moments
 //! - `shared_quota`, `shared_keys`: several servers that share quotas and keys, with the feature
-//!   `shared-quota`; `shared_tls`: the same over TLS, with the feature `tls` too; `shared_faults`: with
-//!   random faults; `shared_midnight`: with clocks that differ; `shared_versions`: of several versions;
-//!   `store`, `store_proxy`: the store, and what disturbs the connections to it
+//!   `shared-quota`; `shared_key_damage`: damaged keys in the store; `shared_tls`: the same over TLS, with the feature `tls` too; `shared_faults`: with
+//!   random faults; `shared_pairs`: with losses of servers and of the store in a row, in
+//!   `shared_world`; `shared_slow`: with a slow or full store; `shared_midnight`: with clocks that differ;
+//!   `shared_versions`: of several versions; `store`, `store_proxy`: the store, and what disturbs the
+//!   connections to it
 //!
 //! Tests of publishing:
 //! - `collect`: `collect` against the fake upstream, with the feature of that name;
@@ -41,12 +45,14 @@
 //!   come; `collect_faults`: unusable responses and settings; `collect_kills`: kills, full disks, readers
 //!   beside it; `collect_tls`: certificates, with the feature `tls` too; `collect_figures`: memory, time
 //! - `publishing`: reproducible and atomic; `refreshes`: incremental publishes; `dataset_faults`: faults of a
-//!   dataset
+//!   dataset; `refused_publishes`: publishes that would replace what they should not
 //! - `killed_publishes`, `failed_calls`, `power_loss`, `full_disk`, `concurrent_publishes`: publishes that
-//!   are killed, fail, lose power, have no space, or run concurrently
+//!   are killed, fail, lose power, have no space, or run concurrently; `lock_waits`: commands that wait for a
+//!   lock, and interrupted publishes
 //! - `replicated`: copies by `data/systemd/replicate`, under a constant publisher
 //! - `damaged_files`: files damaged under a server; `irregular_files`: links and pipes among them;
-//!   `larger_than_memory`: a history larger than the memory
+//!   `hostile_publishes`: content that only a hostile or faulty publisher writes; `larger_than_memory`: a
+//!   history larger than the memory
 //!
 //! Tests of operation: `cli`, `cli_files`, `cli_settings`, `cli_shells`: the command line; `admin`: metrics
 //! and health; `access_log`; `service`: service managers. `tidy` checks the source, `places_to_change` that
@@ -82,10 +88,13 @@ mod dataset_faults;
 mod dataset_versions;
 mod dump_files;
 mod dumps;
+mod endpoint_cases;
 mod failed_calls;
 #[cfg(feature = "collect")]
 mod fake_upstream;
+mod freshness;
 mod full_disk;
+mod hostile_publishes;
 mod http;
 mod identification;
 mod irregular_files;
@@ -95,6 +104,7 @@ mod killed_publishes;
 mod killed_servers;
 mod larger_than_memory;
 mod lists;
+mod lock_waits;
 mod long_bodies;
 mod malformed_requests;
 mod many_clients;
@@ -107,6 +117,7 @@ mod oracle_days;
 mod oracle_query;
 mod pages;
 mod parsed_targets;
+mod payload_file;
 mod places_to_change;
 mod power_loss;
 mod processes;
@@ -117,6 +128,7 @@ mod random_dataset;
 mod random_requests;
 mod readme;
 mod refreshes;
+mod refused_publishes;
 mod replicated;
 mod resource_limits;
 mod responses;
@@ -124,15 +136,23 @@ mod service;
 #[cfg(feature = "shared-quota")]
 mod shared_faults;
 #[cfg(feature = "shared-quota")]
+mod shared_key_damage;
+#[cfg(feature = "shared-quota")]
 mod shared_keys;
 #[cfg(feature = "shared-quota")]
 mod shared_midnight;
 #[cfg(feature = "shared-quota")]
+mod shared_pairs;
+#[cfg(feature = "shared-quota")]
 mod shared_quota;
+#[cfg(feature = "shared-quota")]
+mod shared_slow;
 #[cfg(all(feature = "shared-quota", feature = "tls"))]
 mod shared_tls;
 #[cfg(feature = "shared-quota")]
 mod shared_versions;
+#[cfg(feature = "shared-quota")]
+mod shared_world;
 mod sign_up;
 mod sign_up_limits;
 mod small_disks;
@@ -160,3 +180,4 @@ mod tls_policy;
 #[cfg(feature = "tls")]
 mod tls_reload;
 mod whole_history;
+mod wrong_places;

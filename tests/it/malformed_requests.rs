@@ -253,6 +253,37 @@ fn every_unreadable_head_is_answered_with_json() {
     ]);
 }
 
+/// The characters that hyper refuses in a target, raw and as the message requires them.
+#[test]
+fn the_response_to_a_target_that_is_not_encoded_says_how_to_encode_it() {
+    let wire = Wire::limited_to("60000");
+    for (raw, encoded) in [
+        ("\"", "%22"),
+        ("<", "%3C"),
+        (">", "%3E"),
+        (" ", "%20"),
+        ("\t", "%09"),
+        ("\u{7f}", "%7F"),
+    ] {
+        let ask = |text: &str| {
+            let mut socket = wire.connect();
+            socket.write(line(&format!("GET /v1/islands?q=a{text}b")).as_bytes());
+            socket.read(false).unwrap()
+        };
+        let refused = ask(raw);
+        assert_eq!(refused.status, 400, "{raw:?}");
+        let json = refused.json();
+        let message = json["error"]["message"].as_str().unwrap();
+        let named = [
+            r#"spaces, ", <, >, control"#,
+            "%20 for a space",
+            r#"%22 for ""#,
+        ];
+        assert!(named.iter().all(|part| message.contains(part)), "{message}");
+        assert_ne!(ask(encoded).json()["error"]["message"], message, "{raw:?}");
+    }
+}
+
 #[test]
 fn a_request_with_a_body_is_answered_and_then_the_connection_closes() {
     let with = |method, more| format!("{method} /v1 HTTP/1.1\r\nHost: x.test\r\n{more}");

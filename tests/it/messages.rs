@@ -1,6 +1,7 @@
 //! Error messages that depend on the server: what to do about a 429, and what a 404, 405 or 503 is
 //! about.
 
+use crate::endpoint_cases::ENDPOINT_CASES;
 use crate::support::{Server, TempDir, command, run};
 
 fn message(server: &Server, method: &str, target: &str) -> String {
@@ -27,14 +28,14 @@ fn a_429_names_the_key_page_where_sign_up_is_open() {
     ]);
     assert_eq!(open.connect().get("/v1").status, 200);
     let found = message(&open, "GET", "/v1");
-    let want = "the daily quota of 1 requests is spent; a free key from https://api.example/x/keys allows 777 a day";
+    let want = "the daily quota of 1 requests is spent (no key was sent); a free key from https://api.example/x/keys allows 777 a day";
     assert_eq!(found, want);
     let closed = Server::start(&["--limit-anonymous", "1"]);
     assert_eq!(closed.connect().get("/v1").status, 200);
     let reply = closed.connect().get("/v1");
     let retry = reply.expect("retry-after");
     let want = format!(
-        "the daily quota of 1 requests is spent; it resets at 00:00 UTC, in {retry} seconds"
+        "the daily quota of 1 requests is spent (no key was sent); it resets at 00:00 UTC, in {retry} seconds"
     );
     assert_eq!(reply.json()["error"]["message"], want);
 }
@@ -51,17 +52,13 @@ fn errors_name_the_method_the_creator_and_the_payload() {
     assert_eq!(found, "creator \"no body\" is not tracked");
     let directory = TempDir::new();
     let empty = Server::of(&directory.join("none"), &[]);
-    for (target, payload) in [
-        ("/v1", "islands"),
-        ("/v1/live", "live"),
-        ("/v1/live/intraday", "intraday"),
-        ("/v1/creators", "creators"),
-        ("/v1/rankings/latest", "rankings"),
-        ("/v1/new", "new"),
-        ("/v1/islands/0000-0000-0001/ccu", "ccu"),
-    ] {
+    for case in ENDPOINT_CASES {
+        let Some(payload) = case.payload else {
+            continue;
+        };
         let want = format!("{payload} has not been published; see /v1/health");
-        assert_eq!(message(&empty, "GET", target), want, "{target}");
+        let found = message(&empty, "GET", case.example);
+        assert_eq!(found, want, "{}", case.example);
     }
     // The log shows how to publish.
     empty.await_line("island-metrics publish --dataset DIR --to '");

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::oracle_query::{decode, filter, fold, form, integer, looks_like, once};
+use crate::endpoint_cases::ENDPOINT_CASES;
+use crate::oracle_query::{decode, filter, fold, form, integer, looks_like, once, search};
 
 /// The six counts, in the order of a daily file's columns.
 pub(crate) const COUNTS: [&str; 6] = [
@@ -20,22 +21,6 @@ pub(crate) const COUNTS: [&str; 6] = [
 ];
 /// The three decimal columns after them.
 pub(crate) const DECIMALS: [&str; 3] = ["averageMinutesPerPlayer", "retentionD1", "retentionD7"];
-
-const ENDPOINTS: [&str; 13] = [
-    "GET /v1",
-    "GET /v1/health",
-    "GET /v1/islands",
-    "GET /v1/islands/{code}",
-    "GET /v1/islands/{code}/ccu",
-    "GET /v1/creators",
-    "GET /v1/creators/{slug}",
-    "GET /v1/live",
-    "GET /v1/live/intraday",
-    "GET /v1/rankings",
-    "GET /v1/rankings/{date}",
-    "GET /v1/new",
-    "GET /v1/new/{date}",
-];
 
 pub(crate) const BAD: Refusal = (400, "bad_request");
 pub(crate) const MISSING: Refusal = (404, "not_found");
@@ -218,8 +203,12 @@ impl World {
         let counts = json!({"islands": self.islands.len(), "creators": self.slugs().len(),
             "ccuHistories": histories.count(), "rankings": self.days().len(),
             "new": self.days().len()});
+        let endpoints = ENDPOINT_CASES.iter();
+        let endpoints: Vec<String> = endpoints
+            .map(|case| format!("GET {}", case.template))
+            .collect();
         json!({"generatedAt": self.generated_at, "version": "v1", "counts": counts,
-            "endpoints": ENDPOINTS, "docs": format!("{}/docs", self.base_url),
+            "endpoints": endpoints, "docs": format!("{}/docs", self.base_url),
             "license": "CC-BY-4.0", "meta": self.meta()})
     }
 
@@ -252,7 +241,7 @@ impl World {
         }
         let tag = filter(pairs, "tag")?;
         let creator = filter(pairs, "creator")?;
-        let q = filter(pairs, "q")?.map(fold);
+        let q = search(pairs)?.map(fold);
         let days = self.days();
         let latest = days.last().map(String::as_str);
         let mut codes = self.codes();
@@ -350,7 +339,7 @@ impl World {
     }
 
     fn creator_list(&self, pairs: &[(String, String)]) -> Verdict {
-        let q = filter(pairs, "q")?.map(fold);
+        let q = search(pairs)?.map(fold);
         let mut slugs: Vec<_> = self.slugs().into_iter().collect();
         slugs.retain(|slug| q.as_ref().is_none_or(|q| fold(slug).contains(q)));
         slugs.sort_by_key(|slug| (by_value(self.creator_sum(slug, 0), false), *slug));

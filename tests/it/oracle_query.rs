@@ -1,5 +1,7 @@
 //! Oracle of paths and query strings, from CONTRACT sections 5 and 6 alone.
 
+use std::fmt::Write as _;
+
 use crate::oracle::{BAD, Refusal};
 
 /// Percent-decoding, once; `None` where an escape is broken or the bytes are not UTF-8.
@@ -32,6 +34,42 @@ pub(crate) fn form(query: &str) -> Option<Vec<(String, String)>> {
     Some(pairs)
 }
 
+/// The undeclared parameters that a response names: in the order sent, each once, at most eight.
+pub(crate) fn ignored(target: &str) -> Option<String> {
+    let (path, query) = target.split_once('?')?;
+    let declared: &[&str] = match path {
+        "/v1/islands" => &[
+            "tag",
+            "creator",
+            "createdIn",
+            "q",
+            "sort",
+            "order",
+            "limit",
+            "offset",
+        ],
+        "/v1/creators" => &["q", "limit", "offset"],
+        _ => &[],
+    };
+    let mut names: Vec<String> = Vec::new();
+    for piece in query.split('&') {
+        let name = decode(piece.split('=').next()?, true).unwrap_or_default();
+        let mut encoded = String::new();
+        for byte in name.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                encoded.push(char::from(byte));
+            } else {
+                write!(encoded, "%{byte:02X}").unwrap();
+            }
+        }
+        let is_listed = name.is_empty() || name == "key" || names.contains(&encoded);
+        if !is_listed && !declared.contains(&&*name) && names.len() < 8 {
+            names.push(encoded);
+        }
+    }
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
 /// A declared parameter: its value if it appears once, an error if it appears more often.
 pub(crate) fn once<'a>(
     pairs: &'a [(String, String)],
@@ -51,6 +89,14 @@ pub(crate) fn filter<'a>(
     name: &str,
 ) -> Result<Option<&'a str>, Refusal> {
     Ok(once(pairs, name)?.filter(|value| !value.is_empty()))
+}
+
+/// A search, of at most 1,024 bytes; an empty one is ignored.
+pub(crate) fn search(pairs: &[(String, String)]) -> Result<Option<&str>, Refusal> {
+    match filter(pairs, "q")? {
+        Some(text) if text.len() > 1024 => Err(BAD),
+        other => Ok(other),
+    }
 }
 
 /// An integer: ASCII digits, leading zeros allowed, from `least` to `most`.
@@ -78,9 +124,20 @@ pub(crate) fn integer(
     }
 }
 
-/// Both sides of a `q`: lowercase, then without U+0307.
+/// Both sides of a `q`: the case of each character, whatever is beside it, then without U+0307. The contract
+/// says upper case, then lower case; ẞ, the one letter of which this is not the lower case of ss, is written out.
 pub(crate) fn fold(text: &str) -> String {
-    text.to_lowercase().replace('\u{307}', "")
+    let mut folded = String::new();
+    for letter in text.chars() {
+        for capital in letter.to_uppercase() {
+            if capital == 'ẞ' {
+                folded += "ss";
+            } else {
+                folded += &capital.to_lowercase().to_string();
+            }
+        }
+    }
+    folded.replace('\u{307}', "")
 }
 
 /// Matches digits where the pattern has `d`, and the same character elsewhere.

@@ -2,12 +2,12 @@
 
 use crate::dump_files::{install, published, some_files};
 use crate::http::{Client, Reply};
-use crate::support::{Server, TempDir};
+use crate::support::{Server, TempDir, publish, write_file};
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-const PAGES: [(&str, &str); 25] = [
+const PAGES: [(&str, &str); 27] = [
     ("/", HTML),
     ("/?q=a", HTML),
     ("/islands", HTML),
@@ -26,6 +26,8 @@ const PAGES: [(&str, &str); 25] = [
     ("/changelog", HTML),
     ("/llms.txt", "text/markdown; charset=utf-8"),
     ("/robots.txt", "text/plain; charset=utf-8"),
+    ("/sitemap.xml", "application/xml"),
+    ("/live", HTML),
     ("/favicon.ico", "image/svg+xml"),
     ("/assets/style.css", CSS),
     ("/assets/docs.css", CSS),
@@ -145,8 +147,7 @@ fn every_link_of_a_page_leads_somewhere() {
             let address = address.split('#').next().unwrap().replace("&amp;", "&");
             let path = address.strip_prefix("../").unwrap_or(&address);
             let path = path.trim_start_matches("./");
-            // Sign-up is closed.
-            if path.is_empty() || path.starts_with("http") || path == "keys" {
+            if path.is_empty() || path.starts_with("http") {
                 continue;
             }
             // A few are enough.
@@ -163,11 +164,9 @@ fn every_link_of_a_page_leads_somewhere() {
                 "{address} on {page}"
             );
             let folder = if is_on_page { "islands/" } else { "" };
-            assert_eq!(
-                client.get(&format!("/{folder}{path}")).status,
-                200,
-                "{address} on {page}"
-            );
+            let target = format!("/{folder}{path}");
+            let reply = client.request("GET", &target, &[("Accept", "text/html")]);
+            assert_eq!(reply.status, 200, "{address} on {page}");
         }
     }
 }
@@ -312,7 +311,7 @@ fn pages_show_what_the_api_says() {
     let code = ranking["ranking"][0]["code"].as_str().unwrap();
     let ccu = client.get(&format!("/v1/islands/{code}/ccu")).json();
     let page = client.get(&format!("/islands/{code}"));
-    let (_, rest) = page.text().split_once("data-values=\"").unwrap();
+    let (_, rest) = page.text().rsplit_once("data-values=\"").unwrap();
     let shown: Vec<&str> = rest
         .split('"')
         .next()
@@ -383,7 +382,7 @@ fn assert_lists(page: &Reply, rows: &serde_json::Value, (name, folder): (&str, &
     let want: Vec<&str> = rows.map(|row| row[name].as_str().unwrap()).collect();
     let text = page.text();
     let (_, table) = text.split_once("<tbody>").unwrap();
-    let links = table.split("<tr><td>").skip(1);
+    let links = table.split("<tr><td").skip(1);
     let found: Vec<&str> = links
         .map(|row| row.split_once(folder).unwrap().1.split('"').next().unwrap())
         .collect();
@@ -473,6 +472,104 @@ fn days_link_to_their_neighbours() {
 }
 
 #[test]
+fn the_page_of_new_islands_begins_with_the_newest_day_that_has_some() {
+    let (_server, mut client) = sample();
+    let other = Server::start(&[]);
+    let mut api = other.connect();
+    let days = api.get("/v1/new").json()["days"].clone();
+    let days: Vec<&str> = (days.as_array().unwrap().iter())
+        .map(|day| day.as_str().unwrap())
+        .collect();
+    let mut has_new = |day: &&&str| {
+        let body = api.get(&format!("/v1/new/{day}")).json();
+        !body["islands"].as_array().unwrap().is_empty()
+    };
+    let newest = days.iter().max().unwrap();
+    let wanted = days.iter().filter(|day| has_new(day)).max().unwrap();
+    assert_ne!(
+        newest, wanted,
+        "the newest day of the sample has no new islands"
+    );
+    let title = format!("<h1>New islands of <time datetime=\"{wanted}\"");
+    assert!(client.get("/new").text().contains(&title), "{title}");
+    let title = format!("<h1>New islands of <time datetime=\"{newest}\"");
+    assert!(client.get("/new/latest").text().contains(&title), "{title}");
+}
+
+#[test]
+fn a_page_names_the_payload_that_is_not_published_as_the_api_does() {
+    let dir = TempDir::new();
+    let (dataset, to) = (dir.join("dataset"), dir.join("published"));
+    let islands = "code,title,creator,createdIn,tags\n1000-0000-0000,A,,,\n";
+    write_file(&dataset.join("islands.csv"), islands);
+    publish(&dataset, &to, "2026-11-21T00:10:00Z");
+    let server = Server::of(&to, &[]);
+    let mut client = server.connect();
+    for path in ["/live", "/rankings", "/new"] {
+        let api = client.get(&format!("/v1{path}"));
+        let page = client.request("GET", path, &[("Accept", "text/html")]);
+        assert_eq!((api.status, page.status), (503, 503), "{path}");
+        let message = api.json()["error"]["message"].as_str().unwrap().to_owned();
+        // The page begins it with a capital letter.
+        assert!(page.text().contains(&message[1..]), "{path}: {message}");
+    }
+}
+
+#[test]
+fn a_search_for_a_code_leads_to_its_island() {
+    let (_server, mut client) = sample();
+    for page in ["/", "/islands"] {
+        for query in ["q=2708-3623-7025", "q=+2708-3623-7025%20&sort=plays"] {
+            let reply = client.get(&format!("{page}?{query}"));
+            assert_eq!(reply.status, 303, "{page}?{query}");
+            assert_eq!(reply.expect("location"), "islands/2708-3623-7025");
+            assert_eq!(reply.expect("cache-control"), "no-store");
+        }
+    }
+    // A code that no island has is searched for in titles, as any text.
+    assert_eq!(client.get("/islands?q=1000-0000-0000").status, 200);
+}
+
+#[test]
+fn an_island_has_its_rank_its_change_and_its_highest_peak() {
+    let (_server, mut client) = sample();
+    let other = Server::start(&[]);
+    let mut api = other.connect();
+    let list = api.get("/v1/islands?limit=200").json();
+    let total = list["meta"]["total"].as_u64().unwrap();
+    for place in [0, 1, 57, 199] {
+        let code = list["islands"][place]["code"].as_str().unwrap();
+        let page = client.get(&format!("/islands/{code}"));
+        // The numbers of the sample need no separators, except those above 999.
+        let text = page.text().replace(',', "");
+        if list["islands"][place]["peakCCU"].is_null() {
+            assert!(!text.contains("Rank by peak"), "{code}");
+            continue;
+        }
+        let rank = format!("<dt>Rank by peak<dd>{}<small>of {total} islands", place + 1);
+        assert!(text.contains(&rank), "{rank}");
+        let ccu = api.get(&format!("/v1/islands/{code}/ccu")).json()["ccu"].clone();
+        let ccu: Vec<(&str, u64)> = (ccu.as_array().unwrap().iter())
+            .map(|point| (point[0].as_str().unwrap(), point[1].as_u64().unwrap()))
+            .collect();
+        let mut highest = ccu[0];
+        for point in &ccu {
+            if point.1 > highest.1 {
+                highest = *point;
+            }
+        }
+        let highest = format!("<dt>All-time peak<dd>{}<small>{}<", highest.1, highest.0);
+        assert!(text.contains(&highest), "{highest}");
+        let [.., (_, before), (_, newest)] = ccu[..] else {
+            panic!("the sample has two days")
+        };
+        let sign = if newest >= before { '+' } else { '\u{2212}' };
+        let change = format!("{sign}{}", newest.abs_diff(before));
+        assert!(text.contains(&change), "{code}: {change}");
+    }
+}
+
+#[test]
 fn an_island_has_a_chart_of_each_metric_and_its_live_players() {
     let (_server, mut client) = sample();
     let other = Server::start(&[]);
@@ -489,7 +586,8 @@ fn an_island_has_a_chart_of_each_metric_and_its_live_players() {
         ("retentionD7", 1_000.0),
     ] {
         let page = client.get(&format!("/islands/{code}?metric={metric}"));
-        let (_, rest) = page.text().split_once("data-values=\"").unwrap();
+        // The last chart has all days.
+        let (_, rest) = page.text().rsplit_once("data-values=\"").unwrap();
         let shown = rest.split('"').next().unwrap().split(',');
         let shown: Vec<f64> = shown.filter_map(|value| value.parse().ok()).collect();
         let points = series.as_array().unwrap().iter();

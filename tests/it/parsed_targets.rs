@@ -69,7 +69,7 @@ const NAMES: [&str; 17] = [
     "%71",
     "t%zz",
 ];
-const VALUES: [&str; 35] = [
+const VALUES: [&str; 37] = [
     "2024-02-29",
     "",
     "a",
@@ -85,6 +85,8 @@ const VALUES: [&str; 35] = [
     "+",
     "%00",
     "SHOPP%C4%B0NG",
+    "%CE%9A%CE%A3",
+    "%E1%BA%9E%C3%9F",
     "%CC%87",
     "uefn",
     "creative",
@@ -148,6 +150,7 @@ fn a_reader_with_a_mistake_is_caught() {
         (Mistake::LossyText, "/v1/creators/%FF", ""),
         (Mistake::SignedNumbers, "/v1/creators", "offset=%2B1"),
         (Mistake::EmptyFilters, "/v1/islands", "tag="),
+        (Mistake::LastSigma, "/v1/creators", "q=%CE%A5%CE%A3"),
     ] {
         assert!(
             differs(Plain(mistake), path, Some(query)).is_some(),

@@ -106,7 +106,7 @@ fn what_a_manifest_names_is_synced_before_the_manifest_is_put_in_its_place() {
         return;
     };
     let dir = TempDir::new();
-    let mut editions = Editions::begin(&dir.join("dataset"));
+    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
     let published = Published::at(&dir.join("published"));
     for change in [Change::All].into_iter().chain(Change::ALL) {
         let before = published.manifest();
@@ -220,7 +220,7 @@ fn a_power_cut_at_any_moment_leaves_the_publish_before_or_the_new_one() {
     let Some(mut disk) = Disk::ext4(&dir) else {
         return;
     };
-    let mut editions = Editions::begin(&dir.join("dataset"));
+    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
     let published = Published::at(&disk.path().join("published"));
     let mut rng = Rng(14);
     let mut usual = Duration::ZERO;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::endpoint_cases::ENDPOINT_CASES;
 use crate::oracle::World;
 use crate::processes::shows_within;
 use crate::published::{files, history_file};
@@ -157,20 +158,8 @@ fn an_empty_directory_answers_not_ready_until_the_next_publish() {
     fs::create_dir_all(&published).unwrap();
     let server = Server::of(&published, &[]);
     let mut client = server.connect();
-    for target in [
-        "/v1",
-        "/v1/islands",
-        "/v1/creators",
-        "/v1/live",
-        "/v1/live/intraday",
-        "/v1/rankings",
-        "/v1/rankings/latest",
-        "/v1/new",
-        "/v1/new/latest",
-        "/v1/islands/1234-5678-9012",
-        "/v1/islands/1234-5678-9012/ccu",
-        "/v1/creators/epic",
-    ] {
+    for case in ENDPOINT_CASES.iter().filter(|case| case.payload.is_some()) {
+        let target = case.example;
         let reply = client.get(target);
         assert_eq!(reply.status, 503, "{target}: {}", reply.text());
         assert_eq!(reply.json()["error"]["code"], "not_ready", "{target}");

@@ -29,12 +29,13 @@ pub(crate) const DAYS: [&str; 12] = [
     "2026-11-20",
 ];
 /// Words of titles.
-pub(crate) const WORDS: [&str; 22] = [
+pub(crate) const WORDS: [&str; 23] = [
     "SHOPPİNG",
     "Mall",
     "ışık",
     "Straße",
     "STRASSE",
+    "STRAẞE",
     "ΟΔΥΣΣΕΥΣ",
     "σοφός",
     "سباق",

@@ -204,6 +204,11 @@ fn parameter(rng: &mut Rng, world: &World) -> (&'static str, String) {
         }
         6..9 => {
             let titles: Vec<&str> = world.islands.values().map(|i| i.title.as_str()).collect();
+            // About the longest search.
+            if rng.one_in(50) {
+                let bytes = usize::try_from(1019 + rng.below(5)).unwrap();
+                return ("q", "é".repeat(2) + &"a".repeat(bytes));
+            }
             let text = match rng.below(5) {
                 0 => rng.pick(&WORDS),
                 1 => rng.pick(&SLUGS),

@@ -54,7 +54,7 @@ fn under_a_constant_publisher(
     copy: impl Fn(&Path, &Path) -> bool,
 ) {
     let dir = TempDir::new();
-    let mut editions = Editions::begin(&dir.join("dataset"));
+    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
     let (source, copied) = (dir.join("source"), Published::at(&dir.join("copy")));
     let known = Known::default();
     let first = editions.turn(Change::All);
@@ -142,7 +142,7 @@ fn a_copy_killed_at_any_moment_leaves_the_one_before_or_itself() {
             continue;
         }
         let dir = TempDir::new();
-        let mut editions = Editions::begin(&dir.join("dataset"));
+        let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
         let (source, copied) = (dir.join("source"), Published::at(&dir.join("copy")));
         fs::create_dir(copied.path()).unwrap();
         let mut copy = |rng: &mut Rng, is_killed: bool| {
@@ -195,7 +195,7 @@ fn unchanged_dumps_are_not_copied_again() {
         return;
     }
     let dir = TempDir::new();
-    let mut editions = Editions::begin(&dir.join("dataset"));
+    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
     let (source, copy) = (dir.join("source"), dir.join("copy"));
     fs::create_dir(&copy).unwrap();
     let inode = || fs::metadata(copy.join("dumps/islands.csv")).unwrap().ino();
@@ -218,7 +218,7 @@ fn a_copy_from_nowhere_or_of_nothing_changes_nothing() {
         return;
     }
     let dir = TempDir::new();
-    let mut editions = Editions::begin(&dir.join("dataset"));
+    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
     let (source, copied) = (dir.join("source"), Published::at(&dir.join("copy")));
     fs::create_dir(copied.path()).unwrap();
     let edition = editions.turn(Change::All);

@@ -68,8 +68,10 @@ fn targets(rng: &mut Rng) -> Vec<String> {
         let limit = 1 + rng.below(200);
         targets.push(format!("/v1/islands?limit={limit}&q={}", rng.below(3000)));
         let q = "q".repeat(7000);
-        targets.push(format!("/v1/islands?limit=1&q={q}{island}"));
-        targets.push(format!("/v1/creators?limit=1&q={q}{island}"));
+        targets.push(format!("/v1/islands?limit=1&tag={q}{island}"));
+        let searched = &q[..1000];
+        targets.push(format!("/v1/islands?limit=1&q={searched}{island}"));
+        targets.push(format!("/v1/creators?limit=1&q={searched}{island}"));
         targets.push(format!("/v1/creators/{q}{island}"));
     }
     targets

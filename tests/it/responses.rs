@@ -5,6 +5,7 @@ use std::io::Read;
 use serde_json::Value;
 
 use crate::oracle::{Refusal, World};
+use crate::oracle_query::ignored;
 use crate::random_dataset::Rng;
 use crate::random_requests::target;
 use crate::support::{Client, Reply, Server, TempDir, is_slow};
@@ -75,6 +76,11 @@ impl<'a> Session<'a> {
         assert!(
             exposed.contains("x-ratelimit-remaining"),
             "{target}: {exposed}"
+        );
+        assert_eq!(
+            reply.header("x-ignored-parameters").map(str::to_owned),
+            ignored(target),
+            "{target}"
         );
         assert_eq!(
             reply.expect("x-content-type-options"),

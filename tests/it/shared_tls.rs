@@ -67,12 +67,12 @@ fn start(pair: &Pair) -> (Store, u16) {
 struct Arguments(Vec<String>);
 
 impl Arguments {
-    fn new(directory: &Path, ca_file: Option<&Path>, role: &str) -> Arguments {
+    fn new(directory: &Path, ca_file: Option<&Path>) -> Arguments {
         let password = directory.join("password");
         write_file(&password, PASSWORD);
         set_mode(&password, 0o600);
         let mut words = vec!["--shared-quota-password-file", text(&password)];
-        words.extend(["--shared-keys", role]);
+        words.push("--shared-keys");
         if let Some(file) = ca_file {
             words.extend(["--shared-quota-ca-file", text(file)]);
         }
@@ -92,7 +92,7 @@ fn a_store_with_a_certificate_of_the_authority_is_used() {
     let directory = TempDir::new();
     let pair = pair(&directory.join("pki"), "store");
     let (_store, port) = start(&pair);
-    let arguments = Arguments::new(&directory.join(""), Some(&pair.authority), "lead");
+    let arguments = Arguments::new(&directory.join(""), Some(&pair.authority));
     for host in ["localhost", "127.0.0.1"] {
         let url = format!("rediss://ann@{host}:{port}");
         let peer = Peer::start(&url, &directory.join(host), 1, &arguments.words());
@@ -106,7 +106,7 @@ fn a_store_with_a_certificate_of_the_authority_is_used() {
     // The certificates of the system are those of a variable, if it is set.
     let mut command = command();
     command.env("SSL_CERT_FILE", &pair.authority);
-    let arguments = Arguments::new(&directory.join(""), None, "lead");
+    let arguments = Arguments::new(&directory.join(""), None);
     let (url, state) = (
         format!("rediss://ann@localhost:{port}"),
         directory.join("variable"),
@@ -152,9 +152,9 @@ fn other_certificates_are_logged_once_and_requests_are_served() {
     ] {
         let (_store, port) = start(presented);
         let url = format!("rediss://ann@localhost:{port}");
-        let arguments = Arguments::new(&directory.join(""), Some(trusted), "follow");
+        let arguments = Arguments::new(&directory.join(""), Some(trusted));
         let peer = Peer::start(&url, &directory.join(name), 1, &arguments.words());
-        let ends = ["; until it answers", "; the known keys stay valid"];
+        let ends = ["; until it grants credits", "; the known keys stay valid"];
         for end in ends {
             peer.await_any_line(end);
         }
@@ -186,15 +186,15 @@ fn a_scheme_that_does_not_fit_the_store_is_named() {
         (
             "plain",
             store.url().replace("redis://", "rediss://ann@"),
-            "; if it does not use TLS, write redis://; until it answers",
+            "; if it does not use TLS, write redis://; until it grants credits",
         ),
         (
             "tls",
             format!("redis://ann@localhost:{tls_port}"),
-            "; if it uses TLS, write rediss://; until it answers",
+            "; if it uses TLS, write rediss://; until it grants credits",
         ),
     ] {
-        let arguments = Arguments::new(&directory.join(""), None, "follow");
+        let arguments = Arguments::new(&directory.join(""), None);
         let peer = Peer::start(&url, &directory.join(name), 1, &arguments.words());
         peer.await_any_line(hint);
     }

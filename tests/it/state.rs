@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -84,18 +85,58 @@ fn a_damaged_key_file_keeps_the_loaded_keys_and_is_logged_once() {
         assert_eq!(status(&mut client, &key), 200, "{damaged}");
         assert_eq!(status(&mut server.connect(), &key), 200, "{damaged}");
     }
-    std::fs::remove_file(state.file()).unwrap();
-    server.await_line("is missing; the previous keys stay valid");
-    assert_eq!(status(&mut server.connect(), &key), 200);
     state.replace(&good);
-    server.await_line("1 key loaded");
+    await_status(&mut client, &key, 200);
     change_key("revoke", &state.directory(), &key);
     await_status(&mut client, &key, 403);
     let complaints = server.lines();
     let complaints = complaints
         .iter()
         .filter(|line| line.contains("the previous keys stay"));
-    assert_eq!(complaints.count(), 5);
+    assert_eq!(complaints.count(), 4);
+}
+
+#[test]
+fn a_server_writes_keys_again_that_its_file_has_lost() {
+    let state = State::new();
+    let [kept, revoked, restored] = [(); 3].map(|()| state.issue());
+    change_key("revoke", &state.directory(), &restored);
+    let older = std::fs::read_to_string(state.file()).unwrap();
+    let server = state.start();
+    change_key("revoke", &state.directory(), &revoked);
+    change_key("restore", &state.directory(), &restored);
+    let mut client = server.connect();
+    let check = |client: &mut Client| {
+        await_status(client, &kept, 200);
+        await_status(client, &revoked, 403);
+        await_status(client, &restored, 200);
+    };
+    check(&mut client);
+    let newer = std::fs::read_to_string(state.file()).unwrap();
+    let lose = |text: Option<&str>| match text {
+        None => std::fs::remove_file(state.file()).unwrap(),
+        Some(text) => state.replace(text),
+    };
+    for (lost, count) in [(None, "3 keys"), (Some(&older), "2 keys"), (None, "4 keys")] {
+        lose(lost.map(String::as_str));
+        let new = lost.map(|_| state.issue());
+        server.await_line(&format!(
+            "{count} that this server knows were missing or out of date"
+        ));
+        check(&mut client);
+        if let Some(new) = new {
+            await_status(&mut client, &new, 200);
+        }
+    }
+    // A file that lacks nothing is only read, also if it has another revision.
+    state.replace(&newer);
+    server.await_line("1 key that this server knows was missing or out of date");
+    let repaired = std::fs::read_to_string(state.file()).unwrap();
+    state.replace(&repaired);
+    assert!(server.terminate().success());
+    assert_eq!(std::fs::read_to_string(state.file()).unwrap(), repaired);
+    let server = state.start();
+    check(&mut server.connect());
 }
 
 /// Capacity of a pipe on Linux.
@@ -362,6 +403,36 @@ fn a_damaged_counter_file_is_set_aside_and_named() {
 }
 
 #[test]
+fn a_counter_damaged_to_a_day_years_ahead_does_not_move_the_service_there() {
+    let state = State::new();
+    let clients = ["127.0.0.1", "127.0.0.2", "127.0.0.3"];
+    let remaining = |server: &Server| {
+        clients.map(|address| {
+            let mut client = Client::connect_from(address, server.addr());
+            client.get("/v1").expect("x-ratelimit-remaining").to_owned()
+        })
+    };
+    let server = state.start();
+    assert_eq!(remaining(&server), ["99"; 3]);
+    assert!(server.terminate().success());
+    let file = state.directory().join("quota-anonymous");
+    let bytes = std::fs::read(&file).unwrap();
+    let file = std::fs::File::options().write(true).open(file).unwrap();
+    for at in (4096..bytes.len()).step_by(8) {
+        let word = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        // The tag of 127.0.0.2; the highest bit of the day.
+        if word >> 31 == 0x7f00_0002 {
+            let damaged = word | 1 << 30;
+            file.write_all_at(&damaged.to_le_bytes(), at as u64)
+                .unwrap();
+        }
+    }
+    let server = state.start();
+    server.await_line("were set to zero: 1");
+    assert_eq!(remaining(&server), ["98", "99", "98"]);
+}
+
+#[test]
 fn the_files_of_a_state_directory_are_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
     let state = State::new();
@@ -376,13 +447,7 @@ fn the_files_of_a_state_directory_are_its_owners_alone() {
         names.push(path.file_name().unwrap().to_str().unwrap().to_owned());
     }
     names.sort();
-    let all = [
-        ".lock",
-        "keys.jsonl",
-        "quota-anonymous",
-        "quota-day",
-        "quota-keys-0",
-    ];
+    let all = [".lock", "keys.jsonl", "quota-anonymous", "quota-keys-0"];
     assert_eq!(names, all);
 }
 

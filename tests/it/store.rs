@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -28,13 +28,12 @@ pub(crate) fn program() -> OsString {
 impl Store {
     /// `None`, with a line that names what to install, if the program is missing.
     pub(crate) fn start(more: &[&str]) -> Option<Store> {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut store = Store {
-            port: listener.local_addr().unwrap().port(),
+            // No other process has it while the store is down.
+            port: address().0.port(),
             process: None,
             more: more.iter().map(|&word| word.to_owned()).collect(),
         };
-        drop(listener);
         if !store.run() {
             report_skipped("redis-server, `apt-get install redis-server`");
             return None;
@@ -80,6 +79,32 @@ impl Store {
         let mut answer = String::new();
         BufReader::new(stream).read_line(&mut answer).unwrap();
         answer.trim_end().to_owned()
+    }
+
+    /// The name of the hash that has the credits of an IPv4 address today, or nothing.
+    pub(crate) fn credits_key(&self, address: &str) -> String {
+        let tag = address.parse::<std::net::Ipv4Addr>().unwrap().to_bits();
+        let script = format!("return {{ok=redis.call('keys','imq:2:*:a:*{tag:08x}')[1] or ''}}");
+        let answer = self.command(&format!("EVAL \"{script}\" 0"));
+        answer
+            .strip_prefix('+')
+            .unwrap_or_else(|| panic!("{answer}"))
+            .to_owned()
+    }
+
+    /// Credits of an IPv4 address that all servers have received today: the sum of the fields of all
+    /// starts of all servers, `DIRECTORY:START`.
+    pub(crate) fn credits(&self, address: &str) -> u32 {
+        let key = self.credits_key(address);
+        let each = "if fields[at]:find(':') then sum=sum+fields[at+1] end";
+        let script = format!(
+            "local fields,sum=redis.call('hgetall','{key}'),0 for at=1,#fields,2 do {each} end return sum"
+        );
+        let answer = self.command(&format!("EVAL \"{script}\" 0"));
+        let digits = answer
+            .strip_prefix(':')
+            .unwrap_or_else(|| panic!("{answer}"));
+        digits.parse().unwrap()
     }
 
     pub(crate) fn url(&self) -> String {

@@ -354,6 +354,16 @@ impl Server {
         self.figure("io", "read_bytes:")
     }
 
+    /// Bytes read from files and sockets (Linux).
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.figure("io", "rchar:")
+    }
+
+    /// The most resident memory so far (Linux).
+    pub(crate) fn peak_kib(&self) -> u64 {
+        self.figure("status", "VmHWM:")
+    }
+
     /// A number in a file of `/proc/PID`.
     fn figure(&self, file: &str, name: &str) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap();

@@ -1,5 +1,7 @@
 //! Structure of the source: short files and functions, imports that point down.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -82,6 +84,105 @@ fn upward_imports(path: &str, source: &str) -> Vec<String> {
     found
 }
 
+/// The modules that a file names by `crate`, `super` or `self`, each from the root of the crate, with what follows:
+/// `["snapshot", "file", "SnapshotFile"]`. Tests in the file do not count.
+fn named_paths(module: &[&str], source: &str) -> Vec<Vec<String>> {
+    let end = source.find("#[cfg(test)]\nmod ").unwrap_or(source.len());
+    let text: String = source[..end]
+        .lines()
+        .map(|line| code(line).to_owned() + " ")
+        .collect();
+    let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let mut found = Vec::new();
+    for start in ["crate::", "super::", "self::"] {
+        for (at, _) in text.match_indices(start) {
+            if text[..at].ends_with(is_path) {
+                continue;
+            }
+            let rest = &text[at..];
+            let path = &rest[..rest.find(|c| !is_path(c)).unwrap_or(rest.len())];
+            let mut from: Vec<&str> = module.to_vec();
+            let mut steps = path.split("::").filter(|step| !step.is_empty()).peekable();
+            while let Some(step) = steps.next_if(|step| ["crate", "super", "self"].contains(step)) {
+                match step {
+                    "crate" => from.clear(),
+                    "super" => drop(from.pop()),
+                    _ => {}
+                }
+            }
+            let path: Vec<String> = from.into_iter().chain(steps).map(str::to_owned).collect();
+            // A group of names has each of them as its last step.
+            let group = rest[rest.find(|c| !is_path(c)).unwrap_or(rest.len())..].strip_prefix('{');
+            let group = group.map_or("", |group| group.split('}').next().unwrap());
+            let names = group
+                .split(|c: char| !is_path(c))
+                .filter(|name| !name.is_empty());
+            found.extend(names.map(|name| {
+                let first = name.split(':').next().unwrap().to_owned();
+                [path.clone(), vec![first]].concat()
+            }));
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Files that name each other in a circle, given as paths and sources: each circle once, as its files.
+fn circles(files: &[(String, String)]) -> Vec<String> {
+    fn steps(path: &str) -> Vec<&str> {
+        path.trim_end_matches(".rs")
+            .trim_end_matches("/mod")
+            .split('/')
+            .collect()
+    }
+    let modules: BTreeMap<Vec<&str>, &str> = files
+        .iter()
+        .map(|(path, _)| (steps(path), path.as_str()))
+        .collect();
+    let mut edges: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (path, source) in files {
+        let here = steps(path);
+        for named in named_paths(&here, source) {
+            let named: Vec<&str> = named.iter().map(String::as_str).collect();
+            let longest = (1..=named.len())
+                .rev()
+                .find_map(|length| modules.get_key_value(&named[..length]));
+            // The head of a folder names its files, and these are named through it.
+            if let Some((module, file)) = longest
+                && !module.starts_with(&here)
+                && !here.starts_with(module)
+            {
+                edges.entry(path).or_default().insert(file);
+            }
+        }
+    }
+    let reachable = |start: &str| {
+        let mut seen = BTreeSet::new();
+        let mut left: Vec<&str> = edges.get(start).into_iter().flatten().copied().collect();
+        while let Some(file) = left.pop() {
+            if seen.insert(file) {
+                left.extend(edges.get(file).into_iter().flatten());
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<&str, BTreeSet<&str>> = files
+        .iter()
+        .map(|(path, _)| (path.as_str(), reachable(path)))
+        .collect();
+    let circle = |path: &str| {
+        let others = reached[path]
+            .iter()
+            .filter(|other| reached[**other].contains(path));
+        others.copied().collect::<Vec<_>>().join(" ")
+    };
+    let found: BTreeSet<String> = files.iter().map(|(path, _)| circle(path)).collect();
+    found
+        .into_iter()
+        .filter(|circle| !circle.is_empty())
+        .collect()
+}
+
 /// Words of one module, used in another.
 fn strays(path: &str, source: &str) -> Vec<String> {
     const WORDS: [(&[&str], &[&str]); 5] = [
@@ -91,7 +192,7 @@ fn strays(path: &str, source: &str) -> Vec<String> {
         ),
         (
             // The test reports which program it needs.
-            &["cli/", "shared/script_tests.rs"],
+            &["cli/", "shared/store_tests.rs"],
             &[
                 "println!",
                 "eprintln!",
@@ -264,6 +365,64 @@ fn paths_in_heads_exist() {
 #[test]
 fn imports_point_down() {
     none(&everywhere(upward_imports));
+}
+
+#[test]
+fn no_files_name_each_other_in_a_circle() {
+    thread_local! {
+        static FILES: RefCell<Vec<(String, String)>> = const { RefCell::new(Vec::new()) };
+    }
+    everywhere(|path, source| {
+        if !path.ends_with("tests.rs") {
+            FILES.with_borrow_mut(|files| files.push((path.to_owned(), source.to_owned())));
+        }
+        Vec::new()
+    });
+    let files = FILES.take();
+    assert!(files.len() > 100, "{}", files.len());
+    none(&circles(&files));
+}
+
+#[test]
+fn circles_of_files_are_found() {
+    let file = |path: &str, source: &str| (path.to_owned(), source.to_owned());
+    let mut files = vec![
+        file("m/mod.rs", "mod a; mod b; use a::A;"),
+        file("m/a.rs", "use super::b::B;\nuse crate::n::N;"),
+        file("m/b.rs", "use super::{c::C, d};\n// use super::a::A;"),
+        file(
+            "m/c.rs",
+            "pub struct C;\n#[cfg(test)]\nmod tests { use super::super::a::A; }",
+        ),
+        file("m/d.rs", ""),
+        file("n.rs", "pub struct N;"),
+    ];
+    assert_eq!(circles(&files), [""; 0]);
+    files[3].1 = "fn f() { crate::m::a::g() }".to_owned();
+    assert_eq!(circles(&files), ["m/a.rs m/b.rs m/c.rs"]);
+    files[3].1.clear();
+    files[4].1 = "use super::b::{B, C};".to_owned();
+    assert_eq!(circles(&files), ["m/b.rs m/d.rs"]);
+}
+
+#[test]
+fn the_top_level_has_only_the_known_names() {
+    const KNOWN: [&str; 8] = [
+        "Cargo.lock",
+        "Cargo.toml",
+        "README.md",
+        "benches",
+        "data",
+        "src",
+        "target",
+        "tests",
+    ];
+    let entries = fs::read_dir(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let others: Vec<String> = names
+        .filter(|name| !name.starts_with('.') && !KNOWN.contains(&name.as_str()))
+        .collect();
+    none(&others);
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn answers(mut bytes: &[u8]) -> usize {
     count
 }
 
-/// Loopback buffers megabytes for a client, which then has more than a minute to read some.
+/// A client with a large window has up to a minute for what its own system took.
 #[test]
 fn a_client_that_reads_nothing_of_a_response_is_disconnected() {
     if !is_slow() {

@@ -92,7 +92,7 @@ fn a_long_body_arrives_whole_at_a_slow_reader_and_a_client_that_leaves_costs_not
     let Some(scene) = Scene::new() else { return };
     let dataset = scene.directory.join("dataset");
     let sizes = ["--islands", "9000", "--creators", "3", "--days", "2"];
-    let to = ["synth", "--to", text(&dataset)];
+    let to = ["synth", "--until", "2026-11-20", "--to", text(&dataset)];
     assert!(run(&[&to[..], &sizes].concat()).status.success());
     let published = scene.directory.join("published");
     publish(&dataset, &published, "2026-11-20T00:00:00Z");
@@ -277,7 +277,8 @@ fn a_session_continues_on_any_worker_and_never_with_early_data() {
 #[test]
 fn a_client_that_reads_nothing_is_disconnected() {
     let Some(scene) = Scene::new() else { return };
-    let (server, address) = scene.start(&["--send-seconds", "1"]);
+    // The system of a client that reads nothing takes a hundred kilobytes for it.
+    let (server, address) = scene.start(&["--send-seconds", "1", "--send-rate", "65536"]);
     let before = server.open_files().len();
     let mut client = connect(address, &scene.client_config());
     let request = "GET /v1/islands?limit=200 HTTP/1.1\r\nhost: localhost\r\n\r\n";

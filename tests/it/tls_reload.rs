@@ -190,7 +190,7 @@ fn the_expiry_of_the_certificate_in_use_is_a_metric() {
     let pair = scene.pair_of("dated", ECDSA, &dates, NAMES);
     let (admin, port) = address();
     let (_server, address) = start(&pair, &["--admin", &port]);
-    let expiry = metrics(admin)["island_metrics_tls_certificate_expiry_seconds"];
+    let expiry = metrics(admin)["island_metrics_tls_certificate_expiry_timestamp_seconds"];
     // `date -u -d '2039-01-02 03:04:05' +%s`
     assert!((expiry - 2_177_550_245.0).abs() < 0.5, "{expiry}");
     fetch(address, &client_config(&pair), "/v1");

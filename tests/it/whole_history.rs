@@ -1,16 +1,15 @@
-//! The dumps of the whole history: all rows of all days, whose members are reused by the next
-//! publish.
+//! The dumps with the rows of many days, each one gzip member.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use crate::oracle::World;
-use crate::support::{Server, TempDir, publish, write_bytes, write_file};
+use crate::support::{Server, TempDir, publish, write_file};
 
 const TIMES: [&str; 4] = [
     "2026-11-21T00:10:00Z",
@@ -19,10 +18,12 @@ const TIMES: [&str; 4] = [
     "2026-11-21T00:40:00Z",
 ];
 
+/// The text of the first gzip member of a file, which has no other.
 fn text(path: &Path) -> String {
-    let mut text = String::new();
-    let file = File::open(path).unwrap();
-    MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
+    let bytes = fs::read(path).unwrap();
+    let (mut text, mut member) = (String::new(), GzDecoder::new(&bytes[..]));
+    member.read_to_string(&mut text).unwrap();
+    assert!(member.into_inner().is_empty(), "{}", path.display());
     text
 }
 
@@ -87,14 +88,13 @@ fn a_new_day_appends_and_a_live_step_changes_nothing() {
     let (dataset, to) = (dir.join("dataset"), dir.join("published"));
     write_dataset(&dataset);
     let files = ["history.csv.gz", "ccu.csv.gz"].map(|name| to.join("dumps").join(name));
-    let read = || files.each_ref().map(|path| fs::read(path).unwrap());
     let inodes = || {
         files
             .each_ref()
             .map(|path| fs::metadata(path).unwrap().ino())
     };
     publish(&dataset, &to, TIMES[0]);
-    let (first, links) = (read(), inodes());
+    let links = inodes();
     let rows =
         "2025-01-01,1000-0000-0000,3\n2026-11-18,1000-0000-0000,5\n2026-11-19,2000-0000-0000,7\n";
     assert_eq!(text(&files[1]), format!("date,code,peakCCU\n{rows}"));
@@ -104,23 +104,17 @@ fn a_new_day_appends_and_a_live_step_changes_nothing() {
     );
     publish(&dataset, &to, TIMES[1]);
     assert_eq!(inodes(), links, "linked");
-    // The members of known days are copied, not rendered again: a changed one with a correct
-    // checksum shows it.
-    let at = first[0].len() - 12;
-    let mut marked = first[0].clone();
-    marked[at] ^= 1;
-    seal_last_member(&mut marked);
-    rewrite_history(&to, &marked);
+    // A new day has its rows behind the others.
     write_file(
         &dataset.join("daily/2026-11-20.csv"),
         &day(&[("1000-0000-0000", "9")]),
     );
     publish(&dataset, &to, TIMES[2]);
-    let second = read();
-    for (known, second) in [&marked, &first[1]].into_iter().zip(&second) {
-        assert!(second.starts_with(known) && second.len() > known.len());
-    }
-    // A changed day is rendered, and the days around it are copied.
+    assert_eq!(
+        text(&files[1]),
+        format!("date,code,peakCCU\n{rows}2026-11-20,1000-0000-0000,9\n")
+    );
+    // So has a changed one.
     write_file(
         &dataset.join("daily/2026-11-19.csv"),
         &day(&[("2000-0000-0000", "8")]),
@@ -137,27 +131,37 @@ fn a_new_day_appends_and_a_live_step_changes_nothing() {
 }
 
 #[test]
-fn a_damaged_member_is_rendered_again() {
+fn the_file_of_the_newest_days_has_thirty_of_them() {
     let dir = TempDir::new();
     let (dataset, to) = (dir.join("dataset"), dir.join("published"));
     write_dataset(&dataset);
-    let history = to.join("dumps/history.csv.gz");
-    publish(&dataset, &to, TIMES[0]);
-    let mut known = fs::read(&history).unwrap();
-    // A byte of the compressed rows, of the checksum of the rows, and of the header of the member.
-    for (number, before_end) in [(1, 12), (2, 6), (3, last_member(&known) - 24)] {
-        let mut damaged = known.clone();
-        let at = known.len() - before_end;
-        damaged[at] ^= 1;
-        rewrite_history(&to, &damaged);
-        let name = format!("daily/2026-11-{}.csv", 19 + number);
-        write_file(&dataset.join(name), &day(&[("1000-0000-0000", "9")]));
-        publish(&dataset, &to, TIMES[number]);
-        let repaired = fs::read(&history).unwrap();
-        assert!(repaired.starts_with(&known), "byte {at}");
-        assert_eq!(text(&history), daily_rows(&to.join("dumps")), "byte {at}");
-        known = repaired;
+    // The day of ccu/ has no daily rows, and is none of them.
+    for number in 1..=40 {
+        let name = format!(
+            "daily/2025-{:02}-{:02}.csv",
+            1 + number / 20,
+            2 + number % 20
+        );
+        write_file(&dataset.join(name), &day(&[("1000-0000-0000", "4")]));
     }
+    publish(&dataset, &to, TIMES[0]);
+    let dumps = to.join("dumps");
+    let all = daily_rows(&dumps);
+    let (header, rows) = all.split_once('\n').unwrap();
+    let mut held: Vec<&str> = rows.lines().map(|row| &row[..10]).collect();
+    held.dedup();
+    assert_eq!(held.len(), 42);
+    let first = held[held.len() - 30];
+    let newest = rows.lines().filter(|row| &row[..10] >= first);
+    let want = newest.fold(format!("{header}\n"), |text, row| text + row + "\n");
+    assert_eq!(text(&dumps.join("last30days.csv.gz")), want);
+    // With fewer days, it has all of them.
+    let other = dir.join("other");
+    let few = dir.join("few");
+    write_dataset(&few);
+    publish(&few, &other, TIMES[0]);
+    let dumps = other.join("dumps");
+    assert_eq!(text(&dumps.join("last30days.csv.gz")), daily_rows(&dumps));
 }
 
 #[test]
@@ -180,31 +184,6 @@ fn the_sample_has_the_dumps_of_its_publish() {
             "{name}"
         );
     }
-}
-
-/// Returns the length of the last member of a file.
-fn last_member(file: &[u8]) -> usize {
-    let mut left = file;
-    loop {
-        let length = u32::from_le_bytes(left[20..24].try_into().unwrap()) as usize;
-        if length == left.len() {
-            return length;
-        }
-        left = &left[length..];
-    }
-}
-
-/// Corrects the checksum of the last member of a file.
-fn seal_last_member(file: &mut [u8]) {
-    let start = file.len() - last_member(file);
-    let checksum = crc32fast::hash(&file[start + 20..]);
-    file[start + 16..start + 20].copy_from_slice(&checksum.to_le_bytes());
-}
-
-/// Overwrites the published `history.csv.gz`.
-fn rewrite_history(to: &Path, bytes: &[u8]) {
-    let dumps = fs::canonicalize(to.join("dumps")).unwrap();
-    write_bytes(&dumps.join("history.csv.gz"), bytes);
 }
 
 fn day(rows: &[(&str, &str)]) -> String {

@@ -2,7 +2,7 @@
 """Starts the processes of data/container/compose.yaml without containers, kills each of them under load, and
 checks what clients see.
 
-A leader, two followers, a store (redis-server) and HAProxy with data/proxy/haproxy.cfg run on addresses of
+Three servers, a store (redis-server) and HAProxy with data/proxy/haproxy.cfg run on addresses of
 loopback. Clients from many addresses, and one with a key, send requests through HAProxy all the time. Each
 process is killed with SIGKILL and started again a few seconds later.
 
@@ -10,7 +10,7 @@ process is killed with SIGKILL and started again a few seconds later.
   server where the client has used its part of the day and the store is down or answers too late, as on a
   busy machine. Connections fail only while HAProxy itself is down.
 - All servers together admit no more than the limit of a client, and its last requests of the test get 429.
-- A key issued or revoked on the leader is known to all servers within two seconds, also after a restart.
+- A key issued or revoked on any server is known to all servers within two seconds, also after a restart.
 
     tests/ops/cluster.py [--bin BINARY]
 
@@ -32,7 +32,7 @@ import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 # Each process has its own address, so that the ports can be those of the example.
-SERVERS = {"leader": "127.7.20.11", "follower-1": "127.7.20.12", "follower-2": "127.7.20.13"}
+SERVERS = {"server-1": "127.7.20.11", "server-2": "127.7.20.12", "server-3": "127.7.20.13"}
 STORE, BALANCER = ("127.7.20.21", 6379), ("127.7.20.31", 8080)
 LIMIT, LIMIT_KEY = 400, 2000
 CLIENTS = 12
@@ -91,8 +91,8 @@ class Cluster:
             sys.exit(f"cluster: {words[0]} ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
-    def keys(self, command, *words):
-        return self.command("keys", command, "--state", os.path.join(self.work, "leader"), *words)
+    def keys(self, server, command, *words):
+        return self.command("keys", command, "--state", os.path.join(self.work, server), *words)
 
     def start(self, name):
         environment = dict(os.environ)
@@ -107,7 +107,7 @@ class Cluster:
             words += ["--published", self.published, "--state", os.path.join(self.work, name), "--trusted-proxy", "127.0.0.1"]
             words += ["--base-url", "http://api.example", "--limit-anonymous", str(LIMIT), "--limit-free", str(LIMIT_KEY)]
             words += ["--shared-quota", "redis://%s:%d" % STORE, "--shared-quota-replicas", str(len(SERVERS))]
-            words += ["--shared-keys", "lead" if name == "leader" else "follow"]
+            words += ["--shared-keys"]
         log = open(os.path.join(self.work, f"{name}.log"), "ab")
         self.processes[name] = subprocess.Popen(words, stdout=log, stderr=log, env=environment, cwd=self.work)
         log.close()
@@ -208,7 +208,7 @@ def run(cluster):
     if faults:
         return
 
-    key = cluster.keys("issue", "--address", "ann@example.com").strip()
+    key = cluster.keys("server-1", "issue", "--address", "ann@example.com").strip()
     begun = time.monotonic()
     check(until(KEYS_SECONDS, lambda: cluster.status_everywhere(key) == {200}), "a new key is not known everywhere")
     print(f"a new key is known to all servers after {time.monotonic() - begun:.1f} s")
@@ -217,14 +217,14 @@ def run(cluster):
         client.start()
     time.sleep(1)
 
-    for name in ("follower-1", "store", "leader", "haproxy"):
+    for name in ("server-2", "store", "server-1", "haproxy"):
         for client in clients:
             client.down = name
         before = sum((client.statuses for client in clients), collections.Counter())
         cluster.kill(name)
         issued = None
-        if name == "follower-1":
-            issued = cluster.keys("issue", "--address", "bob@example.com").strip()
+        if name == "server-2":
+            issued = cluster.keys("server-3", "issue", "--address", "bob@example.com").strip()
         time.sleep(DOWN_SECONDS)
         if name == "store":
             # The last known keys stay valid.
@@ -235,8 +235,8 @@ def run(cluster):
             check(until(30, lambda: cluster.ready(name)), f"{name} is not ready again")
         time.sleep(SETTLED_SECONDS)
         if issued:
-            check(cluster.status_everywhere(issued) == {200}, "a restarted follower does not know a key issued meanwhile")
-            cluster.keys("revoke", issued.split("_")[2])
+            check(cluster.status_everywhere(issued) == {200}, "a restarted server does not know a key issued meanwhile")
+            cluster.keys("server-2", "revoke", issued.split("_")[2])
             check(until(KEYS_SECONDS, lambda: cluster.status_everywhere(issued) == {403}), "a revoked key is valid somewhere")
         after = sum((client.statuses for client in clients), collections.Counter())
         print(f"{name} killed and started again: {dict(after - before)}", flush=True)

@@ -47,11 +47,12 @@ trap 'exit 143' TERM
 fail() { echo "container: $*" >&2; exit 1; }
 
 # The rest of the Containerfile's first stage.
-mkdir -p "$work"/files/{image/etc/ssl/certs,volumes/{published,state,dataset}}
+mkdir -p "$work"/files/{image/{etc/ssl/certs,licenses},volumes/{published,state,dataset}}
 bin=$work/files/image/island-metrics
 cp "target/static/$target/debug/island-metrics" "$bin"
 strip "$bin"
 cp /etc/ssl/certs/ca-certificates.crt "$work/files/image/etc/ssl/certs/"
+cp data/licenses/* "$work/files/image/licenses/"
 readelf -d "$bin" | grep -q NEEDED && fail "the binary is not static"
 
 # The Containerfile's last stage, unchanged; `build` is a directory instead of a stage.
@@ -73,7 +74,8 @@ json.dump(config, open(sys.argv[1], "w"))
 container=$(build from island-metrics)
 root=$(build mount "$container")
 found=$(cd "$root" && find . -type f | sort | xargs)
-[ "$found" = "./etc/ssl/certs/ca-certificates.crt ./island-metrics" ] || fail "the image has the files $found"
+licences="./licenses/LICENSE-APACHE ./licenses/LICENSE-MIT ./licenses/THIRD-PARTY"
+[ "$found" = "./etc/ssl/certs/ca-certificates.crt ./island-metrics $licences" ] || fail "the image has the files $found"
 [ "$(stat -c '%a %u' "$root/island-metrics")" = "755 0" ] || fail "the binary is not root's"
 for volume in state published dataset; do
     [ "$(stat -c %u "$root/$volume")" = 65532 ] || fail "/$volume is not the user's"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compares the rules, the scrape example and the dashboard with the metrics of the server and the collector.
 
-Names and labels in them must be in the lists below. With a binary, so must everything that its /metrics prints
-after some requests, and it must print each name of the list. promtool, where it is installed, checks and tests
-the rules, and reads what /metrics prints. A binary without the feature `collect` leaves the collector out.
+Names in them must be those that /metrics prints after some requests, and labels those in the list below. promtool,
+where it is installed, checks and tests the rules, and reads what /metrics prints. A binary without the feature
+`collect` leaves the collector out.
 
-    tests/ops/metrics.py [--bin BINARY] [--served]      --served: no /metrics is a fault
+    tests/ops/metrics.py --bin BINARY
 """
 
 import argparse
@@ -23,80 +23,30 @@ import urllib.request
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 DURATION = "island_metrics_http_request_duration_seconds"
+COLLECTOR = "island_metrics_collect_"
 
-# Every metric of the collector with its labels.
-COLLECTOR = {
+# The metrics that have labels. All others, and their names, are those that a server and a collector print.
+LABELS = {
     "island_metrics_collect_responses_total": {"result"},
-    "island_metrics_collect_given_up_total": set(),
-    "island_metrics_collect_values_refused_total": set(),
-    "island_metrics_collect_values_revised_total": set(),
-    "island_metrics_collect_codes_skipped_total": set(),
-    "island_metrics_collect_fields_cleaned_total": set(),
-    "island_metrics_collect_islands": set(),
     "island_metrics_collect_islands_due": {"what"},
-    "island_metrics_collect_islands_at_risk": set(),
-    "island_metrics_collect_islands_gone": set(),
-    "island_metrics_collect_next_loss_timestamp_seconds": set(),
-    "island_metrics_collect_rate_limit": set(),
-    "island_metrics_collect_last_usable_timestamp_seconds": set(),
-    "island_metrics_collect_live_written_timestamp_seconds": set(),
-    "island_metrics_collect_full_crawl_timestamp_seconds": set(),
-    "island_metrics_collect_merge_timestamp_seconds": set(),
-    "island_metrics_collect_complete_day_timestamp_seconds": set(),
-    "island_metrics_build_info": {"version", "commit"},
-    "process_cpu_seconds_total": set(),
-    "process_start_time_seconds": set(),
-    "process_resident_memory_bytes": set(),
-}
-# Every metric of the server with its labels.
-SERVER = {
     "island_metrics_http_requests_total": {"route", "code"},
     f"{DURATION}_bucket": {"le"},
-    f"{DURATION}_sum": set(),
-    f"{DURATION}_count": set(),
     "island_metrics_http_response_body_bytes_total": {"route", "encoding"},
-    "island_metrics_http_sent_bytes_total": set(),
-    "island_metrics_http_connections": set(),
-    "island_metrics_http_connections_accepted_total": set(),
     "island_metrics_http_connections_refused_total": {"reason"},
     "island_metrics_http_connections_cut_total": {"reason"},
-    "island_metrics_http_accept_errors_total": set(),
-    "island_metrics_http_panics_total": set(),
     "island_metrics_http_parse_errors_total": {"code"},
     "island_metrics_quota_rejections_total": {"tier"},
-    "island_metrics_quota_clients": set(),
-    "island_metrics_quota_clients_max": set(),
-    "island_metrics_quota_overflow_clients": set(),
-    "island_metrics_keys": set(),
     "island_metrics_snapshot_published_timestamp_seconds": {"payload"},
-    "island_metrics_snapshot_generation": set(),
     "island_metrics_snapshot_rows": {"kind"},
-    "island_metrics_snapshot_damaged_answers_total": set(),
     "island_metrics_reloads_total": {"what", "result"},
     "island_metrics_poll_age_seconds": {"what"},
     "island_metrics_tls_handshakes_total": {"result"},
-    "island_metrics_tls_certificate_expiry_seconds": set(),
-    "island_metrics_shared_quota_up": set(),
-    "island_metrics_shared_quota_clients": set(),
     "island_metrics_shared_quota_requests_total": {"result"},
-    "island_metrics_shared_quota_outages_total": set(),
-    "island_metrics_shared_quota_shares_total": set(),
-    "island_metrics_shared_quota_other_limits_total": set(),
-    "island_metrics_shared_keys_up": set(),
-    "island_metrics_shared_keys_exchange_age_seconds": set(),
-    "island_metrics_shared_keys_role": {"role"},
-    "island_metrics_access_log_dropped_total": set(),
-    "island_metrics_log_dropped_total": set(),
     "island_metrics_worker_heartbeat_age_seconds": {"worker"},
     "island_metrics_build_info": {"version", "commit"},
-    "process_cpu_seconds_total": set(),
-    "process_resident_memory_bytes": set(),
-    "process_open_fds": set(),
-    "process_max_fds": set(),
-    "process_threads": set(),
-    "process_start_time_seconds": set(),
 }
-METRICS = SERVER | COLLECTOR
+# Filled from the pages.
+METRICS = {}
 # The values of labels with few values.
 VALUES = {
     ("island_metrics_collect_responses_total", "result"): {"usable", "throttled", "gone", "rejected", "broken"},
@@ -110,7 +60,6 @@ VALUES = {
     ("island_metrics_poll_age_seconds", "what"): {"data", "keys", "certificate"},
     ("island_metrics_tls_handshakes_total", "result"): {"full", "resumed", "failed", "not_tls"},
     ("island_metrics_shared_quota_requests_total", "result"): {"answered", "late", "failed"},
-    ("island_metrics_shared_keys_role", "role"): {"leads", "waits", "follows", "deposed"},
 }
 # Labels and metrics that a scrape adds.
 SCRAPED = {"job", "instance"}
@@ -148,7 +97,11 @@ def check_expressions(where, text, recorded):
     return used
 
 
-def check_files():
+def check_files(has_collector):
+    if not has_collector:
+        METRICS.update({name: LABELS.get(name, set()) for name in re.findall(COLLECTOR + r"[a-z_]+", "".join(
+            open(path(file)).read() for file in ("data/prometheus/rules.yml", "data/prometheus/rules_test.yml",
+                                                 "data/grafana/dashboard.json")))})
     rules = open(path("data/prometheus/rules.yml")).read()
     recorded = set(re.findall(r"- record: (\S+)", rules))
     tests = open(path("data/prometheus/rules_test.yml")).read()
@@ -277,7 +230,7 @@ def scrape(binary):
         server.wait(40)
 
 
-def check_scrape(text, metrics):
+def check_scrape(text):
     printed, promised = set(), set()
     for line in text.splitlines():
         if line.startswith("# TYPE "):
@@ -296,27 +249,38 @@ def check_scrape(text, metrics):
             continue
         name, labels = found[1], dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', found[2] or ""))
         printed.add(name)
-        if name not in metrics:
-            faults.append(f"/metrics prints {name}, which is not in the list")
-        elif set(labels) != metrics[name]:
-            faults.append(f"/metrics: {name} has the labels {set(labels)}; want {metrics[name]}")
+        if name not in promised:
+            faults.append(f"/metrics prints {name} without a TYPE line")
+        elif set(labels) != LABELS.get(name, set()):
+            faults.append(f"/metrics: {name} has the labels {set(labels)}; want {LABELS.get(name)}")
         for label, value in labels.items():
             if value not in VALUES.get((name, label), {value}):
                 faults.append(f"/metrics: {name} has {label} {value!r}")
         float(found[3])
-    # A metric without samples, such as a code that no response had, has at least a TYPE line.
-    for name in sorted(set(metrics) - printed - promised):
-        faults.append(f"/metrics does not print {name}")
-    print(f"metrics: /metrics prints {len(printed)} of {len(metrics)} names in {len(text)} bytes")
+    METRICS.update({name: LABELS.get(name, set()) for name in promised})
+    print(f"metrics: /metrics prints {len(printed)} of {len(promised)} names in {len(text)} bytes")
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bin")
-    parser.add_argument("--served", action="store_true")
+    parser.add_argument("--bin", required=True)
     arguments = parser.parse_args()
-    check_files()
     has_promtool = shutil.which("promtool") is not None
+    binary = os.path.abspath(arguments.bin)
+    served, collected = scrape(binary), scrape_collector(binary)
+    if served is None:
+        sys.exit("metrics: nothing answers at /metrics")
+    for page in (served, collected):
+        if page is None:
+            print("metrics: the binary has no collect; its metrics are not checked")
+            continue
+        check_scrape(page)
+        if has_promtool:
+            promtool("check", "metrics", input=page)
+    check_files(collected is not None)
+    for name in sorted(set(LABELS) - set(METRICS)):
+        if collected is not None or not name.startswith(COLLECTOR):
+            faults.append(f"/metrics does not print {name}")
     if has_promtool:
         promtool("check", "rules", path("data/prometheus/rules.yml"))
         promtool("test", "rules", path("data/prometheus/rules_test.yml"))
@@ -327,23 +291,6 @@ def main():
             promtool("check", "config", os.path.join(work, "scrape.yml"))
     else:
         print("metrics: no promtool; rules are neither checked nor tested")
-    if arguments.bin:
-        binary = os.path.abspath(arguments.bin)
-        text = scrape(binary)
-        scraped = [(text, SERVER)]
-        if (collected := scrape_collector(binary)) is not None:
-            scraped.append((collected, COLLECTOR))
-        else:
-            print("metrics: the binary has no collect; its metrics are not checked")
-        for page, metrics in scraped:
-            if page is not None:
-                check_scrape(page, metrics)
-                if has_promtool:
-                    promtool("check", "metrics", input=page)
-        if text is None and arguments.served:
-            faults.append("nothing answers at /metrics")
-        elif text is None:
-            print("metrics: nothing answers at /metrics; the rules are compared with the lists only")
     for fault in faults:
         print(f"  FAULT {fault}")
     print("metrics: passed" if not faults else f"metrics: {len(faults)} faults")

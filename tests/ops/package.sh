@@ -104,7 +104,8 @@ stat -c '%a %U %G %n' /usr/bin/island-metrics /etc/island-metrics/island-metrics
     /var/lib/island-metrics{,-published,-collect,-dataset} \
     /lib/systemd/system/island-metrics{.service,.socket,-publish.service,-publish.timer,-collect.service} \
     /usr/lib/sysusers.d/island-metrics.conf /usr/lib/tmpfiles.d/island-metrics.conf \
-    /usr/share/doc/island-metrics/copyright >"$work/stat" || fail "files are missing"
+    /usr/share/doc/island-metrics/copyright /usr/share/doc/island-metrics/licenses/{LICENSE-MIT,LICENSE-APACHE,THIRD-PARTY} \
+    >"$work/stat" || fail "files are missing"
 grep -v ' /var/lib/' "$work/stat" | grep -v '^644 root root ' | grep -v '^755 root root /usr/bin/island-metrics$' \
     && fail "owners or modes are wrong"
 diff - <(grep ' /var/lib/' "$work/stat" | sort) <<'WANTED' || fail "owners or modes of state are wrong"

@@ -242,12 +242,12 @@ def start_haproxy(running):
         # All clients share the connections to the server, as with nginx.
         ("global\n", "global\n    nbthread 1\n"),
         # One server.
-        ('    server follower-1 "${FOLLOWER_1-10.0.0.12:8080}"\n', ""),
-        ('    server follower-2 "${FOLLOWER_2-10.0.0.13:8080}"\n', ""),
+        ('    server server-2 "${SERVER_2-10.0.0.12:8080}"\n', ""),
+        ('    server server-3 "${SERVER_3-10.0.0.13:8080}"\n', ""),
     ]).replace("check port 9108", f"check port {running.admin_port}")
     path = os.path.join(work, "haproxy.cfg")
     open(path, "w").write(text)
-    environment = {**os.environ, "LEADER": f"127.0.0.1:{running.relay.port}"}
+    environment = {**os.environ, "SERVER_1": f"127.0.0.1:{running.relay.port}"}
     subprocess.run(["haproxy", "-c", "-q", "-f", path], check=True, env=environment)
     running.start(["haproxy", "-db", "-f", path], port, "haproxy", env=environment)
     return port

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-export const { BY_IP, BY_MAIL, CLOSED, MAIL, SHOTS } = process.env;
+export const { BY_IP, SIGN_UP, BY_MAIL, CLOSED, MAIL, SHOTS } = process.env;
 const { CHROMIUM, MODULES } = process.env;
 const modules = createRequire(`${MODULES}/package.json`);
 const { chromium } = modules("playwright-core");
@@ -41,7 +41,7 @@ export const open = async (options = {}) => {
   page.on("console", message => ["error", "warning"].includes(message.type()) && complaints.push(message.text()));
   page.on("pageerror", error => complaints.push(String(error)));
   page.on("request", request => {
-    if (![BY_IP, BY_MAIL, CLOSED].some(base => request.url().startsWith(base))) complaints.push(`asks ${request.url()}`);
+    if (![BY_IP, SIGN_UP, BY_MAIL, CLOSED].some(base => request.url().startsWith(base))) complaints.push(`asks ${request.url()}`);
   });
   return { context, page, complaints };
 };

@@ -19,6 +19,7 @@ const PAGES = [
   ["creator", `${BY_IP}/creators/${encodeURIComponent(island.creator)}`],
   ["ranking", `${BY_IP}/rankings`],
   ["new", `${BY_IP}/new`],
+  ["live", `${BY_IP}/live`],
   ["docs", `${BY_IP}/docs`],
   ["objects", `${BY_IP}/objects`],
   ["recipes", `${BY_IP}/recipes`],
@@ -26,7 +27,7 @@ const PAGES = [
   ["changelog", `${BY_IP}/changelog`],
   ["dumps", `${BY_IP}/dumps/`],
   ["not-found", `${BY_IP}/nothing`, 404],
-  ["keys-closed", `${CLOSED}/keys`, 404],
+  ["keys-closed", `${CLOSED}/keys`],
   ["keys-ip", `${BY_IP}/keys`],
   ["keys-mail", `${BY_MAIL}/keys`],
 ];
@@ -80,6 +81,25 @@ await claim("the curve shows the served points", async () => {
   await page.keyboard.press("ArrowLeft");
   const beside = await page.locator("figure.chart output").first().textContent();
   assert.ok(beside.includes(points.at(-2)[1].toLocaleString("en")), beside);
+  const label = await svg.locator(".at text").textContent();
+  assert.equal(label, beside, "the label at the point");
+  const [mark, curve] = await Promise.all([svg.locator(".at circle").boundingBox(), svg.boundingBox()]);
+  assert.ok(mark.x > curve.x && mark.y > curve.y && mark.y < curve.y + curve.height, "the dot is in the picture");
+  await page.keyboard.press("Home");
+  assert.ok((await svg.locator(".at text").textContent()).includes(points[0][1].toLocaleString("en")));
+  await page.keyboard.press("End");
+  assert.ok((await svg.locator(".at text").textContent()).includes(points.at(-1)[1].toLocaleString("en")));
+  await context.close();
+});
+
+await claim("the figures and the chart of an island are above the fold at 1280 x 900", async () => {
+  const { page, context } = await open({ viewport: { width: 1280, height: 900 } });
+  await page.goto(`${BY_IP}/islands/${island.code}`);
+  const box = await page.locator("figure.chart:visible svg").boundingBox();
+  assert.ok(box.y + box.height <= 900, `the chart ends at ${box.y + box.height}`);
+  for (const name of ["Players now", "Peak", "All-time peak", "Rank by peak"]) {
+    assert.ok(await page.locator("dt", { hasText: new RegExp(`^${name}$`) }).first().isVisible(), name);
+  }
   await context.close();
 });
 
@@ -95,7 +115,7 @@ await claim("the dashboard has the ten of the ranking, and leads to their pages"
   await page.click("#summary table a");
   assert.equal(await page.textContent("h1"), ranking[0].title);
   const { ccu } = await json(`${BY_IP}/v1/islands/${ranking[0].code}/ccu`);
-  const values = (await page.locator("svg").first().getAttribute("data-values")).split(",").filter(Boolean);
+  const values = (await page.locator("svg").last().getAttribute("data-values")).split(",").filter(Boolean);
   assert.deepEqual(values.map(Number), ccu.map(([, peak]) => peak));
   await page.goBack();
   assert.equal(await page.evaluate(() => document.querySelector("time.ago").textContent.endsWith("ago")), true);
@@ -110,7 +130,7 @@ await claim("a search finds what the API finds, page by page", async () => {
   await page.waitForURL(/q=ra/);
   const seen = [];
   for (;;) {
-    seen.push(...await page.locator("td:first-child > a").evaluateAll(links => links.map(link => link.href.slice(-14))));
+    seen.push(...await page.locator("td.number + td > a").evaluateAll(links => links.map(link => link.href.slice(-14))));
     const next = page.locator("a[rel=next]");
     if (await next.count() === 0) break;
     await next.click();
@@ -126,6 +146,16 @@ await claim("a search finds what the API finds, page by page", async () => {
   await context.close();
 });
 
+await claim("a search for a code goes to its island", async () => {
+  const { page, context } = await open();
+  await page.goto(`${BY_IP}/`);
+  await page.fill("#q", island.code);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(new RegExp(`/islands/${island.code}$`));
+  assert.equal(await page.textContent("h1"), island.title);
+  await context.close();
+});
+
 await claim("islands are filtered and sorted by the form, with the keyboard alone, without a script", async () => {
   const { page, context } = await open({ javaScriptEnabled: false });
   await page.goto(`${BY_IP}/islands`);
@@ -134,11 +164,11 @@ await claim("islands are filtered and sorted by the form, with the keyboard alon
   await page.focus("form.fields button");
   await page.keyboard.press("Enter");
   await page.waitForURL(/tag=pvp/);
-  const seen = await page.locator("td:first-child > a").evaluateAll(links => links.map(link => link.href.slice(-14)));
+  const seen = await page.locator("td.number + td > a").evaluateAll(links => links.map(link => link.href.slice(-14)));
   const { islands } = await json(`${BY_IP}/v1/islands?tag=pvp&sort=plays&limit=50`);
   assert.deepEqual(seen, islands.map(island => island.code));
   await page.click("th a:has-text('Minutes')");
-  assert.equal(await page.locator("th[aria-sort=descending]").textContent(), "Minutes");
+  assert.equal(await page.locator("th[aria-sort=descending]").textContent(), "Minutes ▼");
   assert.ok(page.url().includes("tag=pvp"), "filters are kept");
   await context.close();
 });
@@ -148,7 +178,7 @@ await claim("an island's metrics, a creator and days are reached by links", asyn
   await page.goto(`${BY_IP}/islands/${island.code}`);
   await page.click("nav.tabs a:has-text('Plays')");
   const { series } = (await json(`${BY_IP}/v1/islands/${island.code}`)).island;
-  const values = (await page.locator("svg").first().getAttribute("data-values")).split(",").filter(Boolean);
+  const values = (await page.locator("svg").last().getAttribute("data-values")).split(",").filter(Boolean);
   assert.deepEqual(values.map(Number), series.map(point => point.plays).filter(plays => plays !== null));
   await page.locator("summary").click();
   assert.equal(await page.locator("details tbody tr").count(), values.length);

@@ -57,13 +57,14 @@ pub(crate) enum Mistake {
     LossyText,
     SignedNumbers,
     EmptyFilters,
+    LastSigma,
 }
 
 /// The parser.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain(pub(crate) Mistake);
 
-const FIXED: [&str; 22] = [
+const FIXED: [&str; 24] = [
     "/openapi.json",
     "/docs",
     "/objects",
@@ -72,6 +73,8 @@ const FIXED: [&str; 22] = [
     "/changelog",
     "/llms.txt",
     "/robots.txt",
+    "/sitemap.xml",
+    "/live",
     "/favicon.ico",
     "/keys",
     "/assets/style.css",
@@ -217,8 +220,9 @@ impl Plain {
                 && SORTS.contains(&sort.as_str())
                 && (order == "desc" || order == "asc");
             let q = filter(self.once(&pairs, "q")?);
-            let folded = q.as_ref().map(|q| q.to_lowercase().replace('\u{307}', ""));
-            sound.then_some(List {
+            let is_long = q.as_ref().is_some_and(|q| q.len() > 1024);
+            let folded = q.as_ref().map(|q| self.fold(q));
+            (sound && !is_long).then_some(List {
                 path,
                 tag: filter(own("tag")?),
                 creator: filter(own("creator")?),
@@ -232,6 +236,22 @@ impl Plain {
             })
         };
         list().map_or(Meaning::Bad, Meaning::List)
+    }
+
+    /// A text in which case does not count. Each character by itself: both cases of ẞ are ß first, whose
+    /// upper case is SS.
+    fn fold(self, text: &str) -> String {
+        if self.0 == Mistake::LastSigma {
+            return text.to_lowercase().replace('\u{307}', "");
+        }
+        let mut folded = String::new();
+        for letter in text.chars() {
+            let upper = letter.to_lowercase().to_string().to_uppercase();
+            for capital in upper.chars() {
+                folded += &capital.to_lowercase().to_string();
+            }
+        }
+        folded.replace('\u{307}', "")
     }
 
     /// The first value of a name; other pairs are ignored.

@@ -91,6 +91,7 @@ static CONTROLS: LazyLock<()> = LazyLock::new(|| {
         (Mistake::LossyText, "/v1/creators/%FF", ""),
         (Mistake::SignedNumbers, "/v1/creators", "offset=%2B1"),
         (Mistake::EmptyFilters, "/v1/islands", "tag="),
+        (Mistake::LastSigma, "/v1/creators", "q=%CE%A5%CE%A3"),
     ] {
         assert!(
             differs(Plain(mistake), path, Some(query)).is_some(),

@@ -444,6 +444,12 @@ fn is_sound(name: &str, value: &str) -> bool {
             let sound = |byte: u8| byte.is_ascii_alphabetic() || b"-, *".contains(&byte);
             value.len() < 400 && value.bytes().all(sound)
         }
+        "x-ignored-parameters" => {
+            let names: Vec<&str> = value.split(", ").collect();
+            let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
+            let is_name = |name: &&str| (1..=96).contains(&name.len()) && name.bytes().all(sound);
+            names.len() <= 8 && names.iter().all(is_name)
+        }
         "x-content-type-options" => value == "nosniff",
         "allow" | "access-control-allow-methods" => value == "GET, HEAD, OPTIONS",
         "access-control-max-age" => value == "86400",
@@ -452,12 +458,11 @@ fn is_sound(name: &str, value: &str) -> bool {
         "content-encoding" => value == "gzip",
         "vary" => value == "Accept" || value.strip_prefix("Accept, ").unwrap_or(value) == VARY,
         "referrer-policy" => value == "strict-origin",
-        "cache-control" => one_of(&[
-            "private, max-age=60",
-            "private, max-age=0",
-            "public, max-age=60, must-revalidate",
-            "no-store",
-        ]),
+        "cache-control" if value.starts_with("private, max-age=") => {
+            let seconds = value.trim_start_matches("private, max-age=").parse();
+            seconds.is_ok_and(|seconds: u32| seconds == 0 || (60..=600).contains(&seconds))
+        }
+        "cache-control" => one_of(&["public, max-age=60, must-revalidate", "no-store"]),
         "content-type" => KINDS.contains(&value),
         "content-security-policy" => value.starts_with("default-src 'none'; "),
         "etag" => {

@@ -76,7 +76,10 @@ static SOUND: LazyLock<Sound> = LazyLock::new(|| {
         published.to_str().expect("plain"),
     );
     let counts = "--islands 130 --creators 30 --days 1 --long-run-days 1 --seed 1";
-    let synth: Vec<&str> = counts.split(' ').chain(["--to", from]).collect();
+    let synth: Vec<&str> = counts
+        .split(' ')
+        .chain(["--until", "2026-11-20", "--to", from])
+        .collect();
     scratch::run(&[&["synth"], &synth[..]].concat());
     let time = "2026-11-21T00:00:00Z";
     scratch::run(&[
@@ -216,7 +219,7 @@ fuzz_target!(|input: &[u8]| {
     };
     let storage = Storage::Memory(Bytes::from(file));
     let (history, live) = if is_live {
-        (None, Live::open(storage).ok())
+        (None, Live::open(storage, 0).ok())
     } else {
         (History::open(storage, 1 << 20).ok().map(Arc::new), None)
     };

@@ -61,6 +61,7 @@ fn of_site(route: SiteRoute) -> Meaning {
     match route {
         SiteRoute::OpenApi => Meaning::Fixed("/openapi.json"),
         SiteRoute::Docs => Meaning::Fixed("/docs"),
+        SiteRoute::Live => Meaning::Fixed("/live"),
         SiteRoute::File(index) => Meaning::Fixed(SITE_FILES[index]),
         SiteRoute::Home => Meaning::Fixed("/"),
         SiteRoute::Search(query) => of_islands("/", query),

@@ -1,0 +1,199 @@
+//! Commands that wait for a lock: they report the lock after a second, and go on when they get it. Publishes
+//! that are interrupted, also while they wait.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::dataset_versions::{Change, Editions};
+use crate::killed_publishes::succeeds;
+use crate::processes::{stderr_of, wait_for};
+use crate::published::Published;
+use crate::random_dataset::Rng;
+use crate::support::{TempDir, command, id, is_slow, issue};
+
+/// A dataset, a published directory and a state directory, all with locks.
+struct Scene {
+    editions: Editions,
+    published: Published,
+    dir: TempDir,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let dir = TempDir::new();
+        let scene = Scene {
+            editions: Editions::begin(&dir.join("dataset")),
+            published: Published::at(&dir.join("published")),
+            dir,
+        };
+        // As a collector creates it.
+        File::create(scene.editions.dataset().join(".lock")).unwrap();
+        scene
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.join("state")
+    }
+
+    fn publish(&mut self) -> Command {
+        let edition = self.editions.turn(Change::All);
+        self.editions.publish(&edition, self.published.path())
+    }
+}
+
+/// Takes the lock of a directory.
+fn held(directory: &Path) -> File {
+    let lock = File::options().append(true).open(directory.join(".lock"));
+    let lock = lock.unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+fn waits_for(directory: &Path) -> String {
+    format!(
+        "waiting for the lock {}, which another process holds\n",
+        directory.join(".lock").display()
+    )
+}
+
+#[test]
+fn a_command_that_waits_for_a_lock_reports_its_path_after_a_second() {
+    let mut scene = Scene::new();
+    succeeds(scene.publish());
+    let (state, target) = (scene.state(), scene.published.path().to_owned());
+    let key = issue(&state, "a@x.test", "free");
+    let dataset = scene.editions.dataset().to_owned();
+    let keys = |words: &[&str]| {
+        let mut keys = command();
+        keys.arg("keys").args(words).arg("--state").arg(&state);
+        keys
+    };
+    let mut check = command();
+    check.args(["check", "--dataset"]).arg(&dataset);
+    let rounds: [(&Path, Vec<Command>); 2] = [
+        (&dataset, vec![check, scene.publish()]),
+        (
+            &target,
+            vec![
+                scene.publish(),
+                keys(&["issue", "--address", "b@x.test"]),
+                keys(&["revoke", id(&key)]),
+                keys(&["restore", id(&key)]),
+            ],
+        ),
+    ];
+    for (directory, commands) in rounds {
+        let locks = [held(directory), held(&state)];
+        let begun = Instant::now();
+        let started: Vec<(PathBuf, Child)> = (0..)
+            .zip(commands)
+            .map(|(number, mut command)| {
+                let log = scene.dir.join(&format!("log-{number}"));
+                let stderr = File::create(&log).unwrap();
+                command.stdout(Stdio::null()).stderr(stderr);
+                (log, command.spawn().unwrap())
+            })
+            .collect();
+        let text = |log: &PathBuf| fs::read_to_string(log).unwrap();
+        while begun.elapsed() < Duration::from_millis(900) {
+            let early: String = started.iter().map(|(log, _)| text(log)).collect();
+            // Reading takes time too.
+            let is_early = begun.elapsed() < Duration::from_secs(1);
+            assert!(!is_early || early.is_empty(), "{early}");
+            thread::sleep(Duration::from_millis(50));
+        }
+        let wants = [waits_for(directory), waits_for(&state)];
+        let is_reported = |log: &PathBuf| wants.contains(&text(log));
+        wait_for("reports of all", || {
+            started.iter().all(|(log, _)| is_reported(log))
+        });
+        drop(locks);
+        for (log, mut child) in started {
+            assert!(child.wait().unwrap().success(), "{}", text(&log));
+            // Reported once, and first.
+            let rest = wants.iter().find_map(|want| {
+                let text = text(&log);
+                Some(text.strip_prefix(want)?.to_owned())
+            });
+            assert!(rest.is_some_and(|rest| !rest.contains("waiting")));
+        }
+    }
+    // A lock that is free after less than a second is not reported.
+    let lock = held(&target);
+    let child = scene.publish().stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(300));
+    drop(lock);
+    let stderr = stderr_of(&child.wait_with_output().unwrap(), 0);
+    assert!(!stderr.contains("waiting"), "{stderr}");
+}
+
+fn interrupt(child: &Child) {
+    let process = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &process]).status();
+    assert!(sent.unwrap().success());
+}
+
+#[test]
+fn an_interrupted_publish_reports_that_nothing_was_published() {
+    let mut scene = Scene::new();
+    succeeds(scene.publish());
+    let before = scene.published.manifest();
+    let lock = held(scene.published.path());
+    let log = scene.dir.join("log");
+    let mut waiting = scene.publish();
+    waiting.stderr(File::create(&log).unwrap());
+    let mut waiting = waiting.spawn().unwrap();
+    wait_for("the lock", || {
+        fs::read_to_string(&log).unwrap().contains("waiting")
+    });
+    interrupt(&waiting);
+    assert_eq!(waiting.wait().unwrap().code(), Some(130));
+    let want =
+        waits_for(scene.published.path()) + "island-metrics: interrupted\nnothing was published\n";
+    assert_eq!(fs::read_to_string(&log).unwrap(), want);
+    assert_eq!(scene.published.manifest(), before);
+    drop(lock);
+    succeeds(scene.publish());
+    scene.published.is_sound();
+}
+
+#[test]
+fn a_publish_interrupted_at_any_moment_reports_what_is_published() {
+    let mut scene = Scene::new();
+    succeeds(scene.publish());
+    let begun = Instant::now();
+    succeeds(scene.publish());
+    let longest = u64::try_from(begun.elapsed().as_micros()).unwrap();
+    let mut rng = Rng(1);
+    let (mut interrupted, mut published) = (0, 0);
+    for _ in 0..if is_slow() { 300 } else { 30 } {
+        let before = scene.published.manifest();
+        let child = scene.publish().stderr(Stdio::piped()).spawn().unwrap();
+        // Up to twice the time, so that about half of them end by themselves.
+        thread::sleep(Duration::from_micros(rng.below(2 * longest)));
+        // It may have ended, and is not reaped yet.
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let is_published = scene.published.manifest() != before;
+        match output.status.code() {
+            Some(0) => published += u32::from(is_published),
+            Some(130) => {
+                assert!(stderr.ends_with("\nnothing was published\n"), "{stderr}");
+                interrupted += 1;
+            }
+            // Before the handler was installed.
+            None => {}
+            code => panic!("{code:?}: {stderr}"),
+        }
+        assert_eq!(is_published, output.status.success(), "{stderr}");
+        scene.published.is_sound();
+    }
+    assert!(
+        interrupted > 0 && published > 0,
+        "{interrupted}, {published}"
+    );
+}
