@@ -273,20 +273,11 @@ impl Service {
         let Some(joined) = &self.joined else {
             return Err("requests were sent before the join".to_owned());
         };
-        let (scripts, metrics) = (Arc::clone(&self.scripts), &self.leases.metrics);
+        let scripts = Arc::clone(&self.scripts);
         let connection = node.connection.clone();
         let answers = scripts.lease(connection, &joined.marker, batch);
         let waiting = &batch[..leases];
-        let answers = in_time(&mut self.pace, &self.leases, waiting, answers).await;
-        let answers = answers.inspect_err(|_| {
-            metrics.failed.fetch_add(leases as u64, Ordering::Relaxed);
-        })?;
-        let counter = if self.pace.is_late {
-            &metrics.late
-        } else {
-            &metrics.answered
-        };
-        counter.fetch_add(leases as u64, Ordering::Relaxed);
+        let answers = in_time(&mut self.pace, &self.leases, waiting, answers).await?;
         let Some(answers) = answers else {
             // The next heartbeat finds another marker, and a pass sends all leases.
             self.joined = None;

@@ -46,7 +46,7 @@ mod table;
 use std::time::Duration;
 
 use crate::calendar::UtcDay;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Ordering};
 
 pub use table::{ClientCounter, LeaseTable, NoLease, OutagePolicy, SharingSettings, StoreState};
 
@@ -104,13 +104,14 @@ pub struct LeaseAnswer {
     pub limit: u32,
 }
 
-/// Counters of a server's use of the store.
+/// Counters of a server's use of the store. A request for a client ends once: answered, late or failed.
 #[derive(Debug, Default)]
 pub struct LeaseMetrics {
     /// Answers within [`STORE_WAIT_MAX`].
     pub answered: AtomicU64,
-    /// Later answers, and requests without one.
+    /// Requests that a client no longer waits for.
     pub late: AtomicU64,
+    /// Requests without an answer when the connection failed.
     pub failed: AtomicU64,
     /// Times that the store was lost.
     pub outages: AtomicU64,
@@ -210,6 +211,14 @@ impl Credits {
         self.is_unsettled |= share > 0;
         self.granted += share;
         self.total += share;
+    }
+
+    /// Counts how the request under way ended for those that wait for it, if it did not end before.
+    fn end_request(&mut self, outcomes: &AtomicU64) {
+        if self.pending == PendingRequest::InTime {
+            self.pending = PendingRequest::Overdue;
+            outcomes.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// The request to the store with the figures of now.

@@ -151,6 +151,7 @@ impl LeaseTable {
         for shard in &self.shards {
             let mut shard = lock(shard);
             for credits in shard.credits.values_mut() {
+                credits.end_request(&self.metrics.failed);
                 credits.pending = PendingRequest::None;
             }
             shard.waiting.drain(..).for_each(|(_, waker)| waker.wake());
@@ -186,6 +187,9 @@ impl LeaseTable {
             }
             credits.shown = 0;
             return Ok(Decision::Refuse);
+        }
+        if !may_wait {
+            credits.end_request(&self.metrics.late);
         }
         let is_overdue = credits.pending == PendingRequest::Overdue;
         if state == StoreState::Ready && may_wait && !is_overdue {
@@ -248,6 +252,7 @@ impl LeaseTable {
         let waiting = shard.wake(request.client);
         if let Some(credits) = shard.of(request) {
             credits.apply(request.action, answer, waiting, now.0);
+            credits.end_request(&self.metrics.answered);
             credits.pending = PendingRequest::None;
             if credits.is_unsettled {
                 self.request(request.client, credits, self.state());
@@ -264,7 +269,7 @@ impl LeaseTable {
             let mut shard = self.shard(request.client);
             shard.wake(request.client);
             if let Some(credits) = shard.of(request) {
-                credits.pending = PendingRequest::Overdue;
+                credits.end_request(&self.metrics.late);
             }
         }
     }

@@ -156,7 +156,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
     Gauge "island_metrics_shared_quota_clients" "Clients with credits at this server."
         |server, page| page.optional(leases(server).map(LeaseTable::clients));
     Counter "island_metrics_shared_quota_requests_total"
-        "Requests to the store of shared quotas. late: not answered within 20 ms."
+        "Requests to the store of shared quotas. late: a client waited 20 ms without an answer."
         |server, page| if let Some(leases) = leases(server) {
             let LeaseMetrics { answered, late, failed, .. } = &leases.metrics;
             let counts = [answered, late, failed].map(|count| count.load(Ordering::Relaxed));
