@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the binary with all features and the Debian package, installs it here, uses it, and removes it again.
 # Requires root on Debian, in a container or on a machine where island-metrics is not installed.
-#   tests/ops/package.sh [--build-only]
+#   tests/ops/package.sh [--build-only | --built]      `--built` uses the binary that is there
 # The binary stays in target/packaged/dist, the package in target/package/island-metrics_VERSION_ARCH.deb
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -49,7 +49,7 @@ stop_server() {
 }
 
 # Not static: a static glibc loads the name service libraries of the machine, which may have another version.
-cargo build --profile dist --locked --features collect,tls,shared-quota --target-dir target/packaged
+[ "${1:-}" = --built ] || cargo build --profile dist --locked --features collect,tls,shared-quota --target-dir target/packaged
 needed=$(readelf -d "$bin" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | xargs)
 [ -z "$(grep -vE '^(lib(c|m|gcc_s)\.so\.[0-9]+|ld-linux.*)$' <<<"${needed// /$'\n'}")" ] || fail "the binary needs $needed"
 "$bin" serve --listen 127.0.0.1:0 2>"$work/stderr" &
@@ -81,7 +81,7 @@ printed doc/island-metrics/openapi.json openapi
 
 tool=target/tools/bin/cargo-deb
 if [ "$($tool --version 2>/dev/null || true)" != "cargo-deb 3.8.0" ]; then
-    cargo install --locked cargo-deb --version 3.8.0 --no-default-features --root target/tools --target-dir target/tools-build
+    cargo install --debug --locked cargo-deb --version 3.8.0 --no-default-features --root target/tools --target-dir target/tools-build
 fi
 CARGO_TARGET_DIR=target/packaged $tool --profile dist --no-build --locked --output "$deb" --strip --quiet
 dpkg-deb --field "$deb" Depends | grep -q 'libc6 (>= ' || fail "the package does not depend on its libc"
