@@ -15,7 +15,7 @@ command -v c++ >/dev/null || { echo "fuzz: needs a C++ compiler, \`apt-get insta
 # With an explicit target, the flags are not used for build scripts and procedural macros.
 host=$(rustc -vV | sed -n 's/^host: //p')
 out=../../target/fuzz
-export RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
+export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
