@@ -229,6 +229,6 @@ if __name__ == "__main__":
     client = Client(base_url=sys.argv[1].rstrip("/"))
     try:
         run()
-    except Exception as fault:  # whatever it is, one line that says after which call
+    except Exception as fault:  # noqa: BLE001 - whatever it is, one line that says after which call
         sys.exit(f"client: failed after {calls} calls: {type(fault).__name__}: {fault}")
     print(f"client: {calls} calls passed")

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 bin=${BIN:-target/release/island-metrics}
 [ -x "$bin" ] || { echo "images: $bin is not there; build it or set BIN" >&2; exit 1; }
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
-[ -n "$chromium" ] && command -v pngquant >/dev/null || { echo "images: apt-get install chromium pngquant" >&2; exit 1; }
+if [ -z "$chromium" ] || ! command -v pngquant >/dev/null; then echo "images: apt-get install chromium pngquant" >&2; exit 1; fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-images.XXXXXX")
 source tests/servers.sh
 

@@ -21,7 +21,7 @@ import argparse
 import collections
 import http.client
 import os
-import re
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -86,7 +86,7 @@ class Cluster:
 
     def command(self, *words):
         """Runs a command of the binary; returns what it prints."""
-        done = subprocess.run([self.binary, *words], capture_output=True, text=True)
+        done = subprocess.run([self.binary, *words], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"cluster: {words[0]} ended with {done.returncode}: {done.stderr}")
         return done.stdout
@@ -106,11 +106,10 @@ class Cluster:
             words = [self.binary, "serve", "--listen", f"{SERVERS[name]}:8080", "--admin", f"{SERVERS[name]}:9108"]
             words += ["--published", self.published, "--state", os.path.join(self.work, name), "--trusted-proxy", "127.0.0.1"]
             words += ["--base-url", "http://api.example", "--limit-anonymous", str(LIMIT), "--limit-free", str(LIMIT_KEY)]
-            words += ["--shared-quota", "redis://%s:%d" % STORE, "--shared-quota-replicas", str(len(SERVERS))]
+            words += ["--shared-quota", f"redis://{STORE[0]}:{STORE[1]}", "--shared-quota-replicas", str(len(SERVERS))]
             words += ["--shared-keys"]
-        log = open(os.path.join(self.work, f"{name}.log"), "ab")
-        self.processes[name] = subprocess.Popen(words, stdout=log, stderr=log, env=environment, cwd=self.work)
-        log.close()
+        with open(os.path.join(self.work, f"{name}.log"), "ab") as log:
+            self.processes[name] = subprocess.Popen(words, stdout=log, stderr=log, env=environment, cwd=self.work)
 
     def kill(self, name, number=signal.SIGKILL):
         self.processes[name].send_signal(number)
@@ -192,7 +191,7 @@ def main():
         if faults:
             for name in (*SERVERS, "haproxy", "store"):
                 print(f"--- {name}")
-                print(open(os.path.join(work, f"{name}.log"), errors="replace").read()[-1500:])
+                print(pathlib.Path(work, f"{name}.log").read_text(errors="replace")[-1500:])
         shutil.rmtree(work)
     if faults:
         sys.exit(f"cluster: {len(faults)} faults")
@@ -202,7 +201,7 @@ def run(cluster):
     for name in ("store", *SERVERS, "haproxy"):
         cluster.start(name)
     for name in SERVERS:
-        check(until(30, lambda: cluster.ready(name)), f"{name} is not ready")
+        check(until(30, lambda name=name: cluster.ready(name)), f"{name} is not ready")
     answered = until(30, is_up)
     check(answered, "HAProxy passes no request on")
     if faults:
@@ -232,12 +231,12 @@ def run(cluster):
             check(all(cluster.ready(server) for server in SERVERS), "a server is not ready without the store")
         cluster.start(name)
         if name in SERVERS:
-            check(until(30, lambda: cluster.ready(name)), f"{name} is not ready again")
+            check(until(30, lambda name=name: cluster.ready(name)), f"{name} is not ready again")
         time.sleep(SETTLED_SECONDS)
         if issued:
             check(cluster.status_everywhere(issued) == {200}, "a restarted server does not know a key issued meanwhile")
             cluster.keys("server-2", "revoke", issued.split("_")[2])
-            check(until(KEYS_SECONDS, lambda: cluster.status_everywhere(issued) == {403}), "a revoked key is valid somewhere")
+            check(until(KEYS_SECONDS, lambda issued=issued: cluster.status_everywhere(issued) == {403}), "a revoked key is valid somewhere")
         after = sum((client.statuses for client in clients), collections.Counter())
         print(f"{name} killed and started again: {dict(after - before)}", flush=True)
 

@@ -15,6 +15,7 @@ import collections
 import gzip
 import json
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -166,8 +167,8 @@ class Running:
         self.relay = Relay(self.server_port, canary)
 
     def start(self, command, port, what, **more):
-        log = open(os.path.join(self.work, "log"), "ab")
-        process = subprocess.Popen(command, stdout=log, stderr=log, **more)
+        with open(os.path.join(self.work, "log"), "ab") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, **more)
         self.processes.append(process)
         wait_for(port, process, what)
         return process
@@ -199,7 +200,7 @@ def start_nginx(running):
     temporary = "".join(
         f"    {kind}_temp_path {work}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
-    text = edited(open(os.path.join(ROOT, "data/proxy/nginx.conf")).read(), [
+    text = edited(pathlib.Path(ROOT, "data/proxy/nginx.conf").read_text(), [
         ("listen 80;", f"listen 127.0.0.1:{port};"),
         ("server 127.0.0.1:8080;", f"server 127.0.0.1:{running.relay.port};"),
         ("pid /run/nginx.pid;", f"pid {work}/pid;\nerror_log {work}/error.log;"),
@@ -208,7 +209,7 @@ def start_nginx(running):
         ("http {\n", "http {\n" + temporary),
     ])
     path = os.path.join(work, "nginx.conf")
-    open(path, "w").write(text)
+    pathlib.Path(path).write_text(text)
     command = ["nginx", "-p", work, "-e", f"{work}/error.log", "-c", path]
     subprocess.run([*command, "-t", "-q"], check=True)
     running.start([*command, "-g", "daemon off;"], port, "nginx")
@@ -219,13 +220,13 @@ def start_caddy(running):
     port = free_port()
     work = os.path.join(running.work, "caddy")
     os.mkdir(work)
-    text = edited(open(os.path.join(ROOT, "data/proxy/Caddyfile")).read(), [
+    text = edited(pathlib.Path(ROOT, "data/proxy/Caddyfile").read_text(), [
         ("\napi.example {\n", f"\nhttp://api.example:{port} {{\n\tbind 127.0.0.1\n"),
         ("reverse_proxy 127.0.0.1:8080 {", f"reverse_proxy 127.0.0.1:{running.relay.port} {{"),
         ("\n{\n\tservers {", "\n{\n\tadmin off\n\tservers {"),
     ])
     path = os.path.join(work, "Caddyfile")
-    open(path, "w").write(text)
+    pathlib.Path(path).write_text(text)
     home = {**os.environ, "HOME": work, "XDG_DATA_HOME": work, "XDG_CONFIG_HOME": work}
     command = ["--config", path, "--adapter", "caddyfile"]
     subprocess.run(["caddy", "validate", *command], check=True, env=home, capture_output=True)
@@ -237,7 +238,7 @@ def start_haproxy(running):
     port = free_port()
     work = os.path.join(running.work, "haproxy")
     os.mkdir(work)
-    text = edited(open(os.path.join(ROOT, "data/proxy/haproxy.cfg")).read(), [
+    text = edited(pathlib.Path(ROOT, "data/proxy/haproxy.cfg").read_text(), [
         ("bind :80\n", f"bind 127.0.0.1:{port}\n"),
         # All clients share the connections to the server, as with nginx.
         ("global\n", "global\n    nbthread 1\n"),
@@ -246,7 +247,7 @@ def start_haproxy(running):
         ('    server server-3 "${SERVER_3-10.0.0.13:8080}"\n', ""),
     ]).replace("check port 9108", f"check port {running.admin_port}")
     path = os.path.join(work, "haproxy.cfg")
-    open(path, "w").write(text)
+    pathlib.Path(path).write_text(text)
     environment = {**os.environ, "SERVER_1": f"127.0.0.1:{running.relay.port}"}
     subprocess.run(["haproxy", "-c", "-q", "-f", path], check=True, env=environment)
     running.start(["haproxy", "-db", "-f", path], port, "haproxy", env=environment)
@@ -425,13 +426,13 @@ def counted_by_address(port):
     left = {source: LIMIT for source in ("127.0.0.21", "127.0.0.22", "127.0.0.23")}
     asked = 0
     for claim in [None, *claims, None]:
-        for source in left:
+        for source, before in left.items():
             client = Client(port, source)
             more = [] if claim is None else [f"X-Forwarded-For: {claim}"]
             found = client.ask("GET", "/v1", *more)
             client.close()
             asked += 1
-            left[source] -= 1
+            left[source] = before - 1
             if found[0] != 200 or remaining(found) != left[source]:
                 fault(f"{source} claims {claim!r}: {found[0]}, {remaining(found)} left; want {left[source]}")
                 left[source] = remaining(found)

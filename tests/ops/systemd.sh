@@ -10,7 +10,7 @@ bin=$(realpath "${BIN:-target/release/island-metrics}")
 [ -x "$bin" ] || { echo "systemd: $bin is not there; build it or set BIN" >&2; exit 1; }
 units=data/systemd
 work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-systemd.XXXXXX")
-server= upstream=
+server="" upstream=""
 finish() {
     if [ -n "$upstream" ]; then kill "$upstream" 2>/dev/null || true; fi
     if [ -n "$server" ]; then
@@ -36,11 +36,10 @@ mkdir "$activated/island-metrics.service.d"
 cp "$units/examples/socket-activation.conf" "$activated/island-metrics.service.d"
 cp "$units"/examples/island-metrics-{admin,tls}.socket "$activated"
 for set in "$plain" "$activated"; do
-    names=$(cd "$set" && ls -p | grep -v /)
-    # shellcheck disable=SC2086
-    said=$(SYSTEMD_UNIT_PATH="$set:" systemd-analyze verify --man=no --recursive-errors=no $names 2>&1) || fail "verify: $said"
+    mapfile -t names < <(find "$set" -maxdepth 1 -type f -printf '%f\n')
+    said=$(SYSTEMD_UNIT_PATH="$set:" systemd-analyze verify --man=no --recursive-errors=no "${names[@]}" 2>&1) || fail "verify: $said"
     [ -z "$said" ] || fail "verify: $said"
-    echo "${set##*/}: $(wc -w <<<"$names") units verified"
+    echo "${set##*/}: ${#names[@]} units verified"
 done
 
 # directory, unit, highest exposure in tenths
@@ -69,9 +68,9 @@ made=$(cd "$root/var/lib" && stat -c '%a %u %n' island-metrics*)
 wanted=$(printf '%s\n' "700 $(id_of island-metrics) island-metrics" "700 $(id_of island-metrics-collect) island-metrics-collect" \
     "755 $(id_of island-metrics-collect) island-metrics-dataset" "755 $(id_of island-metrics-publish) island-metrics-published")
 [ "$made" = "$wanted" ] || fail "directories are"$'\n'"$made"$'\n'"want"$'\n'"$wanted"
-for user in $(sed -n 's/^\(User\|Group\)=//p' "$units"/*.service "$units"/*/*.service | sort -u); do
+while read -r user; do
     [ -n "$(id_of "$user")" ] || fail "no user $user in sysusers.d"
-done
+done < <(sed -n 's/^\(User\|Group\)=//p' "$units"/*.service "$units"/*/*.service | sort -u)
 # A dataset that another program writes keeps its owner.
 chown 12345 "$root/var/lib/island-metrics-dataset"
 systemd-tmpfiles --root="$root" --create "$PWD/data/tmpfiles.d/island-metrics.conf"
@@ -103,6 +102,7 @@ sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*=\)/\1/p' data/etc/island-metrics.conf \
 "$bin" serve --shared-quota redis://store --print-config >/dev/null 2>&1 || sed -i '/_SHARED_/d' "$work/settings"
 # As in the unit.
 echo "ISLAND_METRICS_STATE=$work/state" >>"$work/settings"
+# shellcheck source=/dev/null
 (set -a && . "$work/settings" && "$bin" serve --print-config >"$work/printed") || fail "the example is no configuration"
 echo "$(wc -l <"$work/settings") settings of the example, $(grep -c '# ISLAND_METRICS' "$work/printed") of them the server's"
 
@@ -110,6 +110,7 @@ has_collect=
 if "$bin" collect --plan --dataset "$work/dataset" --state "$work/collector" --contact ann@example.com >/dev/null 2>&1; then
     has_collect=yes
     sed -n 's/^#\(ISLAND_METRICS_[A-Z_]*=\)/\1/p' data/etc/island-metrics-collect.conf >"$work/settings"
+    # shellcheck source=/dev/null
     (set -a && . "$work/settings" && "$bin" collect --plan --dataset "$work/dataset" --state "$work/collector" >/dev/null) \
         || fail "the collector's example is no configuration"
     echo "$(wc -l <"$work/settings") settings of the collector's example"
@@ -141,7 +142,7 @@ if [ -n "$has_collect" ]; then
     traces+=(collect)
     python3 tests/ops/upstream.py >"$work/upstream" &
     upstream=$!
-    for _ in $(seq 50); do [ -s "$work/upstream" ] && break || sleep 0.1; done
+    for _ in $(seq 50); do [ -s "$work/upstream" ] || sleep 0.1; done
     # By name, so that the system's name services take part.
     strace -f -qq -o "$work/trace.collect" "$bin" collect --once --contact ann@example.com --rate 100 --admin 127.0.0.1:0 \
         --upstream "$(sed 's/127.0.0.1/localhost/' "$work/upstream")" --dataset "$work/dataset" --state "$work/collector" \

@@ -18,7 +18,7 @@ DAY = 86_400
 def series(step, count, value):
     """The last points of a series, in steps of so many seconds."""
     newest = int(time.time()) // step * step
-    moment = lambda at: datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    moment = lambda at: datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     return [{"value": value, "timestamp": moment(newest - back * step)} for back in reversed(range(count))]
 
 

@@ -8,8 +8,27 @@ import os
 import re
 import threading
 
-from harness import (CHROMIUM, DATASET, HERE, KEY, NPM, PUBLISHED, SAMPLE, SMALL, days, get, mark_log, number,
-                     requests_logged, rows, run, same, spend, want, written)
+from harness import (
+    CHROMIUM,
+    DATASET,
+    HERE,
+    KEY,
+    NPM,
+    PUBLISHED,
+    SAMPLE,
+    SMALL,
+    days,
+    get,
+    mark_log,
+    number,
+    requests_logged,
+    rows,
+    run,
+    same,
+    spend,
+    want,
+    written,
+)
 
 
 class Files(http.server.SimpleHTTPRequestHandler):

@@ -19,9 +19,37 @@ import time
 
 import readers
 from browsers import browser, chart
-from harness import (BIN, CHROMIUM, DATASET, HERE, KEY, NPM, PRINTED_BASE, PUBLISHED, PYTHON, RECIPES, SAMPLE, SMALL, TOOLS, WORK,
-                     days, get, listed, listing, mark_log, number, on_sample, printed_commands, refused,
-                     requests_logged, rows, run, same, want, written)
+from harness import (
+    BIN,
+    CHROMIUM,
+    DATASET,
+    HERE,
+    KEY,
+    NPM,
+    PRINTED_BASE,
+    PUBLISHED,
+    PYTHON,
+    RECIPES,
+    SAMPLE,
+    SMALL,
+    TOOLS,
+    WORK,
+    days,
+    get,
+    listed,
+    listing,
+    mark_log,
+    number,
+    on_sample,
+    printed_commands,
+    refused,
+    requests_logged,
+    rows,
+    run,
+    same,
+    want,
+    written,
+)
 
 
 def shell_pages(recipe, query, chosen):
@@ -170,7 +198,7 @@ def pandas_frames():
 def readme():
     """The Python program of the README, with the sample."""
     with open(os.path.join(HERE, "..", "..", "README.md"), encoding="utf-8") as file:
-        program = re.search(r"<<'END'\n(.*?)\nEND\n", file.read(), re.S)[1]
+        program = re.search(r"<<'END'\n(.*?)\nEND\n", file.read(), re.DOTALL)[1]
     want(PRINTED_BASE in program, "the program names no server")
     folder = tempfile.mkdtemp(dir=WORK)
     rows = run(PYTHON, "-c", program.replace(PRINTED_BASE, SAMPLE), folder=folder).splitlines()
@@ -302,7 +330,7 @@ def main(chosen):
         try:
             check()
             print(f"ok {name} ({time.monotonic() - began:.1f} s)", flush=True)
-        except Exception as fault:  # whatever it is, the others are still of interest
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the others are still of interest
             failed = True
             print(f"failed {name}: {type(fault).__name__}: {fault}", flush=True)
     return failed

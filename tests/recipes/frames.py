@@ -16,7 +16,7 @@ import pandas as pd
 
 FOLDER, BASE, DATASET = sys.argv[1:]
 sys.path.insert(0, FOLDER)
-import pandas_frames as recipe  # noqa: E402
+import pandas_frames as recipe
 
 
 def get(path):

@@ -65,7 +65,7 @@ def run(*command, folder=None, key=None, fails=False, seconds=SECONDS):
 def printed_commands(path, mark, skipped=()):
     """The commands in the recipe's head comment, which are indented."""
     with open(path, encoding="utf-8") as file:
-        lines = re.findall(rf"^{re.escape(mark)}   (\S.*)$", file.read(), re.M)
+        lines = re.findall(rf"^{re.escape(mark)}   (\S.*)$", file.read(), re.MULTILINE)
     commands = [line for line in lines if not line.startswith(skipped)]
     want(commands, f"{path} has no commands in its head")
     return commands
