@@ -129,6 +129,12 @@ fn the_man_page_lists_every_command_and_flag_with_its_help() {
         text.lines().next().unwrap().contains(version),
         "{PATH}: .TH"
     );
+    let document = read("src/site/openapi.json");
+    let version = concat!("\"version\": \"", env!("CARGO_PKG_VERSION"), "\"");
+    assert!(
+        document.contains(version),
+        "the OpenAPI document: {version}"
+    );
     let text = text.replace("\\(ga", "`").replace("\\&", "");
     let (_, commands) = text.split_once(".SH COMMANDS\n").unwrap();
     let (commands, rest) = commands.split_once(".SH ENVIRONMENT\n").unwrap();

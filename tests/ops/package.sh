@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the binary with all features and the Debian package, installs it here, uses it, and removes it again.
+# Builds the binary with all features, the Debian package and its bill of materials, installs it here, uses it, and
+# removes it again.
 # Requires root on Debian, in a container or on a machine where island-metrics is not installed.
 #   tests/ops/package.sh [--build-only | --built]      `--built` uses the binary that is there
 # The binary stays in target/packaged/dist, the package in target/package/island-metrics_VERSION_ARCH.deb
@@ -11,8 +12,8 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 deb=target/package/island-metrics_${version}_$(dpkg --print-architecture).deb
 work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-package.XXXXXX")
 chmod 755 "$work"
-server= upstream= installed=
-by_hand=
+server="" upstream="" installed=""
+by_hand=()
 finish() {
     if [ -n "$server" ]; then
         kill "$server" 2>/dev/null || true
@@ -20,7 +21,7 @@ finish() {
     fi
     if [ -n "$upstream" ]; then kill "$upstream" 2>/dev/null || true; fi
     if [ -n "$installed" ]; then dpkg --purge island-metrics >/dev/null || true; fi
-    if [ -n "$by_hand" ]; then rm -f /usr/bin/island-metrics "${by_hand[@]}"; fi
+    if [ ${#by_hand[@]} -gt 0 ]; then rm -f /usr/bin/island-metrics "${by_hand[@]}"; fi
     rm -rf "$work"
 }
 trap finish EXIT
@@ -48,10 +49,25 @@ stop_server() {
     server=
 }
 
+# tool NAME VERSION OPTION...: installs a command of cargo in target/tools.
+tool() {
+    ! grep -qs "\"$1 $2 " target/tools/.crates.toml || return 0
+    cargo install --force --debug --locked "$1" --version "$2" "${@:3}" --root target/tools --target-dir target/tools-build
+}
+
 # Not static: a static glibc loads the name service libraries of the machine, which may have another version.
-[ "${1:-}" = --built ] || cargo build --profile dist --locked --features collect,tls,shared-quota --target-dir target/packaged
+if [ "${1:-}" != --built ]; then
+    # With the list of its crates, which scanners for known vulnerabilities read.
+    tool cargo-auditable 0.7.7
+    PATH=$PWD/target/tools/bin:$PATH cargo auditable build --profile dist --locked --features collect,tls,shared-quota \
+        --target-dir target/packaged
+    objcopy --dump-section .dep-v0=/dev/stdout "$bin" "$work/copy" | python3 -c '
+import json, sys, zlib
+names = [package["name"] for package in json.loads(zlib.decompress(sys.stdin.buffer.read()))["packages"]]
+assert "island-metrics" in names and "hyper" in names, names'
+fi
 needed=$(readelf -d "$bin" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | xargs)
-[ -z "$(grep -vE '^(lib(c|m|gcc_s)\.so\.[0-9]+|ld-linux.*)$' <<<"${needed// /$'\n'}")" ] || fail "the binary needs $needed"
+grep -qvE '^(lib(c|m|gcc_s)\.so\.[0-9]+|ld-linux.*)$' <<<"${needed// /$'\n'}" && fail "the binary needs $needed"
 "$bin" serve --listen 127.0.0.1:0 2>"$work/stderr" &
 server=$!
 base=$(address_of_server)
@@ -79,17 +95,18 @@ printed zsh/vendor-completions/_island-metrics completions zsh
 printed fish/vendor_completions.d/island-metrics.fish completions fish
 printed doc/island-metrics/openapi.json openapi
 
-tool=target/tools/bin/cargo-deb
-if [ "$($tool --version 2>/dev/null || true)" != "cargo-deb 3.8.0" ]; then
-    cargo install --debug --locked cargo-deb --version 3.8.0 --no-default-features --root target/tools --target-dir target/tools-build
-fi
-CARGO_TARGET_DIR=target/packaged $tool --profile dist --no-build --locked --output "$deb" --strip --quiet
+tool cargo-deb 3.8.0 --no-default-features
+CARGO_TARGET_DIR=target/packaged target/tools/bin/cargo-deb --profile dist --no-build --locked --output "$deb" --strip --quiet
 dpkg-deb --field "$deb" Depends | grep -q 'libc6 (>= ' || fail "the package does not depend on its libc"
 dpkg-deb --info "$deb" | sed -n 's/^ \(Package\|Version\|Depends\|Installed-Size\): /\1 /p'
 units=$(dpkg-deb --fsys-tarfile "$deb" | tar -t | sed -n 's|.*/systemd/system/\(..*\)|\1|p' | sort | xargs)
 [ "$units" = "island-metrics-collect.service island-metrics-publish.service island-metrics-publish.timer island-metrics-replicate@.service island-metrics-replicate@.timer island-metrics.service island-metrics.socket" ] \
     || fail "the units are $units"
-echo "package: $deb, $(stat -c %s "$deb") bytes"
+bom=target/package/island-metrics_$version.cdx.json
+python3 tests/ops/notices.py --sbom "$bom"
+jq -e '.bomFormat == "CycloneDX" and (.components | map(.name) | contains(["hyper", "rustls"]))' "$bom" >/dev/null \
+    || fail "the bill of materials is not complete"
+echo "package: $deb, $(stat -c %s "$deb") bytes, with $(jq '.components | length' "$bom") crates"
 if [ "${1:-}" = --build-only ]; then exit 0; fi
 
 [ "$(id -u)" = 0 ] || fail "installing requires root"
@@ -125,7 +142,7 @@ find /etc/systemd/system -name '*island-metrics*' | grep . && fail "a unit is en
 as() { setpriv --reuid "$1" --regid "$1" --clear-groups --no-new-privs --inh-caps=-all "${@:2}"; }
 python3 tests/ops/upstream.py >"$work/upstream" &
 upstream=$!
-for _ in $(seq 50); do [ -s "$work/upstream" ] && break || sleep 0.1; done
+for _ in $(seq 50); do [ -s "$work/upstream" ] || sleep 0.1; done
 collect() {
     (umask 022 && as island-metrics-collect island-metrics collect --once --contact ann@example.com --rate 100 \
         --upstream "$(cat "$work/upstream")" --dataset /var/lib/island-metrics-dataset \
@@ -190,12 +207,13 @@ sed -n '/^<!-- without the package -->$/,/^```$/p' data/README.md | grep -v -e '
     | sed "s|target/release/island-metrics|$bin|" >"$work/by-hand"
 [ "$(wc -l <"$work/by-hand")" = 3 ] || fail "data/README.md has no three commands"
 mkdir -p /etc/systemd/system
-read -ra by_hand <<<"$(printf '/etc/systemd/system/%s ' $units)"
+read -ra by_hand <<<"$units"
+by_hand=("${by_hand[@]/#//etc/systemd/system/}")
 bash -euo pipefail "$work/by-hand"
 for unit in $units; do [ -s "/etc/systemd/system/$unit" ] || fail "the three commands leave $unit out"; done
 /usr/bin/island-metrics --version >/dev/null
 rm /usr/bin/island-metrics "${by_hand[@]}"
-by_hand=
+by_hand=()
 
 # Removes everything that this script created.
 if [ -z "$before" ]; then
