@@ -31,7 +31,7 @@ use island_metrics::quota::{
 };
 use island_metrics::request::{Endpoint, ProxyNetwork, TrustedProxies};
 use island_metrics::server::{Caller, ConnectionIdentity, KeyError, QuotaGate};
-use island_metrics::sync::{ArcSwap, ArcSwapCache};
+use island_metrics::sync::Replicated;
 
 use common::full_or_quick;
 use common::process::{Scratch, status_kib};
@@ -76,7 +76,7 @@ fn gate(records: &KeyRecords) -> QuotaGate {
     let proxies = ["10.0.0.0/8", "192.168.0.0/16"];
     let proxies = proxies.map(|text| ProxyNetwork::parse(text).unwrap());
     QuotaGate {
-        keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
+        keys: Replicated::new(ring).replica(),
         anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(5_000_000))),
         keyed: Arc::new(keyed),
         leases: None,

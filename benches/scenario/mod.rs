@@ -176,7 +176,6 @@ impl Subject {
     ) -> Outcome<Usage> {
         let longest = descriptors.map_or(BASELINE, |_| SETTLING);
         wait_for(longest, Duration::ZERO, || {
-            // A worker releases a replaced snapshot at its next request.
             load.run_for(Duration::from_millis(50))?;
             thread::sleep(Duration::from_millis(500));
             let open = self.server.usage()?.descriptors;

@@ -24,7 +24,7 @@ use crate::regular_file::Directory;
 use crate::server::{InMemoryServer, QuotaGate};
 use crate::site::SiteSettings;
 use crate::snapshot::{History, Snapshot};
-use crate::sync::{ArcSwap, ArcSwapCache};
+use crate::sync::Replicated;
 
 /// Virtual time between two publishes: that of the timer in the package.
 const PUBLISH_SECONDS: i64 = 600;
@@ -64,7 +64,7 @@ impl Reader {
         let prefix = "im".parse().unwrap();
         let keys = KeyTable::new(prefix, &KeyRecords::default());
         let gate = QuotaGate {
-            keys: ArcSwapCache::new(Arc::new(ArcSwap::new(keys))),
+            keys: Replicated::new(keys).replica(),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(10))),
             keyed: Arc::new(KeyedQuota::new(None)),
             leases: None,

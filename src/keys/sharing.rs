@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::records::KeyRecord;
 use crate::durable;
 use crate::regular_file::with_path;
-use crate::sync::ArcSwap;
+use crate::sync::Replicated;
 
 /// The secret that signs tokens of sign-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ type AddKey = dyn Fn(&KeyRecord) -> Option<bool> + Send + Sync;
 #[derive(Clone)]
 pub struct KeySharing {
     /// The result of the last exchange with the store.
-    pub state: Arc<ArcSwap<SharedKeysState>>,
+    pub state: Arc<Replicated<SharedKeysState>>,
     /// Must not be called with a lock of the keys: the exchange uses them too.
     pub add: Arc<AddKey>,
 }

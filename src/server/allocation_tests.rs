@@ -3,8 +3,6 @@
 //! The real connection and a bare hyper that sends an empty response get the same requests, each
 //! over a socket, and the allocations of this thread, which does all of it, are compared.
 
-use std::cell::RefCell;
-
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::server::conn::http1;
@@ -28,11 +26,11 @@ use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::http::identity::QuotaGate;
 use crate::server::http::response::RequestIds;
-use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
+use crate::server::web::request_context::ServedSnapshot;
 use crate::site::SiteSettings;
-use crate::sync::{ArcSwap, ArcSwapCache};
+use crate::sync::Replicated;
 
 const REQUESTS: usize = 200;
 
@@ -43,12 +41,9 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     keyed.reserve(9, clock.now().day, &|_| {}).unwrap();
     let ring = KeyTable::new(KeyPrefix::default(), records);
     Arc::new(Worker {
-        snapshot: ArcSwapCache::with_state(
-            Arc::new(ArcSwap::new(snapshot)),
-            RefCell::new(WorkerCache::new(1 << 20)),
-        ),
+        served: ServedSnapshot::replica(&Replicated::new(snapshot), 1 << 20),
         gate: QuotaGate {
-            keys: ArcSwapCache::new(Arc::new(ArcSwap::new(ring))),
+            keys: Replicated::new(ring).replica(),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
             keyed: Arc::new(keyed),
             leases: None,

@@ -41,7 +41,7 @@ pub(crate) fn respond(context: &RequestContext<'_>) -> Handled {
     let is_cacheable = *head.method == Method::GET && head.path.starts_with("/v1");
     let knows = |etag: &EntityTag| head.knows(etag);
     let mut cache = context.cache.borrow_mut();
-    let cached = is_cacheable.then(|| cache.get(form, context.generation, knows));
+    let cached = is_cacheable.then(|| cache.get(form, knows));
     let Some((cached, is_known)) = cached.flatten() else {
         drop(cache);
         return context.respond_parsed(accepts_gzip);
@@ -293,7 +293,7 @@ impl RequestContext<'_> {
         if *head.method == Method::GET && !has_key {
             let form = (head.path, head.query, read.accepts_gzip);
             let mut cache = self.cache.borrow_mut();
-            cache.put(form, self.generation, endpoint, (&found, ignored));
+            cache.put(form, endpoint, (&found, ignored));
         }
         Ok(found)
     }

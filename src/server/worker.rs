@@ -33,6 +33,7 @@ use crate::server::http::response::{ApiResponse, PendingBody};
 use crate::server::pipeline::{Handled, respond};
 use crate::server::web::request_context::{RequestContext, Worker};
 use crate::server::web::signup_handler::SignupHandler;
+use crate::sync::lock;
 
 /// Tells browsers to use https from now on, for a year.
 const STRICT_TRANSPORT: &[u8] = b"strict-transport-security: max-age=31536000\r\n";
@@ -167,18 +168,16 @@ impl Worker {
         time_slice: &TimeSlice,
         may_wait: bool,
     ) -> Handled {
-        self.snapshot.with(|generation, snapshot, cache| {
-            respond(&RequestContext {
-                worker: self,
-                head,
-                now,
-                identity,
-                time_slice,
-                may_wait,
-                snapshot,
-                generation,
-                cache,
-            })
+        let served = lock(&self.served);
+        respond(&RequestContext {
+            worker: self,
+            head,
+            now,
+            identity,
+            time_slice,
+            may_wait,
+            snapshot: &served.snapshot,
+            cache: &served.cache,
         })
     }
 

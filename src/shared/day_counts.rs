@@ -9,7 +9,7 @@ use crate::keys::KeyTable;
 use crate::quota::{
     AnonymousQuota, KeyedQuota, LeaseAction, LeaseClient, LeaseRequest, LeaseTable,
 };
-use crate::sync::ArcSwap;
+use crate::sync::Replicated;
 
 /// Requests of one step, and of one call to the store.
 pub(super) const BATCH: usize = 256;
@@ -20,7 +20,7 @@ const READ_AT_ONCE: usize = 1 << 16;
 pub(crate) struct DayCounts {
     pub(crate) anonymous: Arc<AnonymousQuota>,
     pub(crate) keyed: Arc<KeyedQuota>,
-    pub(crate) keys: Arc<ArcSwap<KeyTable>>,
+    pub(crate) keys: Arc<Replicated<KeyTable>>,
 }
 
 /// A pass over all counts of a day.
@@ -41,7 +41,7 @@ impl SettlingPass {
             day,
             leases: leases.settlements(),
             slots: 0..counts.anonymous.slots(),
-            keys: counts.keys.load_full().active().collect(),
+            keys: counts.keys.current().active().collect(),
             is_over: false,
         }
     }
@@ -132,7 +132,7 @@ mod tests {
         let counts = DayCounts {
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
             keyed: Arc::new(KeyedQuota::new(None)),
-            keys: Arc::new(ArcSwap::new(KeyTable::new(
+            keys: Arc::new(Replicated::new(KeyTable::new(
                 KeyPrefix::default(),
                 &KeyRecords::default(),
             ))),

@@ -32,7 +32,7 @@ use crate::keys::{
 };
 use crate::model::FREE_KEYS_MAX;
 use crate::observe::Log;
-use crate::sync::ArcSwap;
+use crate::sync::Replicated;
 
 /// Between two exchanges.
 const POLL: Duration = Duration::from_millis(250);
@@ -58,7 +58,7 @@ struct Addition {
 #[derive(Debug)]
 pub(crate) struct SharedKeys {
     /// The result of the last exchange with the store.
-    pub(super) state: Arc<ArcSwap<SharedKeysState>>,
+    pub(super) state: Arc<Replicated<SharedKeysState>>,
     additions: channel::UnboundedSender<Addition>,
     first_exchange: mpsc::Receiver<()>,
     stop: oneshot::Sender<()>,
@@ -75,7 +75,7 @@ impl SharedKeys {
         reload: impl Fn() + Send + Sync + 'static,
         log: Log,
     ) -> io::Result<SharedKeys> {
-        let state = Arc::new(ArcSwap::new(SharedKeysState {
+        let state = Arc::new(Replicated::new(SharedKeysState {
             is_up: false,
             has_exchanged: false,
             exchanged: Instant::now(),
@@ -132,7 +132,7 @@ impl SharedKeys {
         KeySharing {
             state: Arc::clone(&state),
             // During an outage no request waits.
-            add: Arc::new(move |record| state.load_full().is_up.then(|| add(record))?),
+            add: Arc::new(move |record| state.current().is_up.then(|| add(record))?),
         }
     }
 
@@ -155,7 +155,7 @@ struct Service {
     settings: SharedQuotaSettings,
     keys: KeyStore,
     reload: Arc<dyn Fn() + Send + Sync>,
-    state: Arc<ArcSwap<SharedKeysState>>,
+    state: Arc<Replicated<SharedKeysState>>,
     outage: OutageLog,
     connection: Option<NodeConnection>,
     view: KeyView,
@@ -186,7 +186,7 @@ impl Service {
     /// Logs an outage and its end, and sets the state that pages and metrics show. A failure ends the
     /// connection.
     fn report(&mut self, exchanged: Result<(), String>) {
-        let known = self.state.load_full();
+        let known = self.state.current();
         let mut state = SharedKeysState {
             is_up: exchanged.is_ok(),
             secret: self.secret,
@@ -205,7 +205,7 @@ impl Service {
                 self.outage.log.write(line);
             }
         }
-        self.state.swap(state);
+        self.state.replace(state);
     }
 
     /// Exchanges with the store what this server or the store lacks.

@@ -16,7 +16,7 @@ use crate::calendar::Clock;
 use crate::keys::SharedKeysState;
 use crate::observe::Log;
 use crate::quota::LeaseTable;
-use crate::sync::ArcSwap;
+use crate::sync::Replicated;
 
 /// Time that a start waits for the store.
 const START_MAX: Duration = Duration::from_millis(2_500);
@@ -70,7 +70,7 @@ impl SharedQuota {
     }
 
     /// Returns the leases of this server, and the state of the keys if they are shared.
-    pub(crate) fn shared(&self) -> (&Arc<LeaseTable>, Option<Arc<ArcSwap<SharedKeysState>>>) {
+    pub(crate) fn shared(&self) -> (&Arc<LeaseTable>, Option<Arc<Replicated<SharedKeysState>>>) {
         let keys = self.keys.as_ref().map(|keys| Arc::clone(&keys.state));
         (&self.leases, keys)
     }

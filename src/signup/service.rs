@@ -149,7 +149,7 @@ impl SignupService {
         let allowed = self.requests.take(KeyAddress::from(client), now);
         allowed.map_err(SignupError::RateLimited)?;
         if let Some(sharing) = &self.sharing {
-            let secret = sharing.state.load_full().secret;
+            let secret = sharing.state.current().secret;
             self.secret = secret.ok_or(SignupError::Unavailable)?.0;
         }
         self.refresh(now)?;

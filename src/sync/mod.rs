@@ -1,19 +1,19 @@
-//! Synchronization: atomics and mutexes, a value that can be swapped, parallel work, and polling.
+//! Synchronization: atomics and mutexes, replicated values, parallel work, and polling.
 //!
 //! The atomics and mutexes are those of std, or of loom under `--cfg island_metrics_loom`, where
 //! loom explores all interleavings of models of the lock-free code. All other modules import them
 //! from here.
 //!
-//! `arc_swap` is the value that can be swapped, `ordered_work` a queue of parallel work whose results
+//! `replicated` is a value with a copy for each reader, `ordered_work` a queue of parallel work whose results
 //! come in order, `poller` a thread that polls.
 
-mod arc_swap;
 mod ordered_work;
 mod poller;
+mod replicated;
 
-pub use arc_swap::{ArcSwap, ArcSwapCache};
 pub use ordered_work::{cores, in_order};
 pub(crate) use poller::PollTrigger;
+pub use replicated::{Replica, Replicated};
 
 #[cfg(island_metrics_loom)]
 pub(crate) use loom::sync::{

@@ -23,7 +23,7 @@ use tokio_rustls::server::TlsStream;
 use crate::observe::{CloseReason, HandshakeResult};
 use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState};
 use crate::server::conn::context::ConnectionContext;
-use crate::sync::{ArcSwapCache, Mutex, lock};
+use crate::sync::{Mutex, Replica, lock};
 use crate::tls::ServerCertificate;
 
 /// The first byte of every TLS connection: the record type of a handshake (RFC 8446 section 5.1).
@@ -34,7 +34,7 @@ const STEP: Duration = Duration::from_micros(50);
 /// Accepts TLS connections of one worker.
 #[derive(Debug)]
 pub(crate) struct TlsAcceptor {
-    certificate: ArcSwapCache<ServerCertificate>,
+    certificate: Replica<Arc<ServerCertificate>>,
     /// Handshakes under way, the oldest first; some have ended since.
     // Locked by this worker's one thread, so there is never contention.
     handshakes: Mutex<VecDeque<Arc<ConnectionState>>>,
@@ -56,7 +56,7 @@ pub(crate) enum HandshakeError {
 
 impl TlsAcceptor {
     pub(crate) fn new(
-        certificate: ArcSwapCache<ServerCertificate>,
+        certificate: Replica<Arc<ServerCertificate>>,
         handshakes_max: usize,
     ) -> TlsAcceptor {
         TlsAcceptor {
@@ -112,8 +112,8 @@ impl TlsAcceptor {
             Ok(1) => return Err(HandshakeError::NotTls(stream)),
             Ok(_) | Err(_) => return Err(HandshakeError::Closed(None)),
         }
-        let config = |_, current: &ServerCertificate, (): &()| Arc::clone(&current.config);
-        let acceptor = tokio_rustls::TlsAcceptor::from(self.certificate.with(config));
+        let config = Arc::clone(&lock(&self.certificate).config);
+        let acceptor = tokio_rustls::TlsAcceptor::from(config);
         let accepting = pin!(acceptor.accept(stream).into_fallible());
         let accepted = self.in_turns(accepting).await;
         accepted

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
@@ -16,7 +16,7 @@ use crate::quota::{
 };
 use crate::request::{self, SentKey, TrustedProxies};
 use crate::server::http::request_head::values;
-use crate::sync::ArcSwapCache;
+use crate::sync::{Replica, lock};
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 /// The header of other services for keys.
@@ -28,7 +28,7 @@ const SCHEME: &[u8] = b"bearer ";
 #[derive(Debug)]
 pub struct QuotaGate {
     /// The valid keys.
-    pub keys: ArcSwapCache<KeyTable>,
+    pub keys: Replica<Arc<KeyTable>>,
     /// The counters of addresses.
     pub anonymous: Arc<AnonymousQuota>,
     pub keyed: Arc<KeyedQuota>,
@@ -53,7 +53,9 @@ pub struct ConnectionIdentity {
 
 #[derive(Debug)]
 struct VerifiedKey {
-    generation: u64,
+    /// The table that has the key. Compared by address, which no other table gets while this
+    /// reference exists.
+    table: Weak<KeyTable>,
     key: Box<[u8]>,
     entry: KeyEntry,
 }
@@ -193,7 +195,7 @@ impl QuotaGate {
         headers: &HeaderMap,
         query: Option<&str>,
     ) -> bool {
-        let resembles = |text: &[u8]| self.keys.with(|_, keys, (): &()| keys.resembles_key(text));
+        let resembles = |text: &[u8]| lock(&self.keys).resembles_key(text);
         let in_header = || values(headers, &API_KEY).any(|line| resembles(line.as_bytes()));
         let in_query = || request::mistaken_keys(query).any(|text| resembles(text.as_bytes()));
         has_api_key && in_header() || query.is_some() && in_query()
@@ -202,20 +204,18 @@ impl QuotaGate {
     /// Verifies a key. The one verified last on this connection is recognized by its bytes, until
     /// the key table changes.
     fn verify(&self, identity: &ConnectionIdentity, key: &[u8]) -> Result<Caller, KeyError> {
+        let table = lock(&self.keys);
         if let Some(last) = &*identity.verified.borrow()
-            && last.generation == self.keys.generation()
+            && last.table.as_ptr() == Arc::as_ptr(&table)
             && constant_time_eq(&last.key, key)
         {
             return Ok(Caller::Keyed(last.entry));
         }
-        let verify = |generation, table: &KeyTable, (): &()| (generation, table.verify(key));
-        let (generation, status) = self.keys.with(verify);
-        match status {
+        match table.verify(key) {
             KeyStatus::Active(entry) => {
-                let key = key.into();
                 identity.verified.replace(Some(VerifiedKey {
-                    generation,
-                    key,
+                    table: Arc::downgrade(&table),
+                    key: key.into(),
                     entry,
                 }));
                 Ok(Caller::Keyed(entry))

@@ -6,13 +6,13 @@ use crate::keys::{KeyPrefix, KeyStore};
 use crate::model::Tier;
 use crate::quota::TableSize;
 use crate::request::ProxyNetwork;
-use crate::sync::ArcSwap;
+use crate::sync::Replicated;
 
 const DAY: UtcDay = UtcDay(20_777);
 
 struct World {
     store: KeyStore,
-    latest: Arc<ArcSwap<KeyTable>>,
+    latest: Replicated<KeyTable>,
     gate: QuotaGate,
     directory: std::path::PathBuf,
 }
@@ -22,12 +22,12 @@ impl World {
         let directory = std::env::temp_dir().join(format!("im-gate-{}-{name}", std::process::id()));
         let store = KeyStore::new(&directory);
         let table = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());
-        let latest = Arc::new(ArcSwap::new(table));
+        let latest = Replicated::new(table);
         let keyed = KeyedQuota::new(None);
         keyed.reserve(9, DAY, &|_| {}).unwrap();
         let proxies = vec![ProxyNetwork::parse("10.0.0.0/8").unwrap()];
         let gate = QuotaGate {
-            keys: ArcSwapCache::new(Arc::clone(&latest)),
+            keys: latest.replica(),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
             keyed: Arc::new(keyed),
             leases: None,
@@ -58,7 +58,7 @@ impl World {
     fn reload(&self) {
         let records = self.store.read().unwrap();
         self.latest
-            .swap(KeyTable::new(KeyPrefix::default(), &records));
+            .replace(KeyTable::new(KeyPrefix::default(), &records));
     }
 
     fn identity(&self) -> ConnectionIdentity {

@@ -33,13 +33,11 @@ const ENTRY_BYTES: usize = 512;
 /// A request target as sent: path and query; and whether the client accepts gzip.
 pub(crate) type TargetForm<'a> = (&'a str, Option<&'a str>, bool);
 
-/// One worker's cache of at most a given number of bytes.
+/// One worker's cache of at most a given number of bytes, of the responses from one snapshot.
 #[derive(Debug)]
 pub(crate) struct WorkerCache {
     hasher: RandomState,
     bytes_max: usize,
-    /// The snapshot that the responses are from.
-    generation: u64,
     slots: Vec<Slot>,
     /// The size of all entries.
     bytes: usize,
@@ -83,7 +81,6 @@ impl WorkerCache {
         WorkerCache {
             hasher: RandomState::new(),
             bytes_max,
-            generation: 0,
             slots: Vec::new(),
             bytes: 0,
             wanted: None,
@@ -91,18 +88,19 @@ impl WorkerCache {
         }
     }
 
-    /// Returns the entry of a target, which is from the snapshot of a generation and has the response to a
-    /// GET of it; and whether that is a 304. Most refused requests have a cached target too: nothing is
-    /// built for them. `knows` returns whether the client has the body with an entity tag.
+    /// Returns the entry of a target, which has the response to a GET of it; and whether that is a 304. Most
+    /// refused requests have a cached target too: nothing is built for them. `knows` returns whether the
+    /// client has the body with an entity tag.
     pub(crate) fn get(
         &mut self,
         form: TargetForm<'_>,
-        generation: u64,
         knows: impl FnOnce(&EntityTag) -> bool,
     ) -> Option<(&CachedEntry, bool)> {
         let hash = self.hasher.hash_one(form);
         let at = usize::try_from(hash % SLOTS as u64).expect("below a usize");
-        self.turn_to(generation);
+        if self.slots.is_empty() {
+            self.slots.resize_with(SLOTS, Slot::default);
+        }
         let slot = &mut self.slots[at];
         let was_used = match &mut slot.entry {
             Some(entry) if entry.form() == form => {
@@ -126,12 +124,10 @@ impl WorkerCache {
     pub(crate) fn put(
         &mut self,
         form: TargetForm<'_>,
-        generation: u64,
         endpoint: Endpoint,
         (found, ignored): (&Encoded, Option<&str>),
     ) {
         let (path, query, accepts_gzip) = form;
-        self.turn_to(generation);
         let Some(at) = self.wanted.take() else {
             return;
         };
@@ -176,17 +172,6 @@ impl WorkerCache {
             bytes,
             used: false,
         });
-    }
-
-    /// Removes the responses of another snapshot.
-    #[inline]
-    fn turn_to(&mut self, generation: u64) {
-        if self.generation != generation || self.slots.is_empty() {
-            self.generation = generation;
-            self.slots.clear();
-            self.slots.resize_with(SLOTS, Slot::default);
-            (self.bytes, self.wanted, self.hand) = (0, None, 0);
-        }
     }
 
     fn remove(&mut self, at: usize) {

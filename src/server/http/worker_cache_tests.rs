@@ -16,16 +16,11 @@ fn found(text: String) -> Encoded {
 
 /// Requests a path; `text` is the response elsewhere. Returns whether the cache had it, and
 /// the text.
-fn request(
-    cache: &mut WorkerCache,
-    (path, gzip): (&str, bool),
-    generation: u64,
-    text: &str,
-) -> (bool, Bytes) {
+fn request(cache: &mut WorkerCache, (path, gzip): (&str, bool), text: &str) -> (bool, Bytes) {
     let form = (path, Some("limit=2"), gzip);
-    let Some((entry, is_known)) = cache.get(form, generation, |_| false) else {
+    let Some((entry, is_known)) = cache.get(form, |_| false) else {
         let found = found(text.to_owned());
-        cache.put(form, generation, Endpoint::Creator, (&found, None));
+        cache.put(form, Endpoint::Creator, (&found, None));
         return (false, text.to_owned().into());
     };
     assert_eq!((entry.endpoint, is_known), (Endpoint::Creator, false));
@@ -43,17 +38,15 @@ fn body(response: ApiResponse) -> Bytes {
 }
 
 #[test]
-fn a_cached_response_is_of_the_target_the_form_and_the_snapshot_requested() {
+fn a_cached_response_is_of_the_target_and_the_form_requested() {
     arbtest::arbtest(|u| {
         let bytes_max = u.int_in_range(0..=SLOTS * (ENTRY_BYTES + 60))?;
         let mut cache = WorkerCache::new(bytes_max);
-        let mut generation = 0;
         for _ in 0..u.int_in_range(0..=2000)? {
-            generation += u64::from(u.ratio(1, 200)?);
             let path = format!("/v1/creators/{}", u.int_in_range(0..=600)?);
             let gzip = u.arbitrary()?;
-            let text = format!("{path} {gzip} {generation}");
-            let (_, body) = request(&mut cache, (&path, gzip), generation, &text);
+            let text = format!("{path} {gzip}");
+            let (_, body) = request(&mut cache, (&path, gzip), &text);
             assert_eq!(body, text);
             let entries = cache.slots.iter().filter_map(|slot| slot.entry.as_ref());
             assert_eq!(cache.bytes, entries.map(|entry| entry.bytes).sum::<usize>());
@@ -73,15 +66,15 @@ fn targets_that_differ_in_their_query_are_different() {
     ];
     for form in forms {
         for _ in 0..2 {
-            assert!(cache.get(form, 1, |_| false).is_none(), "{form:?}");
+            assert!(cache.get(form, |_| false).is_none(), "{form:?}");
             let text = found(format!("{form:?}"));
-            cache.put(form, 1, Endpoint::Index, (&text, None));
+            cache.put(form, Endpoint::Index, (&text, None));
         }
     }
     let mut hits = 0;
     for form in forms {
         // Two of them may have one slot.
-        let Some((entry, is_known)) = cache.get(form, 1, |_| false) else {
+        let Some((entry, is_known)) = cache.get(form, |_| false) else {
             continue;
         };
         assert_eq!(
@@ -97,7 +90,7 @@ fn targets_that_differ_in_their_query_are_different() {
 fn a_target_that_is_requested_again_and_again_is_looked_up_twice() {
     let mut cache = WorkerCache::new(10_000);
     let hits: Vec<bool> = (0..100)
-        .map(|_| request(&mut cache, ("/v1", false), 7, "x").0)
+        .map(|_| request(&mut cache, ("/v1", false), "x").0)
         .collect();
     assert_eq!(hits[..2], [false, false]);
     assert!(hits[2..].iter().all(|hit| *hit));
@@ -113,16 +106,16 @@ fn a_response_without_content_is_for_clients_that_know_it_until_another_asks() {
         ..whole.clone()
     };
     let get = |cache: &mut WorkerCache, knows: bool| {
-        let found = cache.get(form, 1, |etag| knows && *etag == whole.etag);
+        let found = cache.get(form, |etag| knows && *etag == whole.etag);
         found.map(|(entry, is_known)| entry.response(is_known, UnixSeconds(0)).status.as_u16())
     };
     for _ in 0..2 {
         assert_eq!(get(&mut cache, true), None);
-        cache.put(form, 1, Endpoint::Index, (&bare, None));
+        cache.put(form, Endpoint::Index, (&bare, None));
     }
     assert_eq!(get(&mut cache, true), Some(304));
     assert_eq!(get(&mut cache, false), None);
-    cache.put(form, 1, Endpoint::Index, (&whole, None));
+    cache.put(form, Endpoint::Index, (&whole, None));
     assert_eq!(
         (get(&mut cache, false), get(&mut cache, true)),
         (Some(200), Some(304))
@@ -136,7 +129,7 @@ fn long_targets_and_long_bodies_are_not_cached() {
     let long_body = "x".repeat(BODY_BYTES_MAX + 1);
     for (path, body) in [(long_path.as_str(), "x"), ("/v1", long_body.as_str())] {
         for _ in 0..3 {
-            assert!(!request(&mut cache, (path, false), 1, body).0);
+            assert!(!request(&mut cache, (path, false), body).0);
         }
     }
 }
@@ -147,11 +140,11 @@ fn a_sweep_does_not_evict_what_is_in_use() {
         let mut cache = WorkerCache::new(bytes_max);
         let mut misses = 0;
         for round in 0..20_000 {
-            let hit = request(&mut cache, ("/v1", false), 1, "x").0;
+            let hit = request(&mut cache, ("/v1", false), "x").0;
             misses += usize::from(!hit);
             let path = format!("/v1/creators/{round}");
             for _ in 0..2 {
-                request(&mut cache, (&path, false), 1, "y");
+                request(&mut cache, (&path, false), "y");
             }
         }
         // Only a path with the same slot takes it, one in 256, for two requests.
@@ -164,12 +157,12 @@ fn a_response_that_is_not_used_takes_no_buffer() {
     let mut cache = WorkerCache::new(10_000);
     put_buffer(take_buffer());
     for _ in 0..3 {
-        request(&mut cache, ("/v1", false), 1, "x");
+        request(&mut cache, ("/v1", false), "x");
         assert_eq!(pooled_buffers(), 1);
     }
     let form = ("/v1", Some("limit=2"), false);
     for knows in [false, true] {
-        assert!(cache.get(form, 1, |_| knows).is_some());
+        assert!(cache.get(form, |_| knows).is_some());
         assert_eq!(pooled_buffers(), 1);
     }
 }
@@ -184,8 +177,8 @@ fn the_time_until_new_content_is_that_of_each_request() {
     };
     for knows in [false, true] {
         for _ in 0..2 {
-            if cache.get(form, 1, |_| knows).is_none() {
-                cache.put(form, 1, Endpoint::Live, (&due, None));
+            if cache.get(form, |_| knows).is_none() {
+                cache.put(form, Endpoint::Live, (&due, None));
             }
         }
         for (now, seconds) in [
@@ -198,7 +191,7 @@ fn the_time_until_new_content_is_that_of_each_request() {
             (1_000_600, 60),
             (i64::MAX, 60),
         ] {
-            let (entry, is_known) = cache.get(form, 1, |_| knows).unwrap();
+            let (entry, is_known) = cache.get(form, |_| knows).unwrap();
             let cached = entry.response(is_known, UnixSeconds(now));
             let first = ApiResponse::published(is_known, due.clone(), UnixSeconds(now));
             assert_eq!((is_known, &cached.lines), (knows, &first.lines), "{now}");

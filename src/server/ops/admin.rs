@@ -43,13 +43,13 @@ fn readiness(server: &ServerState) -> Result<String, String> {
         return Err("stopping".to_owned());
     }
     liveness(server)?;
-    let has_keys = || server.quota.keys.load_full().count() > 0;
+    let has_keys = || server.quota.keys.current().count() > 0;
     if metrics::shared_keys(server).is_some_and(|keys| !keys.has_exchanged && !has_keys()) {
         let problem =
             "no keys are known: the store of shared keys has not been reached since the start";
         return Err(problem.to_owned());
     }
-    match server.snapshot.load_full().published {
+    match server.snapshot.current().published {
         Some(published) => Ok(format!("ready; serving the publish of {published}")),
         None => Err("nothing is published".to_owned()),
     }

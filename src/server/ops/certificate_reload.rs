@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::observe::Log;
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::settings::{Settings, StartError};
-use crate::sync::{ArcSwap, AtomicI64, Ordering, PollTrigger};
+use crate::sync::{AtomicI64, Ordering, PollTrigger, Replicated};
 use crate::tls::{CertificateLoader, ServerCertificate};
 
 /// Loads the certificate that the server starts with, if there is one, and starts the poller of its
@@ -16,7 +16,7 @@ pub(crate) fn start(
     metrics: &StateMetrics,
     pollers: &mut Vec<PollTrigger>,
     log: &Log,
-) -> Result<Option<Arc<ArcSwap<ServerCertificate>>>, StartError> {
+) -> Result<Option<Arc<Replicated<ServerCertificate>>>, StartError> {
     let Some((certificate, key)) = &settings.certificate else {
         return Ok(None);
     };
@@ -27,7 +27,7 @@ pub(crate) fn start(
     let first = first.expect("the first call finds no earlier contents");
     let expiry = Arc::clone(&metrics.certificate_expiry);
     report(&first, &expiry, &status.log);
-    let certificate = Arc::new(ArcSwap::new(first));
+    let certificate = Arc::new(Replicated::new(first));
     let current = Arc::clone(&certificate);
     // The error of the last poll. It is reported if the next poll finds the same files: between the
     // writes of two files, they do not belong together.
@@ -38,7 +38,7 @@ pub(crate) fn start(
                 last_error = None;
                 status.loaded();
                 report(&certificate, &expiry, &status.log);
-                current.swap(certificate);
+                current.replace(certificate);
                 None
             }
             // The same files as at the last poll.

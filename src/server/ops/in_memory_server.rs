@@ -3,7 +3,6 @@
 //! Each connection is served by the code of a real server, but neither the kernel nor another
 //! thread affects the timing. The same input bytes therefore reproduce a finding (`tests/fuzz`).
 
-use std::cell::RefCell;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,13 +17,12 @@ use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::http::identity::QuotaGate;
 use crate::server::http::response::RequestIds;
-use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
-use crate::server::web::request_context::Worker;
+use crate::server::web::request_context::{ServedSnapshot, Worker};
 use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
-use crate::sync::{ArcSwap, ArcSwapCache};
+use crate::sync::Replicated;
 
 /// A server without sockets and timeouts.
 #[derive(Debug)]
@@ -41,10 +39,7 @@ impl InMemoryServer {
         base_url: &str,
     ) -> io::Result<InMemoryServer> {
         let worker = Arc::new(Worker {
-            snapshot: ArcSwapCache::with_state(
-                Arc::new(ArcSwap::new(snapshot)),
-                RefCell::new(WorkerCache::new(1 << 20)),
-            ),
+            served: ServedSnapshot::replica(&Replicated::new(snapshot), 1 << 20),
             gate,
             pages: Pages::new(SiteSettings::new(base_url)),
             signup: None,

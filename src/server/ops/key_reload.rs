@@ -58,7 +58,7 @@ impl KeyReloader {
             let plural = if keys.count() == 1 { "" } else { "s" };
             log(&format!("{} key{plural} loaded", keys.count()));
         }
-        self.quota.keys.swap(keys);
+        self.quota.keys.replace(keys);
         reserved.map_err(|error| StartError::counters(&error))?;
         self.loaded = records;
         Ok(())

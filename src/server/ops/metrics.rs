@@ -17,7 +17,7 @@ use crate::quota::{LeaseMetrics, LeaseTable};
 use crate::request::Endpoint;
 use crate::server::ops::reload::StateMetrics;
 use crate::server::ops::state::ServerState;
-use crate::sync::{ArcSwap, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, Replicated};
 
 type WriteSamples = fn(&ServerState, &mut Exposition);
 
@@ -86,11 +86,11 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         |server, page| page.value(server.metrics.overflow_clients.load(Ordering::Relaxed));
     Gauge "island_metrics_keys"
         "Keys in the key file, including revoked ones."
-        |server, page| page.value(server.quota.keys.load_full().count());
+        |server, page| page.value(server.quota.keys.current().count());
     Gauge "island_metrics_snapshot_published_timestamp_seconds"
         "Publish time of each served payload, in Unix seconds."
         |server, page| {
-            for (payload, identity) in server.snapshot.load_full().identities() {
+            for (payload, identity) in server.snapshot.current().identities() {
                 if let Some(identity) = identity {
                     page.sample(&[("payload", &payload)], identity.published.0);
                 }
@@ -98,18 +98,18 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         };
     Gauge "island_metrics_snapshot_generation"
         "Publishes loaded since the start."
-        |server, page| page.value(server.snapshot.generation());
+        |server, page| page.value(server.metrics.data_reloads.ok.get());
     Gauge "island_metrics_snapshot_rows"
         "Served rows by kind."
         |server, page| {
-            for (kind, count) in server.snapshot.load_full().counts() {
+            for (kind, count) in server.snapshot.current().counts() {
                 page.sample(&[("kind", &kind)], count);
             }
         };
     Counter "island_metrics_snapshot_damaged_answers_total"
         "Responses that could not be sent because the served history is damaged."
         |server, page| {
-            let snapshot = server.snapshot.load_full();
+            let snapshot = server.snapshot.current();
             let history = snapshot.history.as_ref();
             page.value(history.map_or(0, |history| history.corruption.count()));
         };
@@ -224,7 +224,7 @@ fn leases(server: &ServerState) -> Option<&LeaseTable> {
 /// Returns the state of the keys, if this server shares them.
 pub(crate) fn shared_keys(server: &ServerState) -> Option<Arc<SharedKeysState>> {
     let state = server.workers[0].shared_keys.as_deref();
-    state.map(ArcSwap::load_full)
+    state.map(Replicated::current)
 }
 
 /// Writes a counter of the store's use, without a sample if there is no store.

@@ -14,7 +14,7 @@ use crate::snapshot::{
     CorruptionLog, DumpDirectory, DumpIndex, Dumps, Manifest, Snapshot, SnapshotError,
     work_in_background,
 };
-use crate::sync::{ArcSwap, PollTrigger};
+use crate::sync::{PollTrigger, Replicated};
 
 /// Watches a published directory.
 pub(crate) struct PublishReloader {
@@ -22,7 +22,7 @@ pub(crate) struct PublishReloader {
     memory_bytes: usize,
     service: SiteSettings,
     status: ReloadStatus,
-    snapshot: Arc<ArcSwap<Snapshot>>,
+    snapshot: Arc<Replicated<Snapshot>>,
     /// The manifest of the served snapshot.
     manifest: Option<Manifest>,
     /// The publish that cannot be used, or whose dumps cannot. It is not read again until it changes, or a
@@ -30,9 +30,6 @@ pub(crate) struct PublishReloader {
     refused: Option<FoundPublish>,
     /// The damage of the served history, after that of older ones that responses are still sent from.
     damages: Vec<HistoryDamage>,
-    /// Replaced snapshots. Freeing one takes tens of milliseconds, so the last reference must be
-    /// dropped here and not by a worker.
-    retired: Vec<Arc<Snapshot>>,
 }
 
 /// A manifest, and the stamps of its own file, of the payloads and of the index of the dumps.
@@ -97,7 +94,7 @@ impl PublishReloader {
     pub(crate) fn start(
         (directory, service): (&Path, &SiteSettings),
         memory_bytes: usize,
-        snapshot: &Arc<ArcSwap<Snapshot>>,
+        snapshot: &Arc<Replicated<Snapshot>>,
         status: ReloadStatus,
     ) -> io::Result<PollTrigger> {
         let mut reloader = PublishReloader {
@@ -109,7 +106,6 @@ impl PublishReloader {
             manifest: None,
             refused: None,
             damages: Vec::new(),
-            retired: Vec::new(),
         };
         reloader.poll(false);
         PollTrigger::start("data", move |is_requested| {
@@ -121,8 +117,6 @@ impl PublishReloader {
     /// Replaces the snapshot if something else is published now, and reports damage of the served
     /// one. A requested poll also reads again what was refused.
     fn poll(&mut self, is_requested: bool) {
-        self.retired
-            .retain(|snapshot| Arc::strong_count(snapshot) > 1);
         for damage in &mut self.damages {
             damage.report(&self.directory, &self.status);
         }
@@ -133,9 +127,10 @@ impl PublishReloader {
         }
         match self.load() {
             Ok(None) => {}
-            Ok(Some(snapshot)) => self.retired.push(self.snapshot.swap(snapshot)),
+            // Frees the previous one here, which takes tens of milliseconds.
+            Ok(Some(snapshot)) => self.snapshot.replace(snapshot),
             Err(error) => {
-                let is_serving = self.snapshot.load_full().published.is_some();
+                let is_serving = self.snapshot.current().published.is_some();
                 let served = if is_serving {
                     "still serving the previous publish"
                 } else {
@@ -157,7 +152,7 @@ impl PublishReloader {
             self.report_absence();
             return Ok(None);
         };
-        let served = self.snapshot.load_full();
+        let served = self.snapshot.current();
         let is_new = self.manifest.as_ref() != Some(&manifest);
         let may_be_repaired = self.may_be_repaired(&served, &published);
         let other_dumps = dumps_that_are_not_served(&served, &published, &manifest);
@@ -216,7 +211,7 @@ impl PublishReloader {
         } else {
             format!("the directory {directory} does not exist")
         };
-        let served = if self.snapshot.load_full().published.is_some() {
+        let served = if self.snapshot.current().published.is_some() {
             "; still serving the previous publish"
         } else {
             ", so the API responds with 503"

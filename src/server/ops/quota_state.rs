@@ -8,13 +8,13 @@ use crate::observe::Log;
 use crate::quota::{AnonymousQuota, KeyedQuota, LeaseTable, NewestDay};
 use crate::server::http::identity::QuotaGate;
 use crate::server::settings::{Settings, StartError};
-use crate::sync::{ArcSwap, ArcSwapCache};
+use crate::sync::Replicated;
 
 /// The clock, keys and counters of all workers.
 #[derive(Clone, Debug)]
 pub(crate) struct QuotaState {
     pub(crate) clock: Arc<Clock>,
-    pub(crate) keys: Arc<ArcSwap<KeyTable>>,
+    pub(crate) keys: Arc<Replicated<KeyTable>>,
     /// The records of the keys, if there is a state directory.
     pub(crate) key_store: Option<KeyStore>,
     pub(crate) anonymous: Arc<AnonymousQuota>,
@@ -58,7 +58,7 @@ impl QuotaState {
         let keys = KeyTable::new(settings.key_prefix.clone(), &KeyRecords::default());
         Ok(QuotaState {
             clock: Arc::new(clock),
-            keys: Arc::new(ArcSwap::new(keys)),
+            keys: Arc::new(Replicated::new(keys)),
             key_store,
             anonymous: Arc::new(anonymous),
             keyed: Arc::new(keyed),
@@ -68,7 +68,7 @@ impl QuotaState {
     /// Returns the gate of a worker.
     pub(crate) fn gate(&self, settings: &Settings, leases: Option<&Arc<LeaseTable>>) -> QuotaGate {
         QuotaGate {
-            keys: ArcSwapCache::new(Arc::clone(&self.keys)),
+            keys: self.keys.replica(),
             anonymous: Arc::clone(&self.anonymous),
             keyed: Arc::clone(&self.keyed),
             leases: leases.map(Arc::clone),

@@ -1,6 +1,5 @@
 //! [`ServerState`]: what the threads of a running server share.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,6 @@ use crate::request::Endpoint;
 use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::http::response::RequestIds;
-use crate::server::http::worker_cache::WorkerCache;
 #[cfg(feature = "tls")]
 use crate::server::ops::certificate_reload;
 use crate::server::ops::publish_reload::PublishReloader;
@@ -21,7 +19,7 @@ use crate::server::ops::quota_state::QuotaState;
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::Pages;
-use crate::server::web::request_context::Worker;
+use crate::server::web::request_context::{ServedSnapshot, Worker};
 use crate::server::web::signup_handler::SignupHandler;
 #[cfg(feature = "shared-quota")]
 use crate::shared::{DayCounts, SharedKeys, SharedQuota};
@@ -31,7 +29,7 @@ use crate::site::SiteSettings;
 use crate::snapshot::{Snapshot, join};
 #[cfg(feature = "shared-quota")]
 use crate::sync::Mutex;
-use crate::sync::{ArcSwap, ArcSwapCache, PollTrigger};
+use crate::sync::{PollTrigger, Replicated};
 
 /// Longest wait until changed keys of other servers are loaded.
 #[cfg(feature = "shared-quota")]
@@ -41,7 +39,7 @@ const KEYS_LOADED_MAX: Duration = Duration::from_secs(2);
 pub(crate) struct ServerState {
     pub(crate) log: Log,
     pub(crate) access_log: Option<AccessLog>,
-    pub(crate) snapshot: Arc<ArcSwap<Snapshot>>,
+    pub(crate) snapshot: Arc<Replicated<Snapshot>>,
     pub(crate) quota: QuotaState,
     pub(crate) pollers: Vec<PollTrigger>,
     pub(crate) metrics: StateMetrics,
@@ -83,9 +81,8 @@ impl ServerState {
         let keys = (&quota.key_store, &pollers[0]);
         let signup = SignupHandler::start(settings, base_url, keys, sharing, log)?;
         let new_worker = |_| {
-            let cache = RefCell::new(WorkerCache::new(settings.worker_cache_bytes()));
             Arc::new(Worker {
-                snapshot: ArcSwapCache::with_state(Arc::clone(&snapshot), cache),
+                served: ServedSnapshot::replica(&snapshot, settings.worker_cache_bytes()),
                 gate: quota.gate(settings, leases),
                 pages: pages.with_own_refcount(),
                 signup: signup.clone(),
@@ -100,8 +97,7 @@ impl ServerState {
                 access: access_log.as_ref().map(|log| Arc::new(log.buffer())),
                 #[cfg(feature = "tls")]
                 tls: certificate.as_ref().map(|certificate| {
-                    let certificate = ArcSwapCache::new(Arc::clone(certificate));
-                    TlsAcceptor::new(certificate, settings.handshakes_per_worker())
+                    TlsAcceptor::new(certificate.replica(), settings.handshakes_per_worker())
                 }),
             })
         };
@@ -133,7 +129,7 @@ impl ServerState {
 
     /// Returns the served data in one line.
     pub(crate) fn status(&self) -> String {
-        let snapshot = self.snapshot.load_full();
+        let snapshot = self.snapshot.current();
         match snapshot.published {
             None => "nothing is published".to_owned(),
             Some(published) => {
@@ -244,17 +240,17 @@ fn open_data(
     service: &SiteSettings,
     metrics: &StateMetrics,
     log: &Log,
-) -> Result<(Arc<ArcSwap<Snapshot>>, Option<PollTrigger>), StartError> {
+) -> Result<(Arc<Replicated<Snapshot>>, Option<PollTrigger>), StartError> {
     let memory_bytes = settings.snapshot_cache_bytes();
     let Some(directory) = &settings.published else {
         let sample = (settings.open_sample)(memory_bytes, service);
         let sample = sample.map_err(|error| {
             StartError::Internal(format!("cannot serve the sample dataset: {error}"))
         })?;
-        return Ok((Arc::new(ArcSwap::new(sample)), None));
+        return Ok((Arc::new(Replicated::new(sample)), None));
     };
     log.write(&format!("watching {}", directory.display()));
-    let snapshot = Arc::new(ArcSwap::new(Snapshot::new(None, None, service)));
+    let snapshot = Arc::new(Replicated::new(Snapshot::new(None, None, service)));
     let status = ReloadStatus::new(log, &metrics.data_reloads);
     let trigger = PublishReloader::start((directory, service), memory_bytes, &snapshot, status)?;
     Ok((snapshot, Some(trigger)))

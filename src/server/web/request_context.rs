@@ -21,18 +21,39 @@ use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::snapshot::Snapshot;
-use crate::sync::{ArcSwap, ArcSwapCache};
+use crate::sync::{Replica, Replicated};
+
+/// The snapshot that a worker serves, and the responses that it has cached of it.
+#[derive(Debug)]
+pub(crate) struct ServedSnapshot {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) cache: RefCell<WorkerCache>,
+}
+
+impl ServedSnapshot {
+    /// Adds a replica of the snapshot. Each new snapshot comes with an empty cache of at most
+    /// `cache_bytes`.
+    pub(crate) fn replica(
+        snapshot: &Replicated<Snapshot>,
+        cache_bytes: usize,
+    ) -> Replica<ServedSnapshot> {
+        snapshot.replica_with(move |snapshot| ServedSnapshot {
+            snapshot: Arc::clone(snapshot),
+            cache: RefCell::new(WorkerCache::new(cache_bytes)),
+        })
+    }
+}
 
 /// The state that the connections of one thread share.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) snapshot: ArcSwapCache<Snapshot, RefCell<WorkerCache>>,
+    pub(crate) served: Replica<ServedSnapshot>,
     pub(crate) gate: QuotaGate,
     pub(crate) pages: Pages,
     /// Sign-up, if it is open.
     pub(crate) signup: Option<SignupHandler>,
     /// The keys that several servers share.
-    pub(crate) shared_keys: Option<Arc<ArcSwap<SharedKeysState>>>,
+    pub(crate) shared_keys: Option<Arc<Replicated<SharedKeysState>>>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) registry: Arc<ConnectionRegistry>,
     pub(crate) complaints: Arc<RateLimitedLog>,
@@ -60,7 +81,6 @@ pub(crate) struct RequestContext<'a> {
     /// Whether the request may wait for the store of shared quotas.
     pub(crate) may_wait: bool,
     pub(crate) snapshot: &'a Snapshot,
-    pub(crate) generation: u64,
     pub(crate) cache: &'a RefCell<WorkerCache>,
 }
 

@@ -27,7 +27,7 @@ use island_metrics::request::ProxyNetwork;
 use island_metrics::server::{InMemoryServer, QuotaGate};
 use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{DumpDirectory, Dumps, Snapshot};
-use island_metrics::sync::{ArcSwap, ArcSwapCache};
+use island_metrics::sync::Replicated;
 use libfuzzer_sys::fuzz_target;
 
 use draws::Draws;
@@ -275,7 +275,7 @@ fn gate(clock: &Clock) -> QuotaGate {
         .expect("in memory");
     let proxies = ProxyNetwork::parse("10.0.0.0/8").expect("a network");
     QuotaGate {
-        keys: ArcSwapCache::new(Arc::new(ArcSwap::new(known::ring()))),
+        keys: Replicated::new(known::ring()).replica(),
         anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100_000))),
         keyed: Arc::new(keyed),
         leases: None,
