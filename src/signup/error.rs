@@ -37,7 +37,7 @@ pub(crate) enum SignupError {
     /// The store that servers share cannot be reached.
     Unavailable,
     MailQueueFull,
-    /// The request queue is full, or the key file is locked.
+    /// Other requests took too long, or the key file is locked.
     Busy,
     /// An internal error, which has been logged.
     Internal,

@@ -1,6 +1,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Instant;
 
 use super::*;
 use crate::durable;
@@ -171,22 +173,23 @@ fn the_queue_has_a_maximum_length() {
         "cat > /dev/null; while test ! -e $OUT/go; do sleep 0.02; done; echo >> $OUT/sent",
         TIMEOUT,
     );
-    for _ in 0..QUEUE_MAX {
-        assert!(!scene.mailer.is_full());
+    let mut count = 0;
+    while !scene.mailer.is_full() {
         scene.send();
+        count += 1;
     }
-    // The mail being sent counts until the command has ended.
-    assert!(scene.mailer.is_full());
+    // One may have left the queue.
+    assert!((QUEUE_MAX..=QUEUE_MAX + 1).contains(&count), "{count}");
     durable::replace(&scene.directory.join("go"), b"").unwrap();
     let begun = Instant::now();
     while scene.mailer.is_full() {
         assert!(begun.elapsed() < TIMEOUT);
-        thread::sleep(POLL_FIRST);
+        thread::sleep(Duration::from_millis(2));
     }
     drop(scene.mailer);
     assert_eq!(lines_until_the_end(&scene.lines), [""; 0]);
     let sent = read(&scene.directory.join("sent")).len();
-    assert_eq!(sent, QUEUE_MAX as usize);
+    assert_eq!(sent, count);
     fs::remove_dir_all(scene.directory).unwrap();
 }
 

@@ -5,7 +5,6 @@
 //! connection, an e-mail address receives a link. **Independent of:** HTTP, HTML, request quotas.
 //!
 //! - `service`: the requests, and what the service does for each
-//! - `handle`: their queue and the thread that handles them
 //! - `tokens`: signed, expiring tokens in forms and links
 //! - `policy`: settings, rate limits, and the rules for issuing a key
 //! - `email`: the addresses to which links are mailed
@@ -14,16 +13,14 @@
 
 mod email;
 mod error;
-mod handle;
 mod mailer;
 mod policy;
 mod service;
 mod tokens;
 
 pub(crate) use error::{SignupError, SignupStartError};
-pub(crate) use handle::SignupHandle;
 pub(crate) use policy::{GcraLimiter, SignupPolicy, network_of};
-pub(crate) use service::{SignupRequest, SignupResponse, SignupService};
+pub(crate) use service::{SignupRequest, SignupResponse, SignupResult, SignupService};
 #[cfg(feature = "shared-quota")]
 pub(crate) use tokens::read_secret;
 

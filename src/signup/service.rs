@@ -2,7 +2,7 @@
 //!
 //! Checks are ordered by cost, and writes come last, so that a rejected request costs little.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -71,9 +71,9 @@ pub(crate) enum SignupResponse {
     },
 }
 
-pub(super) type SignupResult = Result<SignupResponse, SignupError>;
+pub(crate) type SignupResult = Result<SignupResponse, SignupError>;
 
-/// The service, owned by its thread. Rate limits and the number of mails start again with the process;
+/// The service. It waits for locks and the disk, so it must not be called on a worker's thread. Rate limits and the number of mails start again with the process;
 /// limits of keys are enforced from the key records.
 pub(crate) struct SignupService {
     store: KeyStore,
@@ -97,6 +97,13 @@ pub(crate) struct SignupService {
     log: LogLine,
     /// The latest log line and its time.
     logged: Option<(UnixSeconds, String)>,
+}
+
+/// Shows nothing of the secret.
+impl fmt::Debug for SignupService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignupService").finish_non_exhaustive()
+    }
 }
 
 impl SignupService {
@@ -139,7 +146,7 @@ impl SignupService {
         })
     }
 
-    pub(super) fn handle(
+    pub(crate) fn handle(
         &mut self,
         client: IpAddr,
         request: SignupRequest,

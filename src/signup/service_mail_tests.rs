@@ -133,7 +133,7 @@ fn a_full_mail_queue_rejects_requests_for_every_address() {
     let state = state("waiting");
     durable::create_private_directory(&state).unwrap();
     let script = format!(
-        "while test -d {0} && test ! -e {0}/go; do sleep 0.02; done; exec cat > /dev/null\n",
+        ": > {0}/started; while test -d {0} && test ! -e {0}/go; do sleep 0.02; done; exec cat > /dev/null\n",
         state.display()
     );
     durable::replace(&state.join("sendmail"), script.as_bytes()).unwrap();
@@ -143,9 +143,13 @@ fn a_full_mail_queue_rejects_requests_for_every_address() {
         let (_, form) = seen(service.handle(ip(last), show(""), UnixSeconds(NOON)));
         seen(service.handle(ip(last), mail(to, &form), UnixSeconds(NOON))).0
     };
-    for count in 0..64 {
+    // The mail that is being sent, and the queue.
+    for count in 0..65 {
         let got = ask(count / 8, &format!("a{count}@x.test"));
         assert_eq!(got, Seen::LinkMailed, "{count}");
+        while !state.join("started").exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
     let busy = Seen::Rejected(SignupError::MailQueueFull);
     // However often: nothing is used up by it.

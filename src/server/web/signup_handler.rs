@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Method, StatusCode};
-use tokio::sync::oneshot;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeySharing, KeyStore, NewKey};
@@ -18,7 +19,7 @@ use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, InvalidForm};
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::{Pages, private_page};
-use crate::signup::{SignupError, SignupHandle, SignupRequest, SignupResponse, SignupService};
+use crate::signup::{SignupError, SignupRequest, SignupResponse, SignupResult, SignupService};
 use crate::site::{self, AddressKeys, ListedKey, SiteSettings};
 use crate::sync::PollTrigger;
 
@@ -27,11 +28,17 @@ const FORM_BYTES_MAX: usize = 4096;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Time to wait until the server has loaded a new or revoked key.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// Requests that waited longer are rejected: most of these clients have given up, and a key for them
+/// would be lost.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sign-up as seen by a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct SignupHandler {
-    service: SignupHandle,
+    /// Of all workers. A request waits for it before it takes one of the threads for blocking work.
+    service: Arc<Mutex<SignupService>>,
+    /// Reloads the server's keys.
+    poller: PollTrigger,
     /// Whether keys belong to an IP address, which several people may share.
     is_shared: bool,
 }
@@ -59,13 +66,9 @@ impl SignupHandler {
         let keys = (store.clone(), sharing);
         let service = SignupService::open(keys, policy, prefix, base_url, log_line);
         let service = service.map_err(StartError::SignUp)?;
-        let poller = poller.clone();
-        let reload_keys = move || {
-            // After the timeout the key works a moment later.
-            let _ = poller.poll_now().recv_timeout(RELOAD_TIMEOUT);
-        };
         Ok(Some(SignupHandler {
-            service: SignupHandle::start(service, reload_keys)?,
+            service: Arc::new(Mutex::new(service)),
+            poller: poller.clone(),
             is_shared: policy.mailer.is_none(),
         }))
     }
@@ -125,17 +128,9 @@ impl SignupHandler {
                 Some(token.clone())
             }
         };
-        // Before the queue, which is short.
-        let response = if let Err(seconds) = pages.limiter.check(client, now) {
-            Err(SignupError::RateLimited(seconds))
-        } else {
-            let (sender, receiver) = oneshot::channel();
-            self.service.submit(client, request, now, |response| {
-                // The client may have disconnected.
-                let _ = sender.send(response);
-            });
-            // Without a sender, the service's thread has ended.
-            receiver.await.unwrap_or(Err(SignupError::Internal))
+        let response = match pages.limiter.check(client, now) {
+            Err(seconds) => Err(SignupError::RateLimited(seconds)),
+            Ok(()) => self.handle(client, request, now).await,
         };
         match response {
             Ok(response) => private_page(StatusCode::OK, self.page(&pages.service, response), None),
@@ -148,6 +143,37 @@ impl SignupHandler {
                 private_page(status(error), html, error.retry_after_seconds())
             }
         }
+    }
+
+    /// Handles a request after all earlier ones, on a thread that may block. Reloads the keys after each
+    /// change and before the response, so that a key works when it is shown, and no longer when it is
+    /// shown as revoked.
+    async fn handle(
+        &self,
+        client: IpAddr,
+        request: SignupRequest,
+        now: UnixSeconds,
+    ) -> SignupResult {
+        let queued = Instant::now();
+        let mut service = Arc::clone(&self.service).lock_owned().await;
+        if queued.elapsed() > QUEUE_TIMEOUT {
+            return Err(SignupError::Busy);
+        }
+        let poller = self.poller.clone();
+        let handled = spawn_blocking(move || {
+            let response = service.handle(client, request, now);
+            if let Ok(SignupResponse::Keys {
+                issued, revoked, ..
+            }) = &response
+                && (issued.is_some() || revoked.is_some())
+            {
+                // After the timeout the key works a moment later.
+                let _ = poller.poll_now().recv_timeout(RELOAD_TIMEOUT);
+            }
+            response
+        });
+        // An error means that it has panicked.
+        handled.await.unwrap_or(Err(SignupError::Internal))
     }
 
     fn page(&self, site: &SiteSettings, response: SignupResponse) -> String {
