@@ -16,7 +16,7 @@ use super::response_cache::ResponseCache;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
 use super::storage::Storage;
-use super::throttle::{join, yield_point};
+use super::throttle::yield_point;
 use crate::calendar::UtcDay;
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
 
@@ -77,9 +77,11 @@ impl History {
         Section::Rows.expect_items(rows.len(), islands)?;
         let creator_rows = file.short_texts(Section::CreatorRows, ROW_BYTES_MAX)?;
         Section::CreatorRows.expect_items(creator_rows.len(), creators)?;
-        let counts = [tag_names.len(), creators, CreatedIn::ALL.len()];
-        let ([titles, slugs], [tag_groups, creator_groups, tool_groups]) =
-            indexes_and_groups(&file, islands, counts)?;
+        let groups = |sections, count| Groups::open(&file, sections, (count, islands));
+        let tag_sections = (Section::TagOrders, Section::RowTags);
+        let creator_sections = (Section::CreatorOrders, Section::RowCreators);
+        let tool_sections = (Section::ToolOrders, Section::RowTools);
+        let tag_groups = groups(tag_sections, tag_names.len())?;
         let [island_template, creator_template] =
             PageTemplate::pair(&file.section(Section::PageTemplates)?)?;
         let body_counts = BodyCounts {
@@ -96,13 +98,13 @@ impl History {
             orders,
             tag_names,
             tag_groups,
-            creator_groups,
-            tool_groups,
-            titles,
+            creator_groups: groups(creator_sections, creators)?,
+            tool_groups: groups(tool_sections, CreatedIn::ALL.len())?,
+            titles: TextIndex::open(&file, TITLES, islands)?,
             creator_rows,
             creator_slugs: file.lists_of(Section::CreatorSlugs, creators)?,
             creators_by_slug,
-            slugs,
+            slugs: TextIndex::open(&file, SLUGS, creators)?,
             ccu_histories: file.slice::<U64>(Section::CcuHistories, 1)?[0].get(),
             bodies: file.bodies(body_counts.total())?,
             body_counts,
@@ -176,29 +178,6 @@ impl History {
         };
         u64::from(rank) << 32 | u64::from(row)
     }
-}
-
-/// Opens the indexes over titles and slugs, and the groups of tags, creators and tools: the parts
-/// that take longest to verify, in two halves that take about equally long.
-fn indexes_and_groups(
-    file: &SnapshotFile,
-    islands: usize,
-    [tags, creators, tools]: [usize; 3],
-) -> Result<([TextIndex; 2], [Groups; 3]), SnapshotError> {
-    let groups = |orders, of_rows, count| Groups::open(file, (orders, of_rows), (count, islands));
-    let (indexes, groups) = join(
-        || -> Result<_, SnapshotError> {
-            let titles = TextIndex::open(file, TITLES, islands)?;
-            Ok([titles, TextIndex::open(file, SLUGS, creators)?])
-        },
-        || -> Result<_, SnapshotError> {
-            let tags = groups(Section::TagOrders, Section::RowTags, tags)?;
-            let creators = groups(Section::CreatorOrders, Section::RowCreators, creators)?;
-            let tools = groups(Section::ToolOrders, Section::RowTools, tools)?;
-            Ok([tags, creators, tools])
-        },
-    );
-    Ok((indexes?, groups?))
 }
 
 /// Bytes of a row: a list page has 200. A title and the tags of an island have a kilobyte each, in which

@@ -57,7 +57,7 @@ pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::SelectedRows;
 pub use storage::Storage;
 pub use stored_body::{LongBody, LongBodyReader};
-pub use throttle::{join, work_in_background};
+pub use throttle::work_in_background;
 pub use writer::SnapshotWriter;
 #[cfg(test)] // the index is tested where it is written
 pub(crate) use {file::SnapshotFile, search::TextIndex};

@@ -17,7 +17,7 @@ use super::manifest::{Manifest, Payload};
 use super::service_bodies;
 use super::storage::Storage;
 use super::stored_body::{SHORT_BYTES_MAX, read_stored, to_plain};
-use super::throttle::{join, yield_point};
+use super::throttle::yield_point;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{IslandCode, SortField};
 use crate::regular_file::Directory;
@@ -135,11 +135,9 @@ impl Snapshot {
             open_payload(directory, payload, open)
         };
         catch_panics(&manifest_path(directory), || {
-            let (live, history) = join(
-                || manifest.live.as_ref().map(open_live).transpose(),
-                || manifest.history.as_ref().map(history).transpose(),
-            );
-            let mut snapshot = Snapshot::new(history?, live?, service);
+            let history = manifest.history.as_ref().map(history).transpose()?;
+            let live = manifest.live.as_ref().map(open_live).transpose()?;
+            let mut snapshot = Snapshot::new(history, live, service);
             let dumps = manifest.dumps.as_ref();
             snapshot.dumps = dumps.map(|dumps| DumpDirectory::open(directory, dumps).map(Arc::new));
             Ok(snapshot)

@@ -1,10 +1,10 @@
 //! The bytes of a payload, in memory or in a file, and the reading of its resident part: all of it at
 //! open, with its checksum.
 //!
-//! The start of a server waits for it, so all cores share the work, and memory comes in huge pages:
-//! most of the time is spent on getting memory, and a page of 2 MiB costs a tenth of 512 small
-//! ones. In the background one core does it, in small pages (see `throttle`): getting a huge one
-//! may take a millisecond.
+//! The start of a server waits for it, so memory comes in huge pages: most of the time is spent on
+//! getting memory, and a page of 2 MiB costs a tenth of 512 small ones. One thread reads: with two,
+//! which share the kernel's lock of the address space, a start took 2.9 times the CPU time. In the
+//! background the pages are small (see `throttle`): getting a huge one may take a millisecond.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -15,12 +15,9 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use memmap2::{Advice, MmapMut};
 
-use super::throttle::{chunk_bytes, in_background, parallelism, work_in_background, yield_point};
-use crate::sync::{Mutex, in_order, lock};
+use super::throttle::{chunk_bytes, in_background, yield_point};
 
-/// The size of a huge page. The thread that touches a page first waits until it is zeroed, so each
-/// page is filled by one thread.
-const BLOCK_BYTES: usize = 2 << 20;
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The bytes of a payload.
 #[derive(Clone, Debug)]
@@ -94,48 +91,27 @@ pub(crate) fn read_resident(
     offset: u64,
     length: usize,
 ) -> io::Result<(Bytes, u32)> {
-    // Less is worth neither a huge page nor a second thread.
-    let is_large = length >= BLOCK_BYTES;
-    // Whole blocks, since only then do they begin where huge pages do. A length of 0 cannot be
-    // mapped.
+    let is_large = length >= HUGE_PAGE_BYTES;
+    // Whole huge pages, since only then does it begin where they do. A length of 0 cannot be mapped.
     let mut memory = MmapMut::map_anon(if is_large {
-        length.next_multiple_of(BLOCK_BYTES)
+        length.next_multiple_of(HUGE_PAGE_BYTES)
     } else {
         length.max(1)
     })?;
     // Best effort: a system without huge pages uses small ones. Rows are read in random order, and
     // with small pages each read costs as much again for the page table.
     let advise_huge = |memory: &MmapMut| drop(memory.advise(Advice::HugePage));
-    let is_background = in_background();
-    if is_large && !is_background {
+    if is_large && !in_background() {
         advise_huge(&memory);
     }
-    // Each block is locked by the one thread that reads it.
-    let blocks = memory[..length].chunks_mut(BLOCK_BYTES).map(Mutex::new);
-    let blocks: Vec<Mutex<&mut [u8]>> = blocks.collect();
-    let threads = if is_large { parallelism() } else { 1 };
-    let begin = || {
-        if is_background {
-            work_in_background();
-        }
-    };
-    let read = |(): &mut (), at: usize| -> io::Result<Hasher> {
-        let (mut block, mut hasher) = (lock(&blocks[at]), Hasher::new());
-        let mut offset = offset + (at * BLOCK_BYTES) as u64;
-        for chunk in block.chunks_mut(chunk_bytes()) {
-            yield_point(0);
-            storage.read_into(offset, chunk)?;
-            // While it is in the cache of the core.
-            hasher.update(chunk);
-            offset += chunk.len() as u64;
-        }
-        Ok(hasher)
-    };
-    let mut checksum = Hasher::new();
-    in_order((threads, blocks.len()), begin, read, |_, hasher| {
-        hasher.map(|hasher| checksum.combine(&hasher))
-    })?;
-    drop(blocks);
+    let (mut checksum, mut offset) = (Hasher::new(), offset);
+    for chunk in memory[..length].chunks_mut(chunk_bytes()) {
+        yield_point(0);
+        storage.read_into(offset, chunk)?;
+        // While it is in the cache of the core.
+        checksum.update(chunk);
+        offset += chunk.len() as u64;
+    }
     if is_large {
         advise_huge(&memory);
     }
@@ -148,6 +124,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::snapshot::work_in_background;
 
     /// Creates an unnamed file of these bytes.
     fn file(bytes: &[u8]) -> File {
@@ -168,7 +145,7 @@ mod tests {
     #[test]
     fn the_part_is_that_of_the_file_however_it_is_read() {
         for blocks in [0, 1, 5] {
-            let bytes: Vec<u8> = (0..blocks * BLOCK_BYTES as u64 / 8 + 1000)
+            let bytes: Vec<u8> = (0..blocks * HUGE_PAGE_BYTES as u64 / 8 + 1000)
                 .flat_map(u64::to_le_bytes)
                 .collect();
             let storage = Storage::File(Arc::new(file(&bytes)));

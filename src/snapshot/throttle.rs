@@ -1,14 +1,13 @@
-//! Reading of large files: with all cores when a caller waits for it, with pauses in the
-//! background.
+//! Reading of large files in the background: with pauses.
 //!
 //! Opening a file of hundreds of megabytes takes a large part of a second of CPU time, on a core
 //! that a worker needs for requests. Yielding the core is not enough: a fair scheduler returns it
-//! for milliseconds. A thread in the background therefore sleeps 100 µs after each 100 µs of work,
-//! which bounds the latency that it adds to requests.
+//! for milliseconds. A low priority is too much: while other processes use the core, a thread of
+//! niceness 19 did not load a publish within 20 seconds. A thread in the background therefore sleeps
+//! 100 µs after each 100 µs of work, which bounds the latency that it adds to requests.
 
 use std::cell::Cell;
-use std::panic::resume_unwind;
-use std::thread::{self, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Bytes that a background thread processes between yield points: four pages, since getting new
@@ -16,8 +15,6 @@ use std::time::{Duration, Instant};
 const BACKGROUND_CHUNK_BYTES: usize = 16 * 1024;
 /// The same of other threads: what fits in the cache of one core.
 const CHUNK_BYTES: usize = 256 * 1024;
-/// Threads that read one payload at most: a few saturate the bandwidth of the memory.
-const THREADS_MAX: usize = 8;
 /// Steps of a loop that take about as long as a chunk.
 const STEPS: usize = 512;
 /// How long a background thread works between pauses.
@@ -58,27 +55,4 @@ pub(crate) fn chunk_bytes() -> usize {
     } else {
         CHUNK_BYTES
     }
-}
-
-/// Returns the number of threads to use, including this one.
-pub(crate) fn parallelism() -> usize {
-    if in_background() {
-        1
-    } else {
-        thread::available_parallelism().map_or(1, |cores| cores.get().min(THREADS_MAX))
-    }
-}
-
-/// Runs two functions, in parallel unless this thread is in the background, and returns both
-/// results.
-pub fn join<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
-    if parallelism() == 1 {
-        return (one(), other());
-    }
-    thread::scope(|scope| {
-        let one = scope.spawn(one);
-        let other = other();
-        let one = one.join();
-        (one.unwrap_or_else(|panic| resume_unwind(panic)), other)
-    })
 }

@@ -26,7 +26,7 @@ use crate::shared::{DayCounts, SharedKeys, SharedQuota};
 #[cfg(feature = "shared-quota")]
 use crate::signup::read_secret;
 use crate::site::SiteSettings;
-use crate::snapshot::{Snapshot, join};
+use crate::snapshot::Snapshot;
 #[cfg(feature = "shared-quota")]
 use crate::sync::Mutex;
 use crate::sync::{PollTrigger, Replicated};
@@ -59,12 +59,8 @@ impl ServerState {
         let access_log = open_access_log(settings, log)?;
         let service = settings.service(base_url);
         let metrics = StateMetrics::default();
-        // In parallel, since each reads large files.
-        let (quota, data) = join(
-            || quota_poller::start(settings, &metrics, log),
-            || open_data(settings, &service, &metrics, log),
-        );
-        let ((quota, key_poller), (snapshot, data_poller)) = (quota?, data?);
+        let (quota, key_poller) = quota_poller::start(settings, &metrics, log)?;
+        let (snapshot, data_poller) = open_data(settings, &service, &metrics, log)?;
         let mut pollers = vec![key_poller];
         pollers.extend(data_poller);
         #[cfg(feature = "tls")]
