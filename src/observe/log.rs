@@ -92,21 +92,29 @@ fn write_all(entries: &Receiver<Entry>, write: fn(&str), dropped: &AtomicU64) {
     }
 }
 
-/// A log for errors that requests cause: at most one line in ten seconds.
+/// A log for files that are damaged or cannot be read when they are requested: counts the responses
+/// that fail, and writes at most one line in ten seconds.
 #[derive(Debug)]
 pub(crate) struct RateLimitedLog {
     log: Log,
     last: Mutex<Option<Instant>>,
+    count: AtomicU64,
 }
 
 impl RateLimitedLog {
     pub(crate) fn new(log: Log) -> RateLimitedLog {
-        let last = Mutex::new(None);
-        RateLimitedLog { log, last }
+        let (last, count) = (Mutex::new(None), AtomicU64::new(0));
+        RateLimitedLog { log, last, count }
     }
 
-    /// Writes a line, unless another one was written in the last ten seconds.
+    /// Returns the number of failed responses, whether or not they were logged.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Counts a failed response. Writes a line, unless another one was written in the last ten seconds.
     pub(crate) fn write(&self, line: &str) {
+        self.count.fetch_add(1, Ordering::Relaxed);
         let mut last = lock(&self.last);
         if last.is_none_or(|last| last.elapsed() >= RATE_LIMIT) {
             *last = Some(Instant::now());
@@ -188,5 +196,6 @@ mod tests {
         }
         log.flush();
         assert_eq!(*WRITTEN.lock().unwrap(), ["0"]);
+        assert_eq!(limited.count(), 1000);
     }
 }

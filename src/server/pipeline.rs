@@ -282,7 +282,7 @@ impl RequestContext<'_> {
     ) -> Result<Encoded, ApiError> {
         let (head, snapshot) = (self.head, self.snapshot);
         let found = snapshot.get(route, read).map_err(|missing| {
-            ApiError::missing(&missing, route, |day, index| {
+            self.missing(&missing, route, |day, index| {
                 format!("day {day} is not available; the available days are listed at {index}")
             })
         })?;

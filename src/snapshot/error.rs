@@ -6,7 +6,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use crate::regular_file::with_path;
-use crate::sync::{Mutex, lock};
 
 /// A published file that cannot be used, or a body in it that must not be sent.
 #[derive(Debug)]
@@ -91,33 +90,6 @@ pub enum Missing {
     Damaged(SnapshotError),
 }
 
-/// Errors of reading a payload's bodies since it was opened. Recording one writes no line to a log,
-/// so that repeated requests for a damaged body do not fill it.
-#[derive(Debug, Default)]
-pub struct CorruptionLog {
-    /// The number of errors and the last of them.
-    errors: Mutex<(u64, String)>,
-}
-
-impl CorruptionLog {
-    /// Counts a body that could not be sent.
-    pub(crate) fn record(&self, error: &SnapshotError) {
-        let text = error.to_string();
-        let mut errors = lock(&self.errors);
-        *errors = (errors.0 + 1, text);
-    }
-
-    /// Returns the number of bodies that could not be sent.
-    pub fn count(&self) -> u64 {
-        lock(&self.errors).0
-    }
-
-    /// Returns the last error.
-    pub fn last(&self) -> String {
-        lock(&self.errors).1.clone()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,29 +110,5 @@ mod tests {
             );
         }
         assert_eq!(catch_panics(Path::new(""), || Ok(7)).unwrap(), 7);
-    }
-}
-
-#[cfg(all(test, island_metrics_loom))]
-mod models {
-    use std::sync::Arc;
-
-    use super::*;
-
-    #[test]
-    fn a_thread_that_sees_a_count_finds_an_error() {
-        loom::model(|| {
-            let log = Arc::new(CorruptionLog::default());
-            let worker = Arc::clone(&log);
-            let working = loom::thread::spawn(move || {
-                worker.record(&SnapshotError::malformed("a body", "it is damaged"));
-            });
-            log.record(&SnapshotError::malformed("a body", "it is damaged"));
-            let seen = log.count();
-            assert!((1..=2).contains(&seen));
-            assert!(!log.last().is_empty());
-            working.join().unwrap();
-            assert_eq!(log.count(), 2);
-        });
     }
 }

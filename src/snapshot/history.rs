@@ -2,12 +2,10 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::fs::File;
-use std::sync::Arc;
 
 use zerocopy::little_endian::{I32, U32, U64};
 
-use super::error::{CorruptionLog, SnapshotError};
+use super::error::SnapshotError;
 use super::file::{BodySlice, Identity, Lists, SnapshotFile, Texts, U32Slice, U64Slice};
 use super::format::Section;
 use super::layout::BodyCounts;
@@ -51,8 +49,6 @@ pub struct History {
     pub(super) creator_template: PageTemplate,
     pub(super) cache: ResponseCache,
     pub(super) storage: Storage,
-    /// The errors of bodies that were requested.
-    pub corruption: Arc<CorruptionLog>,
 }
 
 impl History {
@@ -114,13 +110,7 @@ impl History {
             cache: ResponseCache::new(memory_bytes),
             identity: file.identity,
             storage: file.storage,
-            corruption: Arc::default(),
         })
-    }
-
-    /// Returns `true` if `named` is another file than the one opened.
-    pub fn is_superseded(&self, named: &File) -> bool {
-        self.storage.is_superseded(named)
     }
 
     pub(crate) fn find_island(&self, code: IslandCode) -> Option<usize> {

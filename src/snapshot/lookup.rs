@@ -1,7 +1,5 @@
 //! The one lookup of the snapshot: from a route to its response.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use super::body::{Content, Encoded, EntityTag, ReadContext};
@@ -134,12 +132,11 @@ impl History {
             storage: self.storage.clone(),
             body,
             gzip,
-            corruption: Arc::clone(&self.corruption),
         }
     }
 
-    /// Reads the body of a route in the form that the client accepts. A damaged body is counted and
-    /// never cached, and read again when it is requested again.
+    /// Reads the body of a route in the form that the client accepts. A damaged body is never
+    /// cached, and read again when it is requested again.
     fn read(&self, route: &Route, context: ReadContext<'_>) -> Result<Encoded, Missing> {
         let body = self.find_body(route)?;
         let gzip = context.accepts_gzip && body.has_gzip();
@@ -155,7 +152,6 @@ impl History {
             } else {
                 stored.and_then(|stored| to_plain(body, stored))
             };
-            let form = form.inspect_err(|error| self.corruption.record(error));
             Content::Whole(form.map_err(Missing::Damaged)?)
         };
         Ok(Encoded {

@@ -42,7 +42,7 @@ mod writer;
 
 pub use body::{Body, Compressor, Content, Encoded, EntityTag, PackedBody, ReadContext};
 pub use dumps::{Dump, DumpContent, DumpDirectory, DumpFile, DumpIndex};
-pub use error::{CorruptionLog, Missing, SnapshotError};
+pub use error::{Missing, SnapshotError};
 pub use file::Identity;
 #[cfg(test)]
 pub(crate) use format::SAMPLE_CONTENT;

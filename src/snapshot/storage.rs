@@ -6,9 +6,9 @@
 //! which share the kernel's lock of the address space, a start took 2.9 times the CPU time. In the
 //! background the pages are small (see `throttle`): getting a huge one may take a millisecond.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -34,18 +34,6 @@ impl Storage {
         match self {
             Storage::Memory(bytes) => Ok(bytes.len() as u64),
             Storage::File(file) => file.metadata().map(|found| found.len()),
-        }
-    }
-
-    /// Returns `true` if `named` is another file than this one.
-    pub(crate) fn is_superseded(&self, named: &File) -> bool {
-        let Storage::File(file) = self else {
-            return false;
-        };
-        let inode = |found: Metadata| (found.dev(), found.ino());
-        match (file.metadata(), named.metadata()) {
-            (Ok(this), Ok(named)) => inode(this) != inode(named),
-            _ => false,
         }
     }
 

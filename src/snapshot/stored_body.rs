@@ -8,14 +8,13 @@
 //! of all of them is wrong.
 
 use std::io::Read;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use crc32fast::Hasher;
 use flate2::bufread;
 use flate2::read::DeflateDecoder;
 
-use super::error::{CorruptionLog, SnapshotError};
+use super::error::SnapshotError;
 use super::format::BodyRef;
 use super::storage::{Storage, StoredPart};
 use super::throttle::yield_point;
@@ -85,7 +84,6 @@ pub struct LongBody {
     pub(super) storage: Storage,
     pub(super) body: BodyRef,
     pub(super) gzip: bool,
-    pub(super) corruption: Arc<CorruptionLog>,
 }
 
 impl LongBody {
@@ -147,13 +145,8 @@ pub struct LongBodyReader {
 
 impl LongBodyReader {
     /// Verifies some of the stored form: 100 µs of work, so that readers of other bodies take turns
-    /// with it. Returns whether all of it is verified; damage is counted.
+    /// with it. Returns whether all of it is verified.
     pub fn verify_step(&mut self) -> Result<bool, SnapshotError> {
-        let step = self.verify();
-        step.inspect_err(|error| self.body.corruption.record(error))
-    }
-
-    fn verify(&mut self) -> Result<bool, SnapshotError> {
         let body = self.body.body;
         let mut buffer = vec![0; READ_BYTES];
         let end = self.unverified.left.saturating_sub(VERIFY_STEP_BYTES);
@@ -181,10 +174,9 @@ impl LongBodyReader {
     }
 
     /// Fills a piece, which must not be longer than what is left. An error means that the body has
-    /// been damaged since it was verified; it is counted, and the rest cannot be sent.
+    /// been damaged since it was verified; the rest cannot be sent.
     pub fn fill(&mut self, mut piece: Vec<u8>) -> Result<Bytes, SnapshotError> {
-        let filled = self.read(&mut piece);
-        filled.inspect_err(|error| self.body.corruption.record(error))?;
+        self.read(&mut piece)?;
         Ok(piece.into())
     }
 

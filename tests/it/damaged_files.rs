@@ -1,23 +1,22 @@
 //! Files damaged under a running server: a damaged body is never sent, does not affect others, is
-//! logged in one line however often it is requested, and is served again once it is repaired.
+//! logged in one line however often it is requested, and is served again once it is repaired and reloaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
 
+use crate::admin::{address, metrics};
 use crate::oracle::World;
 use crate::processes::{shows_within, wait_within};
 use crate::published::history_file;
 use crate::support::{Client, Reply, Server, TempDir, publish};
 
 const LATER: &str = "2026-11-21T00:20:00Z";
-/// Interval in which the server checks damaged bodies.
-const POLL: Duration = Duration::from_millis(250);
 const LISTS: [&str; 4] = [
     "/v1",
     "/v1/islands?limit=200",
@@ -131,39 +130,45 @@ fn flip(path: &Path, at: u64) {
     file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
 }
 
-/// The log lines about damage, and the number of responses that they count.
-fn logged_damage(server: &Server) -> (Vec<String>, usize) {
-    let lines: Vec<String> = server.lines();
-    let lines: Vec<String> = lines
-        .into_iter()
-        .filter(|line| line.contains("could not be sent: "))
-        .collect();
-    let count = |line: &String| -> usize {
-        let (before, _) = line.split_once(" response").unwrap();
-        let figures = before.rsplit(' ').next().unwrap();
-        figures.parse().unwrap()
-    };
-    let counted = lines.iter().map(count).sum();
-    (lines, counted)
+/// A server with an admin listener, and the address of that.
+pub(crate) fn monitored(directory: &Path, words: &[&str]) -> (Server, SocketAddr) {
+    let (admin, port) = address();
+    let words = [words, &["--admin", &port]].concat();
+    (Server::of(directory, &words), admin)
 }
 
-/// Waits until that many responses are logged; returns the lines.
+pub(crate) fn failed_responses(admin: SocketAddr) -> f64 {
+    metrics(admin)["island_metrics_snapshot_damaged_answers_total"]
+}
+
+/// Requires that many failed responses in the metrics; returns the log lines about damage, of which
+/// there is one in ten seconds.
 #[track_caller]
-fn await_damage(server: &Server, answers: usize) -> Vec<String> {
-    wait_within(20 * POLL, "log lines", || {
-        logged_damage(server).1 >= answers
-    });
-    let (lines, counted) = logged_damage(server);
-    assert_eq!(counted, answers, "{lines:#?}");
+fn expect_damage(server: &Server, admin: SocketAddr, count: u32, begun: Instant) -> Vec<String> {
+    let counted = failed_responses(admin);
+    assert!(
+        (counted - f64::from(count)).abs() < 0.1,
+        "{counted} of {count}"
+    );
+    let logged = || {
+        let lines = server.lines().into_iter();
+        lines.filter(|line| line.contains("could not be sent: "))
+    };
+    wait_within(Duration::from_secs(1), "a line", || logged().count() > 0);
+    let lines: Vec<String> = logged().collect();
+    assert!(
+        lines.len() as u64 <= 1 + begun.elapsed().as_secs() / 10,
+        "{lines:#?}"
+    );
     lines
 }
 
 #[test]
-fn a_damaged_body_fails_alone_and_is_logged_once_per_poll() {
+fn a_damaged_body_fails_alone_and_is_counted_and_logged_once_in_ten_seconds() {
     let published = Published::new();
     let bodies = published.bodies();
     let (target, (offset, length)) = bodies.iter().nth(bodies.len() / 2).unwrap();
-    let server = Server::of(&published.directory, &[]);
+    let (server, admin) = monitored(&published.directory, &[]);
     let mut client = server.connect();
     let left = |reply: &Reply| -> u64 { reply.expect("x-ratelimit-remaining").parse().unwrap() };
     let before = left(&client.get("/v1"));
@@ -179,21 +184,17 @@ fn a_damaged_body_fails_alone_and_is_logged_once_per_poll() {
             "it is counted like any other"
         );
     }
-    let polls = begun.elapsed().as_micros() / POLL.as_micros() + 2;
-    let lines = await_damage(&server, 500);
-    assert!(lines.len() as u128 <= polls, "{polls} polls: {lines:#?}");
-    for line in &lines {
-        let file = published.history.file_name().unwrap().to_str().unwrap();
-        let place = format!("a body at byte {offset} is damaged: checksum ");
-        assert!(line.contains(file) && line.contains(&place), "{line}");
+    for line in expect_damage(&server, admin, 500, begun) {
+        let place =
+            format!("a response could not be sent: a body at byte {offset} is damaged: checksum ");
+        assert!(line.contains(&place), "{line}");
     }
     published.only_these_fail(&mut client, &[*target].into());
-    await_damage(&server, 502);
+    expect_damage(&server, admin, 502, begun);
     // It was never cached: as soon as the file is repaired, the body is served.
     flip(&published.history, damaged);
     published.only_these_fail(&mut client, &BTreeSet::new());
-    thread::sleep(2 * POLL);
-    await_damage(&server, 502);
+    expect_damage(&server, admin, 502, begun);
 }
 
 #[test]
@@ -205,8 +206,8 @@ fn a_file_cut_short_fails_only_for_what_was_not_read_yet() {
         .map(|(target, (offset, length))| (*offset, *length, *target))
         .collect();
     places.sort_unstable();
-    let server = Server::of(&published.directory, &[]);
-    let mut client = server.connect();
+    let (server, admin) = monitored(&published.directory, &[]);
+    let (mut client, begun) = (server.connect(), Instant::now());
     // Every third is read before.
     for (_, _, target) in places.iter().step_by(3) {
         for gzip in [false, true] {
@@ -227,7 +228,8 @@ fn a_file_cut_short_fails_only_for_what_was_not_read_yet() {
         .collect();
     assert!(failing.len() > 5 && failing.len() < bodies.len() / 2);
     published.only_these_fail(&mut client, &failing);
-    let lines = await_damage(&server, 2 * failing.len());
+    let count = u32::try_from(2 * failing.len()).unwrap();
+    let lines = expect_damage(&server, admin, count, begun);
     assert!(lines[0].contains(" cannot be read: "), "{lines:#?}");
     // Published again under a later time, it is served again.
     publish(&published.dir.join("dataset"), &published.directory, LATER);
@@ -238,7 +240,7 @@ fn a_file_cut_short_fails_only_for_what_was_not_read_yet() {
 }
 
 #[test]
-fn the_same_file_put_there_again_heals_though_its_manifest_is_the_same() {
+fn the_same_file_put_there_again_heals_at_a_reload() {
     let published = Published::new();
     let bodies = published.bodies();
     let (target, (offset, _)) = bodies.iter().next_back().unwrap();
@@ -248,9 +250,10 @@ fn the_same_file_put_there_again_heals_though_its_manifest_is_the_same() {
     fs::copy(&published.history, &copy).unwrap();
     flip(&published.history, *offset);
     is_refused(&client.get(target), target);
-    server.await_line("1 response could not be sent: ");
+    server.await_line("a response could not be sent: ");
     // As a copy does that renames each file into place.
     fs::rename(copy, &published.history).unwrap();
+    server.hang_up();
     published.heals_within_a_second(&mut client, target);
     // The repaired file is served because it was read again: another flip is another failure.
     flip(&published.history, *offset);

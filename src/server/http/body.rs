@@ -21,7 +21,7 @@ use crate::server::conn::context::ResponseBody;
 use crate::server::conn::limiter::Permit;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::conditional::Part;
-use crate::snapshot::{Dump, LongBody, LongBodyReader};
+use crate::snapshot::{Dump, LongBody, LongBodyReader, SnapshotError};
 
 /// Bytes of a piece. Handing a read to another thread costs tens of microseconds, as much as
 /// copying a piece.
@@ -98,6 +98,7 @@ impl FileStream {
 struct Source {
     reader: PieceReader,
     permit: Permit,
+    complaints: Arc<RateLimitedLog>,
 }
 
 #[derive(Debug)]
@@ -108,7 +109,6 @@ enum PieceReader {
         file: File,
         at: u64,
         dump: Arc<Dump>,
-        complaints: Arc<RateLimitedLog>,
     },
     Body(Box<LongBodyReader>),
 }
@@ -119,7 +119,11 @@ impl Source {
     fn read(mut self, left: u64) -> JoinHandle<(io::Result<Bytes>, Source)> {
         let bytes = usize::try_from(left.min(PIECE_BYTES)).expect("a piece fits in memory");
         let piece = vec![0; bytes];
-        spawn_blocking(move || (self.reader.fill(piece), self))
+        spawn_blocking(move || {
+            let filled = self.reader.fill(piece);
+            let filled = filled.inspect_err(|error| self.complaints.write(&error.to_string()));
+            (filled, self)
+        })
     }
 
     /// Attaches the permit to the last piece, which keeps it until it is sent, or copied because it is
@@ -142,24 +146,23 @@ impl Source {
 }
 
 impl PieceReader {
-    /// Fills the next piece. Waits for the disk.
+    /// Fills the next piece. Waits for the disk. The error is a line for the log.
     fn fill(&mut self, mut piece: Vec<u8>) -> io::Result<Bytes> {
         match self {
-            PieceReader::Dump {
-                file,
-                at,
-                dump,
-                complaints,
-            } => {
-                file.read_exact_at(&mut piece, *at).inspect_err(|error| {
+            PieceReader::Dump { file, at, dump } => {
+                file.read_exact_at(&mut piece, *at).map_err(|error| {
                     let path = dump.path();
                     let path = path.display();
-                    complaints.write(&format!("{path}: {error} at byte {at}; a download failed"));
+                    let problem = format!("{path}: {error} at byte {at}; a download failed");
+                    io::Error::new(error.kind(), problem)
                 })?;
                 *at += piece.len() as u64;
                 Ok(piece.into())
             }
-            PieceReader::Body(reader) => reader.fill(piece).map_err(io::Error::other),
+            PieceReader::Body(reader) => {
+                let filled = reader.fill(piece);
+                filled.map_err(|error| io::Error::other(not_sent(&error)))
+            }
         }
     }
 }
@@ -174,7 +177,7 @@ pub(crate) enum Download {
 impl Download {
     /// Opens the body and reads the first piece. A body of one piece needs no descriptor from then
     /// on. Without a permit, as for HEAD, nothing is read: a dump is opened to find out whether it
-    /// can be. Errors are logged, or counted as damage.
+    /// can be. Errors are logged and counted.
     pub(crate) async fn open(
         self,
         permit: Option<Permit>,
@@ -184,7 +187,7 @@ impl Download {
             Download::Body(body) if permit.is_none() => {
                 return Ok(ResponseBody::Omitted(Some(body.bytes())));
             }
-            Download::Body(body) => (body.bytes(), open_long(body).await?),
+            Download::Body(body) => (body.bytes(), open_long(body, complaints).await?),
             Download::Dump(dump, part) => {
                 let reader = open_dump(dump, part.first, Arc::clone(complaints)).await?;
                 (part.bytes(), reader)
@@ -193,7 +196,11 @@ impl Download {
         let Some(permit) = permit else {
             return Ok(ResponseBody::Omitted(Some(bytes)));
         };
-        let source = Source { reader, permit };
+        let source = Source {
+            reader,
+            permit,
+            complaints: Arc::clone(complaints),
+        };
         let (first, source) = source.read(bytes).await.map_err(|_| ApiError::Damaged)?;
         let first = first.map_err(|_| ApiError::Damaged)?;
         if first.len() as u64 == bytes {
@@ -214,12 +221,7 @@ async fn open_dump(
     /// Too many files are open: in the whole system, or in this process.
     const OUT_OF_DESCRIPTORS: [Option<i32>; 2] = [Some(23), Some(24)];
     let opened = spawn_blocking(move || match dump.open() {
-        Ok(file) => Ok(PieceReader::Dump {
-            file,
-            at,
-            dump,
-            complaints,
-        }),
+        Ok(file) => Ok(PieceReader::Dump { file, at, dump }),
         Err(error) => {
             complaints.write(&format!("{}: {error}", dump.path().display()));
             if OUT_OF_DESCRIPTORS.contains(&error.raw_os_error()) {
@@ -234,16 +236,22 @@ async fn open_dump(
 
 /// Opens a long body. Each step of verifying it queues behind the pieces of other bodies, and none
 /// follows when the client has left.
-async fn open_long(body: LongBody) -> Result<PieceReader, ApiError> {
+async fn open_long(body: LongBody, complaints: &RateLimitedLog) -> Result<PieceReader, ApiError> {
     let mut reader = Box::new(body.reader());
     loop {
         let step = spawn_blocking(move || (reader.verify_step(), reader)).await;
         let (step, stepped) = step.map_err(|_| ApiError::Damaged)?;
         reader = stepped;
+        let step = step.inspect_err(|error| complaints.write(&not_sent(error)));
         if step.map_err(|_| ApiError::Damaged)? {
             return Ok(PieceReader::Body(reader));
         }
     }
+}
+
+/// The log line of a body that is damaged or cannot be read.
+pub(crate) fn not_sent(error: &SnapshotError) -> String {
+    format!("a response could not be sent: {error}")
 }
 
 #[cfg(test)]

@@ -107,12 +107,8 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
             }
         };
     Counter "island_metrics_snapshot_damaged_answers_total"
-        "Responses that could not be sent because the served history is damaged."
-        |server, page| {
-            let snapshot = server.snapshot.current();
-            let history = snapshot.history.as_ref();
-            page.value(history.map_or(0, |history| history.corruption.count()));
-        };
+        "Responses that failed because a published file is damaged or cannot be read."
+        |server, page| page.value(server.workers[0].complaints.count());
     Counter "island_metrics_reloads_total"
         "Reloads of publishes, key files and TLS certificates by result."
         |server, page| {

@@ -11,8 +11,7 @@ use crate::regular_file::Directory;
 use crate::server::ops::reload::ReloadStatus;
 use crate::site::SiteSettings;
 use crate::snapshot::{
-    CorruptionLog, DumpDirectory, DumpIndex, Dumps, Manifest, Snapshot, SnapshotError,
-    work_in_background,
+    DumpDirectory, DumpIndex, Dumps, Manifest, Snapshot, SnapshotError, work_in_background,
 };
 use crate::sync::{PollTrigger, Replicated};
 
@@ -28,8 +27,6 @@ pub(crate) struct PublishReloader {
     /// The publish that cannot be used, or whose dumps cannot. It is not read again until it changes, or a
     /// poll is requested.
     refused: Option<FoundPublish>,
-    /// The damage of the served history, after that of older ones that responses are still sent from.
-    damages: Vec<HistoryDamage>,
 }
 
 /// A manifest, and the stamps of its own file, of the payloads and of the index of the dumps.
@@ -51,32 +48,6 @@ impl FoundPublish {
             found.ok().map(|found| FileStamp::of(&found))
         };
         FoundPublish(manifest.clone(), names.map(stamp).collect())
-    }
-}
-
-/// The damage of a history that responses are sent from.
-struct HistoryDamage {
-    /// The history and each long body under way have another reference.
-    log: Arc<CorruptionLog>,
-    file: String,
-    /// The number of damaged bodies already reported.
-    reported: u64,
-}
-
-impl HistoryDamage {
-    /// Logs the bodies that could not be sent since the last call, in one line.
-    fn report(&mut self, directory: &Path, status: &ReloadStatus) {
-        let count = self.log.count();
-        let new = count - self.reported;
-        if new > 0 {
-            self.reported = count;
-            let plural = if new == 1 { "" } else { "s" };
-            let (path, fault) = (directory.join(&self.file), self.log.last());
-            let path = path.display();
-            status.log.write(&format!(
-                "{new} response{plural} could not be sent: {path}: {fault}"
-            ));
-        }
     }
 }
 
@@ -105,7 +76,6 @@ impl PublishReloader {
             snapshot: Arc::clone(snapshot),
             manifest: None,
             refused: None,
-            damages: Vec::new(),
         };
         reloader.poll(false);
         PollTrigger::start("data", move |is_requested| {
@@ -114,18 +84,10 @@ impl PublishReloader {
         })
     }
 
-    /// Replaces the snapshot if something else is published now, and reports damage of the served
-    /// one. A requested poll also reads again what was refused.
+    /// Replaces the snapshot if something else is published now. A requested poll reads everything
+    /// again, also what was refused: a damaged file may have been repaired.
     fn poll(&mut self, is_requested: bool) {
-        for damage in &mut self.damages {
-            damage.report(&self.directory, &self.status);
-        }
-        self.damages
-            .retain(|damage| Arc::strong_count(&damage.log) > 1);
-        if is_requested {
-            self.refused = None;
-        }
-        match self.load() {
+        match self.load(is_requested) {
             Ok(None) => {}
             // Frees the previous one here, which takes tens of milliseconds.
             Ok(Some(snapshot)) => self.snapshot.replace(snapshot),
@@ -141,8 +103,8 @@ impl PublishReloader {
         }
     }
 
-    /// Loads the current publish unless it is the one that is served.
-    fn load(&mut self) -> Result<Option<Snapshot>, String> {
+    /// Loads the current publish unless it is the one that is served, and in any case if `is_requested`.
+    fn load(&mut self, is_requested: bool) -> Result<Option<Snapshot>, String> {
         // The directory is opened for each poll, since it can be a link with a new target.
         let read = read_manifest(&self.directory).map_err(|error| {
             let path = self.directory.join(Manifest::FILE);
@@ -154,15 +116,14 @@ impl PublishReloader {
         };
         let served = self.snapshot.current();
         let is_new = self.manifest.as_ref() != Some(&manifest);
-        let may_be_repaired = self.may_be_repaired(&served, &published);
         let other_dumps = dumps_that_are_not_served(&served, &published, &manifest);
-        let are_payloads_served = !is_new && !may_be_repaired;
+        let are_payloads_served = !is_new && !is_requested;
         if are_payloads_served && other_dumps.is_none() {
             self.status.errors.reset();
             return Ok(None);
         }
         let found = Some(FoundPublish::of(&published, &manifest));
-        if self.refused == found {
+        if self.refused == found && !is_requested {
             return Ok(None);
         }
         let is_usable = |named: &Dumps| DumpDirectory::open(&published, named).is_ok();
@@ -170,8 +131,7 @@ impl PublishReloader {
             self.refused = found;
             return Ok(None);
         }
-        let served = served.history.as_ref();
-        let reusable = served.filter(|_| !may_be_repaired);
+        let reusable = served.history.as_ref().filter(|_| !is_requested);
         let named = (&published, &manifest);
         let opened = Snapshot::open_named(named, self.memory_bytes, &self.service, reusable);
         // An error of the system may be gone at the next poll.
@@ -190,15 +150,6 @@ impl PublishReloader {
             self.status.log.write(&line);
         }
         self.status.loaded();
-        if let (Some(history), Some(payload)) = (&snapshot.history, &manifest.history)
-            && !served.is_some_and(|served| Arc::ptr_eq(served, history))
-        {
-            self.damages.push(HistoryDamage {
-                log: Arc::clone(&history.corruption),
-                file: payload.file.clone(),
-                reported: 0,
-            });
-        }
         self.manifest = Some(manifest);
         Ok(Some(snapshot))
     }
@@ -221,20 +172,6 @@ impl PublishReloader {
              island-metrics publish --dataset DIR --to '{}'",
             directory.replace('\'', "'\\''")
         ));
-    }
-
-    /// Returns `true` if the served history is damaged and its file has been replaced. A repair by
-    /// copying or publishing the same data again leaves the manifest unchanged.
-    fn may_be_repaired(&self, served: &Snapshot, published: &Directory) -> bool {
-        let payload = self
-            .manifest
-            .as_ref()
-            .and_then(|named| named.history.as_ref());
-        let history = served.history.as_ref().zip(payload);
-        history.is_some_and(|(history, payload)| {
-            let file = published.file(&payload.file);
-            history.corruption.count() > 0 && file.is_ok_and(|file| history.is_superseded(&file))
-        })
     }
 }
 

@@ -44,14 +44,20 @@ impl RequestContext<'_> {
     fn read(&self, route: &Route) -> Result<Bytes, ApiError> {
         self.expect_published(route)?;
         let body = self.snapshot.page_body(route, self.client().number());
-        body.map_err(|missing| error_of(&missing, route))
+        body.map_err(|missing| self.missing_body(&missing, route))
     }
 
     /// Reads a shorter start of a body of the API.
     fn read_start(&self, route: &Route, bytes_max: u64) -> Result<Bytes, ApiError> {
         self.expect_published(route)?;
         let body = self.snapshot.body_start(route, bytes_max);
-        body.map_err(|missing| error_of(&missing, route))
+        body.map_err(|missing| self.missing_body(&missing, route))
+    }
+
+    fn missing_body(&self, missing: &Missing, route: &Route) -> ApiError {
+        self.missing(missing, route, |day, _| {
+            format!("no data is available for the day {day}")
+        })
     }
 
     /// Fails if the payload of a route is not published, whatever the route names.
@@ -191,10 +197,4 @@ impl RequestContext<'_> {
         };
         render(links).ok_or(ApiError::Damaged)
     }
-}
-
-fn error_of(missing: &Missing, route: &Route) -> ApiError {
-    ApiError::missing(missing, route, |day, _| {
-        format!("no data is available for the day {day}")
-    })
 }

@@ -8,11 +8,14 @@ use crate::calendar::{Clock, RequestTime};
 use crate::keys::SharedKeysState;
 use crate::observe::{AccessLogBuffer, RateLimitedLog, WorkerMetrics};
 use crate::quota::AnonymousClient;
+use crate::request::{DayRef, Route};
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::conn::time_slice::TimeSlice;
+use crate::server::http::api_error::ApiError;
+use crate::server::http::body::not_sent;
 use crate::server::http::identity::{ConnectionIdentity, QuotaGate};
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::RequestIds;
@@ -20,7 +23,7 @@ use crate::server::http::worker_cache::WorkerCache;
 use crate::server::settings::ConnectionLimits;
 use crate::server::web::pages::Pages;
 use crate::server::web::signup_handler::SignupHandler;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Missing, Snapshot};
 use crate::sync::{Replica, Replicated};
 
 /// The snapshot that a worker serves, and the responses that it has cached of it.
@@ -88,6 +91,20 @@ impl RequestContext<'_> {
     /// The client that the request counts for without a key.
     pub(in crate::server) fn client(&self) -> AnonymousClient {
         self.worker.gate.client(self.identity, self.head.headers)
+    }
+
+    /// The error of a route without a body, whose payload is published. Damage is logged. `day` makes the
+    /// message for a day, given the index of days.
+    pub(in crate::server) fn missing(
+        &self,
+        missing: &Missing,
+        route: &Route,
+        day: impl Fn(&DayRef, &str) -> String,
+    ) -> ApiError {
+        if let Missing::Damaged(error) = missing {
+            self.worker.complaints.write(&not_sent(error));
+        }
+        ApiError::missing(missing, route, day)
     }
 
     /// The address of the client, as far as it is trusted.
