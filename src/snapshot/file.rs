@@ -18,7 +18,6 @@ use super::format::{
     u64_at,
 };
 use super::storage::{Storage, StoredPart, read_resident};
-use super::throttle::{chunk_bytes, yield_point};
 use crate::calendar::UnixSeconds;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,10 +182,8 @@ impl SnapshotFile {
         bytes_max: usize,
     ) -> Result<Texts, SnapshotError> {
         let texts: Texts = self.lists(section)?;
-        let is_short = texts.bounds.windows(2).enumerate().all(|(at, pair)| {
-            yield_point(at);
-            (pair[1].get() - pair[0].get()) as usize <= bytes_max
-        });
+        let is_short = |pair: &[U32]| (pair[1].get() - pair[0].get()) as usize <= bytes_max;
+        let is_short = texts.bounds.windows(2).all(is_short);
         let problem = format!("a text has more than {bytes_max} bytes");
         is_short
             .then_some(texts)
@@ -243,10 +240,7 @@ impl SnapshotFile {
         let is_sound = bounds
             .last()
             .is_some_and(|last| last.get() as usize == items.len())
-            && bounds.windows(2).enumerate().all(|(at, pair)| {
-                yield_point(at);
-                pair[0].get() <= pair[1].get()
-            });
+            && bounds.is_sorted_by_key(|bound| bound.get());
         is_sound
             .then_some(Lists { bounds, items })
             .ok_or_else(malformed)
@@ -266,11 +260,8 @@ impl SnapshotFile {
     /// Returns the `count` body records, each of which lies among the bodies.
     pub(crate) fn bodies(&self, count: usize) -> Result<BodySlice, SnapshotError> {
         let records: BodySlice = self.slice(Section::Bodies, count)?;
-        let mut bodies = records.iter().enumerate();
-        let is_sound = bodies.all(|(at, record)| {
-            yield_point(at);
-            BodyRef::from_record(record).is_sound(self.bodies_end)
-        });
+        let mut bodies = records.iter().map(BodyRef::from_record);
+        let is_sound = bodies.all(|body| body.is_sound(self.bodies_end));
         let problem = "a body lies outside the bodies, or has an impossible length";
         is_sound
             .then_some(records)
@@ -281,11 +272,7 @@ impl SnapshotFile {
 impl Section {
     /// Verifies that the numbers of a section are below `limit`.
     pub(crate) fn expect_below(self, numbers: &[U32], limit: usize) -> Result<(), SnapshotError> {
-        let mut highest = None;
-        for chunk in numbers.chunks(chunk_bytes() / size_of::<U32>()) {
-            yield_point(0);
-            highest = highest.max(chunk.iter().map(|number| number.get()).max());
-        }
+        let highest = numbers.iter().map(|number| number.get()).max();
         if highest.is_some_and(|highest| highest as usize >= limit) {
             return Err(self.malformed("it points past the last row"));
         }

@@ -14,7 +14,6 @@ use super::response_cache::ResponseCache;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
 use super::storage::Storage;
-use super::throttle::yield_point;
 use crate::calendar::UtcDay;
 use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
 
@@ -204,7 +203,6 @@ impl Groups {
         };
         orders.expect_below(groups.orders.all(), rows)?;
         for group in 0..count {
-            yield_point(group);
             if !groups.orders.get(group).len().is_multiple_of(ORDERINGS) {
                 return Err(orders.malformed("a length is not a multiple of the orderings"));
             }

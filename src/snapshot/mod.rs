@@ -16,7 +16,7 @@
 //!   `response_cache`, `body`, `service_bodies`.
 //! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page`
 //!   and `page_template` (the text around the rows).
-//! - Beside these: `dumps`, `throttle` (opening in the background), `error`.
+//! - Beside these: `dumps`, `error`.
 
 mod body;
 mod dumps;
@@ -37,7 +37,6 @@ mod select;
 mod service_bodies;
 mod storage;
 mod stored_body;
-mod throttle;
 mod writer;
 
 pub use body::{Body, Compressor, Content, Encoded, EntityTag, PackedBody, ReadContext};
@@ -57,7 +56,6 @@ pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::SelectedRows;
 pub use storage::Storage;
 pub use stored_body::{LongBody, LongBodyReader};
-pub use throttle::work_in_background;
 pub use writer::SnapshotWriter;
 #[cfg(test)] // the index is tested where it is written
 pub(crate) use {file::SnapshotFile, search::TextIndex};

@@ -17,7 +17,6 @@ use super::manifest::{Manifest, Payload};
 use super::service_bodies;
 use super::storage::Storage;
 use super::stored_body::{SHORT_BYTES_MAX, read_stored, to_plain};
-use super::throttle::yield_point;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{IslandCode, SortField};
 use crate::regular_file::Directory;
@@ -69,9 +68,7 @@ impl Live {
         let current = read(bodies[0])?;
         let body = current.as_ref().map(|body| body.choose(false).content);
         let body = body.map(Content::into_bytes).transpose()?;
-        let players = site::live_players(body.as_deref().unwrap_or_default()).enumerate();
-        let players = players.inspect(|(at, _)| yield_point(*at));
-        let players = players.map(|(_, island)| island).collect();
+        let players = site::live_players(body.as_deref().unwrap_or_default()).collect();
         Ok(Live {
             identity: file.identity,
             current,

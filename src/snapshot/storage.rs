@@ -3,8 +3,7 @@
 //!
 //! The start of a server waits for it, so memory comes in huge pages: most of the time is spent on
 //! getting memory, and a page of 2 MiB costs a tenth of 512 small ones. One thread reads: with two,
-//! which share the kernel's lock of the address space, a start took 2.9 times the CPU time. In the
-//! background the pages are small (see `throttle`): getting a huge one may take a millisecond.
+//! which share the kernel's lock of the address space, a start took 2.9 times the CPU time.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,9 +14,9 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use memmap2::{Advice, MmapMut};
 
-use super::throttle::{chunk_bytes, in_background, yield_point};
-
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Bytes that are read and verified at a time: what fits in the cache of a core.
+const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The bytes of a payload.
 #[derive(Clone, Debug)]
@@ -88,20 +87,15 @@ pub(crate) fn read_resident(
     })?;
     // Best effort: a system without huge pages uses small ones. Rows are read in random order, and
     // with small pages each read costs as much again for the page table.
-    let advise_huge = |memory: &MmapMut| drop(memory.advise(Advice::HugePage));
-    if is_large && !in_background() {
-        advise_huge(&memory);
+    if is_large {
+        let _ = memory.advise(Advice::HugePage);
     }
     let (mut checksum, mut offset) = (Hasher::new(), offset);
-    for chunk in memory[..length].chunks_mut(chunk_bytes()) {
-        yield_point(0);
+    for chunk in memory[..length].chunks_mut(CHUNK_BYTES) {
         storage.read_into(offset, chunk)?;
         // While it is in the cache of the core.
         checksum.update(chunk);
         offset += chunk.len() as u64;
-    }
-    if is_large {
-        advise_huge(&memory);
     }
     let bytes = Bytes::from_owner(memory.make_read_only()?);
     Ok((bytes.slice(..length), checksum.finalize()))
@@ -109,10 +103,7 @@ pub(crate) fn read_resident(
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
-    use crate::snapshot::work_in_background;
 
     /// Creates an unnamed file of these bytes.
     fn file(bytes: &[u8]) -> File {
@@ -140,16 +131,9 @@ mod tests {
             let length = bytes.len() - 13;
             let wanted = crc32fast::hash(&bytes[13..]);
             let read = || read_resident(&storage, 13, length).unwrap();
-            let in_background = thread::scope(|scope| {
-                let reader = scope.spawn(|| {
-                    work_in_background();
-                    read()
-                });
-                reader.join().unwrap()
-            });
             let in_memory = Storage::Memory(bytes.clone().into());
             let in_memory = read_resident(&in_memory, 13, length).unwrap();
-            for (found, checksum) in [read(), in_background, in_memory] {
+            for (found, checksum) in [read(), in_memory] {
                 assert!(found == bytes[13..], "{blocks} blocks");
                 assert_eq!(checksum, wanted, "{blocks} blocks");
             }

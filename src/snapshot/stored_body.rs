@@ -17,15 +17,12 @@ use flate2::read::DeflateDecoder;
 use super::error::SnapshotError;
 use super::format::BodyRef;
 use super::storage::{Storage, StoredPart};
-use super::throttle::yield_point;
 
 /// A gzip header (RFC 1952) for deflate, without the optional parts.
 const HEADER_START: [u8; 4] = [0x1f, 0x8b, 8, 0];
 const HEADER_BYTES: usize = 10;
 /// Checksum and length of the identity form, which a [`BodyRef`] contains too.
 const TRAILER_BYTES: usize = 8;
-/// Bytes that are inflated between yield points: about 50 µs of work.
-const INFLATE_STEP_BYTES: usize = 64 * 1024;
 /// Longer bodies are sent in pieces, and pages read only their start. To inflate as much takes a
 /// millisecond, which is as long as one request may keep a worker from its other connections.
 pub(crate) const SHORT_BYTES_MAX: u32 = 512 * 1024;
@@ -70,10 +67,7 @@ fn inflate(gzip: &[u8], plain_bytes: usize) -> Option<Vec<u8>> {
     }
     let mut decoder = bufread::DeflateDecoder::new(&gzip[HEADER_BYTES..gzip.len() - TRAILER_BYTES]);
     let mut plain = vec![0; plain_bytes];
-    for step in plain.chunks_mut(INFLATE_STEP_BYTES) {
-        yield_point(0);
-        decoder.read_exact(step).ok()?;
-    }
+    decoder.read_exact(&mut plain).ok()?;
     // Fails if the end of the deflated part is missing.
     let more = decoder.read(&mut [0]).ok()?;
     (more == 0).then_some(plain)
@@ -216,26 +210,6 @@ mod tests {
             assert_eq!(inflate(&gzip, plain.len()), Some(plain));
             Ok(())
         });
-    }
-
-    #[test]
-    fn a_form_of_many_steps_is_whole() {
-        let mut text = String::new();
-        for number in 0..3 * INFLATE_STEP_BYTES / 4 {
-            text.push_str(&(number * 7919 % 10_007).to_string());
-        }
-        for length in [
-            INFLATE_STEP_BYTES - 1,
-            INFLATE_STEP_BYTES,
-            INFLATE_STEP_BYTES + 1,
-            text.len(),
-        ] {
-            let plain = &text.as_bytes()[..length];
-            let gzip = gzip(plain);
-            assert!(inflate(&gzip, length).as_deref() == Some(plain), "{length}");
-            assert!(inflate(&gzip, length - 1).is_none(), "{length}");
-            assert!(inflate(&gzip, length + 1).is_none(), "{length}");
-        }
     }
 
     #[test]

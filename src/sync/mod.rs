@@ -12,7 +12,7 @@ mod poller;
 mod replicated;
 
 pub use ordered_work::{cores, in_order};
-pub(crate) use poller::PollTrigger;
+pub(crate) use poller::{PollTrigger, lower_priority};
 pub use replicated::{Replica, Replicated};
 
 #[cfg(island_metrics_loom)]

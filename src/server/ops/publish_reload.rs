@@ -10,10 +10,8 @@ use crate::dataset::FileStamp;
 use crate::regular_file::Directory;
 use crate::server::ops::reload::ReloadStatus;
 use crate::site::SiteSettings;
-use crate::snapshot::{
-    DumpDirectory, DumpIndex, Dumps, Manifest, Snapshot, SnapshotError, work_in_background,
-};
-use crate::sync::{PollTrigger, Replicated};
+use crate::snapshot::{DumpDirectory, DumpIndex, Dumps, Manifest, Snapshot, SnapshotError};
+use crate::sync::{PollTrigger, Replicated, lower_priority};
 
 /// Watches a published directory.
 pub(crate) struct PublishReloader {
@@ -79,7 +77,7 @@ impl PublishReloader {
         };
         reloader.poll(false);
         PollTrigger::start("data", move |is_requested| {
-            work_in_background();
+            lower_priority();
             reloader.poll(is_requested);
         })
     }
