@@ -1,6 +1,6 @@
 //! The command `healthcheck`, for container images, which have no other HTTP client.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -16,7 +16,14 @@ const RESPONSE_BYTES_MAX: u64 = 4096;
 /// Requests `/readyz` from the admin listener, and prints its line. Fails if it is not ready.
 pub(super) fn healthcheck(arguments: &Arguments) -> Result<(), CliError> {
     let admin: SocketAddr = arguments.required("admin", parsed)?;
-    let response = request(admin)
+    let is_late =
+        |error: &io::Error| matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
+    // A machine that paused may have taken the first time.
+    let response = match request(admin) {
+        Err(error) if is_late(&error) => request(admin),
+        first => first,
+    };
+    let response = response
         .map_err(|error| CliError::unhealthy(format!("no response from {admin}: {error}")))?;
     let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
     match head.split(' ').nth(1) {

@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use error::CliError;
 
 use crate::durable;
+use crate::server::report_size_limit;
 
 /// Runs the command that `words` select. Data goes to stdout, messages to stderr; exit codes are
 /// those of sysexits.
@@ -39,6 +40,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
             path.display()
         ));
     });
+    report_size_limit();
     match commands::run(words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

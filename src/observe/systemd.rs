@@ -1,12 +1,13 @@
 //! Notifications to systemd, as datagrams to the socket that it names (`sd_notify(3)`).
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SystemdEnvironment {
@@ -75,10 +76,9 @@ impl Notifier {
 
     /// Reports the start of a reload; [`ready`](Self::ready) ends it.
     pub(crate) fn reloading(&mut self) {
-        self.send_reliably(match uptime_micros() {
-            Some(micros) => format!("RELOADING=1\nMONOTONIC_USEC={micros}"),
-            None => "RELOADING=1".to_owned(),
-        });
+        let now = clock_gettime(ClockId::Monotonic);
+        let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+        self.send_reliably(format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     }
 
     /// Reports that the server is stopping.
@@ -116,18 +116,10 @@ impl Notifier {
     }
 }
 
-/// A time that is never behind systemd's monotonic clock, which it is compared with: the uptime
-/// also counts suspended time, and is rounded up from hundredths of a second.
-fn uptime_micros() -> Option<u64> {
-    let text = fs::read_to_string("/proc/uptime").ok()?;
-    let (seconds, rest) = text.split_once('.')?;
-    let hundredths = rest.get(..2)?.parse::<u64>().ok()?;
-    let seconds: u64 = seconds.parse().ok()?;
-    Some(seconds * 1_000_000 + (hundredths + 1) * 10_000)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn read(set: &[(&str, &str)]) -> SystemdEnvironment {

@@ -59,6 +59,6 @@ mod worker;
 
 pub use http::identity::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 pub use ops::in_memory_server::InMemoryServer;
-pub(crate) use ops::interrupt::on_interrupt;
 pub(crate) use ops::run::run;
+pub(crate) use ops::signals::{on_interrupt, report_size_limit};
 pub(crate) use settings::{ConnectionLimits, OTHER_FDS, Settings, StartError};

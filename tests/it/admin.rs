@@ -1,9 +1,10 @@
 //! The admin listener: metrics that agree with the requests sent, liveness and readiness.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::processes::{stderr_of, wait_within};
@@ -241,6 +242,25 @@ fn healthcheck_fails_with_the_reason_while_a_server_is_not_ready() {
     let (code, said, error) = healthcheck(&port);
     assert_eq!((code, said.as_str()), (Some(1), ""));
     assert_eq!(error, "island-metrics: nothing is published\n");
+}
+
+#[test]
+fn healthcheck_requests_again_where_a_response_takes_too_long() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().to_string();
+    let server = thread::spawn(move || {
+        let (paused, _) = listener.accept().unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(stream.read(&mut [0; 100]).unwrap() > 0);
+        stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nready\n").unwrap();
+        drop((paused, stream));
+    });
+    let (code, said, error) = healthcheck(&port);
+    assert_eq!(
+        (code, said.as_str(), error.as_str()),
+        (Some(0), "ready\n", "")
+    );
+    server.join().unwrap();
 }
 
 #[test]

@@ -2,14 +2,15 @@
 //! stays served, and once there is space the next publish leaves no leftovers.
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use crate::dataset_versions::{Change, Edition, Editions};
 use crate::killed_publishes::{Known, serve, succeeds, while_served};
 use crate::published::Published;
 use crate::small_disks::Disk;
-use crate::support::{TempDir, is_slow};
+use crate::support::{TempDir, command, is_slow};
 
 /// Free space is increased in steps of so many bytes until a publish fits.
 fn step_bytes() -> u64 {
@@ -177,4 +178,22 @@ fn a_publish_whose_messages_cannot_be_written_succeeds() {
     assert!(command.stderr(full).status().unwrap().success());
     published.is_sound();
     published.is_swept(None);
+}
+
+#[test]
+fn a_publish_beyond_the_limit_of_a_files_size_reports_it_and_leaves_nothing() {
+    let dir = TempDir::new();
+    let dataset = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/sample");
+    let published = dir.join("published");
+    let mut limited = Command::new("sh");
+    // In units of 512 bytes.
+    let limit = "ulimit -f 64; exec \"$0\" \"$@\"";
+    limited.args(["-c", limit]).arg(command().get_program());
+    limited.args(["publish", "--dataset"]).arg(dataset);
+    let output = limited.arg("--to").arg(&published).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(74), "{error}");
+    assert!(error.contains("File too large"), "{error}");
+    assert!(error.ends_with("nothing was published\n"), "{error}");
+    assert!(!published.join("manifest.json").exists());
 }

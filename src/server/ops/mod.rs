@@ -6,15 +6,14 @@
 //! `key_reload` the keys, `certificate_reload` the TLS certificate (feature `tls`); `reload` has their
 //! log and counters. `supervisor` is the main thread, with signals, watchdog and shutdown; `metrics` is
 //! the table of all metrics of a server, with names, help texts and values; `admin` has the responses of
-//! the admin listener. `in_memory_server` is a server without sockets, for fuzzing; `interrupt` handles
-//! SIGINT in other commands.
+//! the admin listener. `in_memory_server` is a server without sockets, for fuzzing; `signals` handles
+//! the other signals.
 
 mod admin;
 mod capacity;
 #[cfg(feature = "tls")]
 mod certificate_reload;
 pub(in crate::server) mod in_memory_server;
-pub(in crate::server) mod interrupt;
 mod key_reload;
 mod metrics;
 mod publish_reload;
@@ -22,5 +21,6 @@ mod quota_poller;
 mod quota_state;
 mod reload;
 pub(in crate::server) mod run;
+pub(in crate::server) mod signals;
 mod state;
 mod supervisor;

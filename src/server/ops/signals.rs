@@ -1,9 +1,22 @@
-//! SIGINT in a command that is not a server.
+//! Signals of commands: SIGINT of those that are no server, and the limit of a file's size.
 
 use std::thread;
 
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// SIGXFSZ, which tokio has no name for.
+const SIZE_LIMIT: i32 = 25;
+
+/// Makes a write beyond the limit of a file's size (`ulimit -f`) an error, as on a full disk, by a handler that does
+/// nothing: by default the signal ends the process without a message.
+pub(crate) fn report_size_limit() {
+    if let Ok(runtime) = Builder::new_current_thread().enable_io().build() {
+        let _entered = runtime.enter();
+        // The handler stays when the stream of its signals is dropped.
+        let _ = signal(SignalKind::from_raw(SIZE_LIMIT));
+    }
+}
 
 /// Calls `action` on another thread for each SIGINT, which no longer ends the process. If the thread or the
 /// handler cannot be created, SIGINT ends the process as before.
