@@ -95,6 +95,10 @@ printed zsh/vendor-completions/_island-metrics completions zsh
 printed fish/vendor_completions.d/island-metrics.fish completions fish
 printed doc/island-metrics/openapi.json openapi
 
+# The changes are in data/CHANGELOG.md, which is in the package.
+printf 'island-metrics (%s-1) unstable; urgency=medium\n\n  * See data/CHANGELOG.md beside this file.\n\n -- %s  %s\n' \
+    "$version" "$(sed -n 's/^maintainer = "\(.*\)"/\1/p' Cargo.toml)" "$(date -R -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}")" \
+    >target/package/changelog
 tool cargo-deb 3.8.0 --no-default-features
 CARGO_TARGET_DIR=target/packaged target/tools/bin/cargo-deb --profile dist --no-build --locked --output "$deb" --strip --quiet
 dpkg-deb --field "$deb" Depends | grep -q 'libc6 (>= ' || fail "the package does not depend on its libc"
@@ -102,6 +106,11 @@ dpkg-deb --info "$deb" | sed -n 's/^ \(Package\|Version\|Depends\|Installed-Size
 units=$(dpkg-deb --fsys-tarfile "$deb" | tar -t | sed -n 's|.*/systemd/system/\(..*\)|\1|p' | sort | xargs)
 [ "$units" = "island-metrics-collect.service island-metrics-publish.service island-metrics-publish.timer island-metrics-replicate@.service island-metrics-replicate@.timer island-metrics.service island-metrics.socket" ] \
     || fail "the units are $units"
+if command -v lintian >/dev/null; then
+    lintian --allow-root --fail-on error "$deb"
+else
+    echo "skipped: lintian, \`apt-get install lintian\`"
+fi
 bom=target/package/island-metrics_$version.cdx.json
 python3 tests/ops/notices.py --sbom "$bom"
 jq -e '.bomFormat == "CycloneDX" and (.components | map(.name) | contains(["hyper", "rustls"]))' "$bom" >/dev/null \
