@@ -250,16 +250,22 @@ fn restarts_without_the_store_give_no_further_share() {
     assert_eq!(admitted, 60 / 3);
 }
 
-#[test]
-fn a_share_taken_before_all_have_settled_depends_on_what_was_known_before() {
+/// A table without leases, and the requests that it sends.
+fn table(servers: u32, outage: OutagePolicy) -> (LeaseTable, Arc<Mutex<Vec<LeaseRequest>>>) {
     let settings = SharingSettings {
-        servers: 4,
-        outage: OutagePolicy::Share,
+        servers,
+        outage,
         clients_max: 100,
     };
     let outbox = Arc::new(Mutex::new(Vec::new()));
     let sent = Arc::clone(&outbox);
     let table = LeaseTable::new(settings, move |request| lock(&sent).push(request));
+    (table, outbox)
+}
+
+#[test]
+fn a_share_taken_before_all_have_settled_depends_on_what_was_known_before() {
+    let (table, outbox) = table(4, OutagePolicy::Share);
     let (client, counts) = (LeaseClient::Key(7), Counts::default());
     let counter = Counter(&counts, (client, NOW.day));
     let admit = || {
@@ -291,14 +297,7 @@ fn a_share_taken_before_all_have_settled_depends_on_what_was_known_before() {
 
 #[test]
 fn each_request_to_the_store_ends_once_as_answered_late_or_failed() {
-    let settings = SharingSettings {
-        servers: 2,
-        outage: OutagePolicy::Refuse,
-        clients_max: 100,
-    };
-    let outbox = Arc::new(Mutex::new(Vec::new()));
-    let sent = Arc::clone(&outbox);
-    let table = LeaseTable::new(settings, move |request| lock(&sent).push(request));
+    let (table, outbox) = table(2, OutagePolicy::Refuse);
     let counts = Counts::default();
     // The last one takes no request to the store: one is under way.
     for (key, may_wait) in [(1, true), (2, true), (3, true), (2, false), (2, true)] {
