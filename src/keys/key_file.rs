@@ -13,13 +13,12 @@ use crate::calendar::UnixSeconds;
 use crate::model::Tier;
 
 const FORMAT: &str = "island-metrics keys 1";
-/// More than any number of changes, with room for more.
-const REVISION_MAX: u64 = u64::MAX >> 1;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
     format: String,
+    /// Of no use any more. Earlier versions counted changes.
     revision: u64,
     next: u32,
     keys: usize,
@@ -64,14 +63,6 @@ pub(super) fn parse(bytes: &[u8]) -> Result<KeyRecords, (usize, String)> {
         let problem = format!("format must be {FORMAT:?}, got {:?}", header.format);
         return Err((1, problem));
     }
-    // Each change adds one.
-    if header.revision > REVISION_MAX {
-        let problem = format!(
-            "revision must be at most {REVISION_MAX}, got {}",
-            header.revision
-        );
-        return Err((1, problem));
-    }
     let mut records = Vec::with_capacity(header.keys.min(lines.len()));
     for (number, line) in (2..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
         records.push(parse_line(line).map_err(|problem| (number, problem))?);
@@ -83,7 +74,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<KeyRecords, (usize, String)> {
     if header.checksum(lines) != header.crc32 {
         return Err(header_fault(&"checksum mismatch"));
     }
-    KeyRecords::stored(records, header.next, header.revision)
+    KeyRecords::stored(records, header.next)
         .ok_or_else(|| header_fault(&"key numbers or ids are inconsistent"))
 }
 
@@ -108,11 +99,15 @@ fn parse_line(line: &[u8]) -> Result<KeyRecord, String> {
         issued: UnixSeconds(line.issued),
         revoked: line.revoked.map(UnixSeconds),
         changed: UnixSeconds(changed),
-        digest: parse_digest(&line.sha256).ok_or("sha256 must be 64 hexadecimal digits")?,
+        digest: parse_hex(&line.sha256).ok_or("sha256 must be 64 hexadecimal digits")?,
     })
 }
 
-fn parse_digest(hex: &str) -> Option<[u8; 32]> {
+pub(crate) fn hex(bytes: &[u8; 32]) -> String {
+    bytes.map(|byte| format!("{byte:02x}")).concat()
+}
+
+pub(crate) fn parse_hex(hex: &str) -> Option<[u8; 32]> {
     let mut digest = [0; 32];
     if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
@@ -144,7 +139,6 @@ impl KeyRecord {
     }
 
     fn line(&self) -> Line<'_> {
-        let sha256 = self.digest.iter().map(|byte| format!("{byte:02x}"));
         let is_usual = self.changed == self.revoked.unwrap_or(self.issued);
         Line {
             number: Some(self.number),
@@ -154,13 +148,12 @@ impl KeyRecord {
             issued: self.issued.0,
             revoked: self.revoked.map(|at| at.0),
             changed: (!is_usual).then_some(self.changed.0),
-            sha256: sha256.collect(),
+            sha256: hex(&self.digest),
         }
     }
 }
 
 impl KeyRecords {
-    /// Returns the contents of a key file.
     pub fn to_file(&self) -> Vec<u8> {
         let mut lines = Vec::with_capacity(self.as_slice().len() * 224);
         for record in self.as_slice() {
@@ -170,7 +163,7 @@ impl KeyRecords {
         }
         let mut header = Header {
             format: FORMAT.to_owned(),
-            revision: self.revision,
+            revision: 0,
             next: self.next,
             keys: self.as_slice().len(),
             crc32: 0,
@@ -186,17 +179,16 @@ impl KeyRecords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::token::{KeyPrefix, NewKey};
+    use crate::keys::token::KeyPrefix;
 
     fn written(keys: u32) -> (KeyRecords, Vec<u8>) {
         let mut records = KeyRecords::default();
         for number in 0..keys {
-            let key = NewKey::random(&KeyPrefix::default());
             let address = format!("\"{number}\\@x.test").parse().unwrap();
-            let tier = Tier::ALL[number as usize % 3];
-            let parts = (key.id, key.digest());
+            let key = (&address, Tier::ALL[number as usize % 3]);
             let now = UnixSeconds(1_800_000_000);
-            records.issue(parts, address, tier, now).unwrap();
+            let (key, record) = KeyRecord::random(&KeyPrefix::default(), key, now);
+            assert!(records.issue(record).unwrap());
             if number % 2 == 1 {
                 let mut set = |is_revoked| {
                     let later = UnixSeconds(1_800_000_001);
@@ -245,6 +237,25 @@ mod tests {
     }
 
     #[test]
+    fn the_revision_of_an_earlier_version_is_ignored() {
+        let (records, bytes) = written(1);
+        let lines = &bytes[memchr::memchr(b'\n', &bytes).unwrap() + 1..];
+        for revision in [1, u64::MAX] {
+            let mut header = Header {
+                format: FORMAT.to_owned(),
+                revision,
+                next: 1,
+                keys: 1,
+                crc32: 0,
+            };
+            header.crc32 = header.checksum(lines);
+            let header = serde_json::to_vec(&header).unwrap();
+            let file = [&header[..], b"\n", lines].concat();
+            assert_eq!(parse(&file).as_ref(), Ok(&records));
+        }
+    }
+
+    #[test]
     fn faults_name_their_line() {
         let (_, bytes) = written(3);
         let text = String::from_utf8(bytes).unwrap();
@@ -256,16 +267,6 @@ mod tests {
         );
         assert_eq!(fault("keys 1", "keys 2").unwrap_err().0, 1);
         assert_eq!(fault("\"number\":2", "\"number\":").unwrap_err().0, 4);
-        let (mut records, _) = written(1);
-        records.revision = REVISION_MAX;
-        assert!(parse(&records.to_file()).is_ok());
-        records.revision += 1;
-        assert!(
-            parse(&records.to_file())
-                .unwrap_err()
-                .1
-                .contains("revision")
-        );
         assert_eq!(
             parse(b"").unwrap_err(),
             (1, "missing header line".to_owned())

@@ -17,10 +17,8 @@ pub struct KeyEntry {
     pub tier: Tier,
 }
 
-/// Result of verifying a presented key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyStatus {
-    /// The key is valid.
     Active(KeyEntry),
     /// The key is disabled; its secret was correct.
     Revoked,
@@ -77,7 +75,6 @@ impl KeyTable {
         })
     }
 
-    /// Returns the size of the table in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.ids) + size_of_val(&*self.records)
     }
@@ -114,21 +111,22 @@ impl KeyTable {
 mod tests {
     use super::*;
     use crate::calendar::UnixSeconds;
-    use crate::keys::token::NewKey;
+    use crate::keys::{KeyRecord, NewKey};
 
     #[test]
     fn a_table_agrees_with_the_list_of_its_keys() {
         let prefix = KeyPrefix::default();
         let mut records = KeyRecords::default();
-        let keys: Vec<NewKey> = (0..300).map(|_| NewKey::random(&prefix)).collect();
-        for (number, key) in (0_u32..).zip(&keys) {
+        let mut keys = Vec::new();
+        for number in 0..300_u32 {
             let address = format!("{number}@x.test").parse().unwrap();
-            let tier = Tier::ALL[number as usize % 3];
-            let parts = (key.id, key.digest());
-            records.issue(parts, address, tier, UnixSeconds(0)).unwrap();
+            let key = (&address, Tier::ALL[number as usize % 3]);
+            let (key, record) = KeyRecord::random(&prefix, key, UnixSeconds(0));
+            assert!(records.issue(record).unwrap());
             if number % 5 == 0 {
                 records.set_revoked(key.id, true, UnixSeconds(1)).unwrap();
             }
+            keys.push(key);
         }
         let table = KeyTable::new(prefix.clone(), &records);
         assert_eq!(table.count(), 300);

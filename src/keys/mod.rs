@@ -8,9 +8,8 @@
 //!
 //! - `token`: the text of a key
 //! - `address`: the e-mail or IP address that a key is issued to
-//! - `records`: the records of all keys, and the rules for changing them
+//! - `records`: the records of all keys, and the rules for changing and merging them
 //! - `key_file`: their format on disk
-//! - `merge`: the keys that a server knows, with those of a file or of other servers; nothing is lost
 //! - `store`: reading and changing the key file
 //! - `sharing`: the exchange of keys with other servers, as the rest of a server sees it
 //! - `key_table`: the keys in a server's memory
@@ -18,17 +17,18 @@
 mod address;
 mod key_file;
 mod key_table;
-mod merge;
 mod records;
 mod sharing;
 mod store;
 mod token;
 
 pub use address::KeyAddress;
-pub use key_table::{KeyEntry, KeyStatus, KeyTable};
 #[cfg(feature = "shared-quota")]
-pub(crate) use merge::named_keys;
+pub(crate) use key_file::{hex, parse_hex};
+pub use key_table::{KeyEntry, KeyStatus, KeyTable};
 pub use records::{KeyRecord, KeyRecords, KeyStoreError};
 pub use sharing::{KeySharing, SharedKeysState, SignupSecret};
 pub use store::KeyStore;
+#[cfg(feature = "shared-quota")]
+pub(crate) use store::named_keys;
 pub use token::{KeyId, KeyPrefix, Malformed, NewKey, constant_time_eq};

@@ -1,6 +1,11 @@
-//! The records of all keys, and the rules for changing them.
+//! The records of all keys, and the rules for changing and merging them.
+//!
+//! A server merges the records that it knows with those of its key file and of other servers, so that a copy
+//! which was lost or restored from an old backup takes no key away and no revocation back. The states of a key
+//! have an order, and merging takes the higher one; no key is removed. So any order, any repetition and any
+//! subset of copies give the same result.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -25,7 +30,6 @@ pub struct KeyRecord {
     pub tier: Tier,
     /// The address that it was issued to.
     pub address: KeyAddress,
-    /// Time of issue.
     pub issued: UnixSeconds,
     /// Time at which it was disabled; `None` if it is active.
     pub revoked: Option<UnixSeconds>,
@@ -48,42 +52,23 @@ impl KeyRecord {
         now: UnixSeconds,
     ) -> (NewKey, KeyRecord) {
         let key = NewKey::random(prefix);
-        let parts = (key.id, key.digest());
-        let record = KeyRecord::new(parts, address.clone(), tier, now);
-        (key, record)
-    }
-
-    fn new(
-        (id, digest): (KeyId, [u8; 32]),
-        address: KeyAddress,
-        tier: Tier,
-        now: UnixSeconds,
-    ) -> KeyRecord {
-        KeyRecord {
+        let record = KeyRecord {
             number: KeyRecord::NO_NUMBER,
-            id,
+            id: key.id,
             tier,
-            address,
+            address: address.clone(),
             issued: now,
             revoked: None,
             changed: now,
-            digest,
-        }
+            digest: key.digest(),
+        };
+        (key, record)
     }
 
     /// Returns the state, which is all of a record that changes. Of two states the higher one is newer: the one
     /// that was changed later; of two changed in the same second, the revoked one.
     pub fn state(&self) -> (UnixSeconds, Option<UnixSeconds>) {
         (self.changed, self.revoked)
-    }
-
-    /// Takes over the state of another record of this key if that is newer. Returns `true` if it was.
-    pub(super) fn join(&mut self, other: &KeyRecord) -> bool {
-        let is_newer = self.state() < other.state();
-        if is_newer {
-            (self.changed, self.revoked) = other.state();
-        }
-        is_newer
     }
 
     /// Returns whether two records are of one key. Nothing of these members ever changes.
@@ -152,23 +137,17 @@ impl std::error::Error for KeyStoreError {}
 pub struct KeyRecords {
     records: Vec<KeyRecord>,
     pub(super) next: u32,
-    /// Grows with each change.
-    pub(super) revision: u64,
 }
 
 impl KeyRecords {
     /// Restores stored records; `None` if they are inconsistent.
-    pub(super) fn stored(records: Vec<KeyRecord>, next: u32, revision: u64) -> Option<KeyRecords> {
+    pub(super) fn stored(records: Vec<KeyRecord>, next: u32) -> Option<KeyRecords> {
         let ids: HashSet<KeyId> = records.iter().map(|record| record.id).collect();
         let is_consistent = ids.len() == records.len()
             && records.is_sorted_by(|a, b| a.number < b.number)
             && records.last().is_none_or(|last| last.number < next)
             && next <= KEYS_MAX;
-        is_consistent.then_some(KeyRecords {
-            records,
-            next,
-            revision,
-        })
+        is_consistent.then_some(KeyRecords { records, next })
     }
 
     /// Returns all keys, the oldest first.
@@ -181,29 +160,76 @@ impl KeyRecords {
         self.next
     }
 
-    /// Adds a key and returns its record; `None` if the id is taken and the caller has to retry with
-    /// another one.
-    pub(super) fn issue(
-        &mut self,
-        (id, digest): (KeyId, [u8; 32]),
-        address: KeyAddress,
-        tier: Tier,
-        now: UnixSeconds,
-    ) -> Result<Option<&KeyRecord>, KeyStoreError> {
+    /// Adds a key. Returns `false` if its id is taken and the caller has to retry with another one.
+    pub(super) fn issue(&mut self, key: KeyRecord) -> Result<bool, KeyStoreError> {
         if self.next == KEYS_MAX {
             return Err(KeyStoreError::Full);
         }
-        self.check_free_limit(tier, &address)?;
-        if self.records.iter().any(|record| record.id == id) {
-            return Ok(None);
+        self.check_free_limit(key.tier, &key.address)?;
+        let is_taken = self.records.iter().any(|record| record.id == key.id);
+        if !is_taken {
+            let number = self.next;
+            self.records.push(KeyRecord { number, ..key });
+            self.next += 1;
         }
-        self.records.push(KeyRecord {
-            number: self.next,
-            ..KeyRecord::new((id, digest), address, tier, now)
-        });
-        self.next += 1;
-        self.revision += 1;
-        Ok(self.records.last())
+        Ok(!is_taken)
+    }
+
+    /// Merges the records of a file, with the `next` of the file, or those of other servers, which have no
+    /// numbers. Of two states of a key the newer one counts, and of two numbers the higher one, so that several
+    /// servers agree. If two keys then have one number, the known one keeps it, and the other gets a new one.
+    /// Records of other keys with a known id are ignored; returns these ids.
+    pub(super) fn merge(
+        &mut self,
+        others: &[KeyRecord],
+        next: u32,
+    ) -> Result<Vec<KeyId>, KeyStoreError> {
+        let places = self.records.iter().map(|key| key.id).zip(0..);
+        let mut places: HashMap<KeyId, usize> = places.collect();
+        let mut ignored = Vec::new();
+        for other in others {
+            let at = *places.entry(other.id).or_insert(self.records.len());
+            let Some(known) = self.records.get_mut(at) else {
+                self.records.push(other.clone());
+                continue;
+            };
+            if !known.is_same_key(other) {
+                ignored.push(other.id);
+                continue;
+            }
+            (known.changed, known.revoked) = known.state().max(other.state());
+            if other.number != KeyRecord::NO_NUMBER {
+                known.number = known.number.max(other.number);
+            }
+        }
+        // Stable: of two keys with one number, the known one is first.
+        self.records.sort_by_key(|key| key.number);
+        self.next = self.next.max(next);
+        let mut free = 0;
+        for key in &mut self.records {
+            if (free..KEYS_MAX).contains(&key.number) {
+                free = key.number + 1;
+            } else if self.next < KEYS_MAX {
+                key.number = self.next;
+                self.next += 1;
+            } else {
+                return Err(KeyStoreError::Full);
+            }
+        }
+        self.records.sort_by_key(|key| key.number);
+        Ok(ignored)
+    }
+
+    /// Returns the ids of the keys that a file lacks, or has in another state.
+    pub(super) fn differing(&self, file: &KeyRecords) -> Vec<KeyId> {
+        let stored = file.records.iter().map(|key| (key.id, key));
+        let stored: HashMap<KeyId, &KeyRecord> = stored.collect();
+        let differ = |key: &&KeyRecord| stored.get(&key.id) != Some(key);
+        self.records
+            .iter()
+            .filter(differ)
+            .map(|key| key.id)
+            .collect()
     }
 
     fn check_free_limit(&self, tier: Tier, address: &KeyAddress) -> Result<(), KeyStoreError> {
@@ -237,16 +263,17 @@ impl KeyRecords {
             let later = UnixSeconds(record.changed.0.saturating_add(1).min(TIME_MAX));
             record.revoked = is_revoked.then_some(now);
             record.changed = now.max(later);
-            self.revision += 1;
         }
         Ok(is_change)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
+#[path = "merge_tests.rs"]
+mod merge_tests;
 
+#[cfg(test)]
+mod tests {
     use super::*;
 
     /// The oracle: a list of keys, each with two flags, free and active.
@@ -273,11 +300,10 @@ mod tests {
                 match u.int_in_range(0..=3)? {
                     0 | 1 => {
                         let tier = *u.choose(&Tier::ALL)?;
-                        let key = NewKey::random(&KeyPrefix::default());
-                        let parts = (key.id, key.digest());
+                        let key = (&address.parse().unwrap(), tier);
+                        let (key, record) = KeyRecord::random(&KeyPrefix::default(), key, now);
                         let fits = tier != Tier::Free || plain.free(address) < 3;
-                        let issued = records.issue(parts, address.parse().unwrap(), tier, now);
-                        assert_eq!(issued.is_ok(), fits);
+                        assert_eq!(records.issue(record).is_ok(), fits);
                         if fits {
                             let free = tier == Tier::Free;
                             plain.0.push((key.id, address.to_owned(), free, true));
@@ -315,15 +341,11 @@ mod tests {
     #[test]
     fn an_id_that_is_taken_is_not_given_again() {
         let mut records = KeyRecords::default();
-        let key = NewKey::random(&KeyPrefix::default());
-        let mut issue = || {
-            let address = "a@x.test".parse().unwrap();
-            let parts = (key.id, key.digest());
-            let issued = records.issue(parts, address, Tier::Pro, UnixSeconds(0));
-            issued.unwrap().map(|record| record.number)
-        };
-        assert_eq!(issue(), Some(0));
-        assert_eq!(issue(), None);
+        let key = (&"a@x.test".parse().unwrap(), Tier::Pro);
+        let (_, key) = KeyRecord::random(&KeyPrefix::default(), key, UnixSeconds(0));
+        assert!(records.issue(key.clone()).unwrap());
+        assert!(!records.issue(key).unwrap());
+        assert_eq!(records.as_slice().len(), 1);
     }
 
     #[test]
@@ -331,18 +353,16 @@ mod tests {
         let mut records = KeyRecords::default();
         let mut ids = HashMap::new();
         for number in 0..3 {
-            let key = NewKey::random(&KeyPrefix::default());
             let address = "a@x.test".parse().unwrap();
-            let parts = (key.id, key.digest());
-            records
-                .issue(parts, address, Tier::Free, UnixSeconds(0))
-                .unwrap();
+            let key = (&address, Tier::Free);
+            let (key, record) = KeyRecord::random(&KeyPrefix::default(), key, UnixSeconds(0));
+            assert!(records.issue(record).unwrap());
             ids.insert(number, key.id);
         }
         let stored = |change: &dyn Fn(&mut Vec<KeyRecord>), next| {
             let mut list = records.records.clone();
             change(&mut list);
-            KeyRecords::stored(list, next, records.revision)
+            KeyRecords::stored(list, next)
         };
         assert_eq!(stored(&|_| {}, 3), Some(records.clone()));
         assert!(stored(&|_| {}, KEYS_MAX).is_some());

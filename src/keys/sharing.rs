@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::records::KeyRecord;
 use crate::durable;
 use crate::regular_file::with_path;
-use crate::sync::Replicated;
+use crate::sync::Mutex;
 
 /// The secret that signs tokens of sign-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,6 @@ impl SignupSecret {
     /// The output length of the hash: HMAC would hash a longer secret down to it.
     pub const BYTES: usize = 32;
 
-    /// Returns a random secret.
     pub fn random() -> SignupSecret {
         let mut secret = [0; SignupSecret::BYTES];
         // The kernel's generator does not fail once the system has booted.
@@ -44,7 +43,7 @@ impl fmt::Debug for SignupSecret {
 }
 
 /// The state of the keys that a server shares.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct SharedKeysState {
     /// The last exchange with the store succeeded.
     pub is_up: bool,
@@ -64,7 +63,7 @@ type AddKey = dyn Fn(&KeyRecord) -> Option<bool> + Send + Sync;
 #[derive(Clone)]
 pub struct KeySharing {
     /// The result of the last exchange with the store.
-    pub state: Arc<Replicated<SharedKeysState>>,
+    pub state: Arc<Mutex<SharedKeysState>>,
     /// Must not be called with a lock of the keys: the exchange uses them too.
     pub add: Arc<AddKey>,
 }

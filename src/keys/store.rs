@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 
 use super::address::KeyAddress;
 use super::key_file;
-use super::merge::{merge, merge_shared, rewritten_keys};
 use super::records::{KeyRecord, KeyRecords, KeyStoreError};
 use super::token::{KeyId, KeyPrefix, NewKey};
 use crate::calendar::UnixSeconds;
@@ -22,6 +21,8 @@ use crate::sync::{Mutex, lock};
 /// Name of the key file in the state directory.
 const FILE: &str = "keys.jsonl";
 const HEADER_BYTES_MAX: u64 = 512;
+/// Ids that a log line names.
+const NAMED_MAX: usize = 10;
 /// Time that a server waits for another process that is changing the keys. Requests of sign-up wait
 /// meanwhile.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -47,21 +48,13 @@ struct Known {
     records: Arc<KeyRecords>,
     /// The version of the file that was read or written last; `None` if there was none.
     version: Option<KeyFileVersion>,
-    /// Its fault if it is damaged. Only another version is read again.
-    damaged: Option<String>,
-    /// The records are not those of the file.
-    is_ahead: bool,
-    /// The keys that it lacks or has in an older state.
+    /// The keys that the file lacks or has in another state.
     differ: Vec<KeyId>,
 }
 
-/// A version of the key file. Two versions differ if the file was changed; only its first line is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct KeyFileVersion {
-    header: Vec<u8>,
-    bytes: u64,
-    modified: Option<SystemTime>,
-}
+/// A version of the key file: its header, its length and when it was modified. Two versions differ if the file was
+/// changed; only its first line is read.
+type KeyFileVersion = (Vec<u8>, u64, Option<SystemTime>);
 
 impl fmt::Debug for KeyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -120,7 +113,7 @@ impl KeyStore {
     /// Writes the records to the file again that it lacks, if there are any.
     pub(crate) fn repair(&self) -> Result<(), KeyStoreError> {
         let mut known = lock(&self.known);
-        if known.is_ahead {
+        if !known.differ.is_empty() {
             let _lock = self.lock(self.lock_timeout)?;
             self.repair_locked(&mut known)?;
         }
@@ -132,47 +125,34 @@ impl KeyStore {
         // Before the records, so that a change in between is noticed the next time.
         let version = self.version()?;
         if version != known.version {
-            let read = match self.read() {
-                Ok(file) => Ok(file),
-                Err(KeyStoreError::Damaged(fault)) => Err(fault),
-                Err(error) => return Err(error),
-            };
-            match read {
-                Ok(file) => {
-                    let (records, differ) = merge(&known.records, &file)?;
-                    known.is_ahead = records != file;
-                    known.differ = differ;
-                    known.damaged = None;
-                    if records != *known.records {
-                        known.records = Arc::new(records);
-                    }
-                }
-                Err(fault) => known.damaged = Some(fault),
+            let file = self.read()?;
+            let mut records = KeyRecords::clone(&known.records);
+            records.merge(file.as_slice(), file.next)?;
+            known.differ = records.differing(&file);
+            if records != *known.records {
+                known.records = Arc::new(records);
             }
             known.version = version;
         }
-        let damaged = known.damaged.clone();
-        damaged.map_or(Ok(()), |fault| Err(KeyStoreError::Damaged(fault)))
+        Ok(())
     }
 
     /// Writes the records again that the file lacks. The caller has the directory's lock, so that the file
     /// is the newest one.
     fn repair_locked(&self, known: &mut Known) -> Result<(), KeyStoreError> {
         self.read_changed(known)?;
-        if known.is_ahead {
-            let differ = known.differ.clone();
+        if !known.differ.is_empty() {
+            let line = rewritten_keys(&known.differ);
             self.save(known, KeyRecords::clone(&known.records))?;
-            if !differ.is_empty() {
-                let path = self.path();
-                (self.log)(&format!("{}: {}", path.display(), rewritten_keys(&differ)));
-            }
+            (self.log)(&format!("{}: {line}", self.path().display()));
         }
         Ok(())
     }
 
     /// Writes the records; the caller has the directory's lock.
     fn save(&self, known: &mut Known, records: KeyRecords) -> Result<(), KeyStoreError> {
-        self.write(&records.to_file())?;
+        let path = self.path();
+        durable::replace_private(&path, &records.to_file()).map_err(KeyStoreError::io(&path))?;
         *known = Known {
             records: Arc::new(records),
             // The change is made even if this fails. Without a version the file is read again.
@@ -187,11 +167,7 @@ impl KeyStore {
         let path = self.path();
         let read = regular_file::read(&path, HEADER_BYTES_MAX);
         let read = read.map_err(KeyStoreError::io(&path))?;
-        Ok(read.map(|(header, metadata)| KeyFileVersion {
-            header,
-            bytes: metadata.len(),
-            modified: metadata.modified().ok(),
-        }))
+        Ok(read.map(|(header, metadata)| (header, metadata.len(), metadata.modified().ok())))
     }
 
     /// Issues a key. On return the key is durable and may be shown.
@@ -216,17 +192,15 @@ impl KeyStore {
         now: UnixSeconds,
         check: impl FnOnce(&KeyRecords) -> Result<(), E>,
     ) -> Result<Result<(NewKey, Arc<KeyRecords>), E>, KeyStoreError> {
-        durable::create_private_directory(&self.directory)
-            .map_err(KeyStoreError::io(&self.directory))?;
+        self.create_directory()?;
         let (issued, stored) = self.change(|records| {
             if let Err(rejection) = check(records) {
-                return Ok((Err(rejection), false));
+                return Ok(Err(rejection));
             }
             loop {
-                let key = NewKey::random(prefix);
-                let parts = (key.id, key.digest());
-                if records.issue(parts, address.clone(), tier, now)?.is_some() {
-                    return Ok((Ok(key), true));
+                let (key, record) = KeyRecord::random(prefix, (address, tier), now);
+                if records.issue(record)? {
+                    return Ok(Ok(key));
                 }
             }
         })?;
@@ -240,45 +214,36 @@ impl KeyStore {
         is_revoked: bool,
         now: UnixSeconds,
     ) -> Result<bool, KeyStoreError> {
-        let (is_change, _) = self.change(|records| {
-            let is_change = records.set_revoked(id, is_revoked, now)?;
-            Ok((is_change, is_change))
-        })?;
+        let set_revoked = |records: &mut KeyRecords| records.set_revoked(id, is_revoked, now);
+        let (is_change, _) = self.change(set_revoked)?;
         Ok(is_change)
     }
 
-    /// Merges records of other servers. On return they are durable. Returns whether the records have changed,
-    /// and the ids of records that were ignored, since the known records with these ids are of other keys.
-    pub fn merge(&self, shared: &[KeyRecord]) -> Result<(bool, Vec<KeyId>), KeyStoreError> {
-        let mut known = lock(&self.known);
-        let (merged, others) = merge_shared(&known.records, shared)?;
-        if merged.is_none() {
-            return Ok((false, others));
-        }
-        durable::create_private_directory(&self.directory)
-            .map_err(KeyStoreError::io(&self.directory))?;
-        let _lock = self.lock(self.lock_timeout)?;
-        self.repair_locked(&mut known)?;
-        let (merged, others) = merge_shared(&known.records, shared)?;
-        if let Some(records) = merged {
-            self.save(&mut known, records)?;
-        }
-        Ok((true, others))
+    /// Merges records of other servers. On return they are durable. Returns the ids of records that were ignored,
+    /// since the known records with these ids are of other keys.
+    pub fn merge(&self, shared: &[KeyRecord]) -> Result<Vec<KeyId>, KeyStoreError> {
+        self.create_directory()?;
+        let (ignored, _) = self.change(|records| records.merge(shared, 0))?;
+        Ok(ignored)
     }
 
-    /// Changes the records while holding the directory's lock. `change` returns its result, and `true`
-    /// if the records have to be written. On return they are durable: they survive a power failure.
-    /// Returns them too.
+    fn create_directory(&self) -> Result<(), KeyStoreError> {
+        durable::create_private_directory(&self.directory)
+            .map_err(KeyStoreError::io(&self.directory))
+    }
+
+    /// Changes the records while holding the directory's lock. On return a change is durable: it survives a power
+    /// failure. Returns the records too.
     fn change<T>(
         &self,
-        change: impl FnOnce(&mut KeyRecords) -> Result<(T, bool), KeyStoreError>,
+        change: impl FnOnce(&mut KeyRecords) -> Result<T, KeyStoreError>,
     ) -> Result<(T, Arc<KeyRecords>), KeyStoreError> {
         let mut known = lock(&self.known);
         let _lock = self.lock(self.lock_timeout)?;
         self.repair_locked(&mut known)?;
         let mut records = KeyRecords::clone(&known.records);
-        let (outcome, is_changed) = change(&mut records)?;
-        if is_changed {
+        let outcome = change(&mut records)?;
+        if records != *known.records {
             self.save(&mut known, records)?;
         }
         Ok((outcome, Arc::clone(&known.records)))
@@ -289,11 +254,31 @@ impl KeyStore {
         let lock = durable::lock(&self.directory, timeout);
         lock.map_err(KeyStoreError::io(&self.directory))
     }
+}
 
-    fn write(&self, bytes: &[u8]) -> Result<(), KeyStoreError> {
-        let path = self.path();
-        durable::replace_private(&path, bytes).map_err(KeyStoreError::io(&path))
-    }
+/// Describes the keys of this server that were written to its file again.
+pub(super) fn rewritten_keys(ids: &[KeyId]) -> String {
+    let count = ids.len();
+    let (plural, were) = if count == 1 {
+        ("", "was")
+    } else {
+        ("s", "were")
+    };
+    let named = named_keys(ids);
+    format!(
+        "{count} key{plural} that this server knows {were} missing or out of date, and {were} written again: \
+         {named}"
+    )
+}
+
+/// Returns a text with the ids; of many ids, the first ones and the number of the others.
+pub(crate) fn named_keys(ids: &[KeyId]) -> String {
+    let named: Vec<_> = ids.iter().take(NAMED_MAX).map(KeyId::to_string).collect();
+    let more = match ids.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    named.join(", ") + &more
 }
 
 #[cfg(test)]
@@ -315,14 +300,26 @@ mod tests {
         let revoke = || assert!(store.set_revoked(id(), true, UnixSeconds(2)).unwrap());
         let restore = || assert!(store.set_revoked(id(), false, UnixSeconds(2)).unwrap());
         let changes: [&dyn Fn(); 3] = [&issue, &revoke, &restore];
-        for (change, revision) in changes.iter().zip(1..) {
+        for (change, is_revoked) in changes.iter().zip([false, true, false]) {
             let before = store.version().unwrap();
             change();
             let after = store.version().unwrap();
             assert_ne!(before, after);
             assert_eq!(after, store.version().unwrap());
-            assert_eq!(store.read().unwrap().revision, revision);
+            let read = store.read().unwrap();
+            assert_eq!(read.as_slice()[0].revoked.is_some(), is_revoked);
         }
         std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_line_names_a_few_ids() {
+        let ids: Vec<KeyId> = (0..13)
+            .map(|_| NewKey::random(&KeyPrefix::default()).id)
+            .collect();
+        let line = rewritten_keys(&ids);
+        assert!(line.starts_with("13 keys that this server knows were"));
+        assert!(line.ends_with(&format!("{} and 3 more", ids[9])), "{line}");
+        assert!(rewritten_keys(&ids[..1]).starts_with("1 key that this server knows was"));
     }
 }

@@ -159,13 +159,11 @@ fn check_digits(text: &[u8]) -> [u8; CHECK_CHARS] {
 
 /// A newly generated key. Its text is shown once and not stored.
 pub struct NewKey {
-    /// The public part.
     pub id: KeyId,
     text: String,
 }
 
 impl NewKey {
-    /// Generates a random key.
     pub(super) fn random(prefix: &KeyPrefix) -> NewKey {
         let id = random_digits(ID_CHARS);
         let secret = random_digits(RANDOM_CHARS);

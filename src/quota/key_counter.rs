@@ -51,13 +51,11 @@ pub(super) fn admit(counter: &AtomicU64, limit: u32, day: UtcDay) -> (Decision, 
     }
 }
 
-/// Returns the remaining requests without counting one.
 pub(super) fn peek(counter: &AtomicU64, limit: u32, day: UtcDay) -> u32 {
     let (count, _) = count_on(counter.load(Ordering::Relaxed), counter_day(day));
     limit.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// Returns the number of requests counted for `day`.
 pub(super) fn count(word: u64, day: UtcDay) -> u32 {
     let is_of_day = word >> COUNT_BITS == counter_day(day);
     let count = if is_of_day { word & COUNT_MASK } else { 0 };

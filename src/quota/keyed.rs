@@ -1,7 +1,6 @@
 //! Daily quotas of keys: one counter per key, indexed by the key's number, each on its own cache line.
 
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -91,17 +90,11 @@ impl KeyedQuota {
         open.map(|counters| clear_after(counters, today)).sum()
     }
 
-    /// Returns the requests counted for `day` of each key with a number in the range that has some. Does
-    /// not block the threads that count.
-    pub fn counts(&self, day: UtcDay, numbers: Range<u32>) -> Vec<(u32, u32)> {
-        let count = |number| {
-            let word = self.counter(number)?.load(Ordering::Relaxed);
-            let count = key_counter::count(word, day);
-            (count > 0).then_some((number, count))
-        };
-        (numbers.start..numbers.end.min(KEYS_MAX))
-            .filter_map(count)
-            .collect()
+    /// Returns the requests of a key that are counted for `day`.
+    pub fn count(&self, day: UtcDay, number: u32) -> u32 {
+        self.counter(number).map_or(0, |counter| {
+            key_counter::count(counter.load(Ordering::Relaxed), day)
+        })
     }
 
     /// Counts a request of a key if it has one left on `day`. Refuses keys beyond the reserved range.

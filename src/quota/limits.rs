@@ -26,7 +26,6 @@ impl TierLimits {
     }
 }
 
-/// Outcome of a quota check.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {

@@ -89,7 +89,6 @@ impl CounterSlab {
         }))
     }
 
-    /// The file that contains the words.
     pub(crate) fn file(&self) -> Option<&File> {
         match &self.0 {
             Memory::Mapped { file, .. } => file.as_ref(),

@@ -37,6 +37,7 @@ fn client(number: u8) -> AnonymousClient {
         home: 0,
         overflow: 0,
         tag_seed: 0,
+        earlier_tag: None,
     }
 }
 

@@ -20,7 +20,6 @@ pub struct NewestDay {
 }
 
 impl NewestDay {
-    /// Adds the day of one counter.
     pub(super) fn add(&mut self, day: UtcDay) {
         if self.newest <= Some(day) {
             self.second = self.newest.replace(day);

@@ -4,15 +4,15 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 
 /// A script, and its SHA-1, by which the store knows it.
-#[derive(Debug)]
 pub(super) struct CachedScript {
-    text: &'static str,
+    text: String,
     hash: String,
 }
 
 impl CachedScript {
-    pub(super) fn new(text: &'static str) -> CachedScript {
-        let hash = redis::Script::new(text).get_hash().to_owned();
+    pub(super) fn new(text: &str) -> CachedScript {
+        let text = [include_str!("common.lua"), text].concat();
+        let hash = redis::Script::new(&text).get_hash().to_owned();
         CachedScript { text, hash }
     }
 
@@ -32,7 +32,7 @@ impl CachedScript {
         let known = command("EVALSHA", &self.hash);
         match known.query_async(&mut connection).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                let sent = command("EVAL", self.text);
+                let sent = command("EVAL", &self.text);
                 sent.query_async(&mut connection).await
             }
             other => other,

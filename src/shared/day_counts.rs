@@ -1,8 +1,10 @@
 //! [`DayCounts`]: the counters of a state directory, from which the store is filled after a start and after a loss
 //! of data.
 
-use std::ops::Range;
 use std::sync::Arc;
+
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::task::spawn_blocking;
 
 use crate::calendar::UtcDay;
 use crate::keys::KeyTable;
@@ -11,96 +13,72 @@ use crate::quota::{
 };
 use crate::sync::Replicated;
 
-/// Requests of one step, and of one call to the store.
+/// Requests of one call to the store.
 pub(super) const BATCH: usize = 256;
-/// Counters that are read in one step: a fraction of a millisecond.
-const READ_AT_ONCE: usize = 1 << 16;
+/// Counters of clients that are read at a time.
+const SLOTS: usize = 4096;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DayCounts {
     pub(crate) anonymous: Arc<AnonymousQuota>,
     pub(crate) keyed: Arc<KeyedQuota>,
     pub(crate) keys: Arc<Replicated<KeyTable>>,
 }
 
-/// A pass over all counts of a day.
-#[derive(Debug)]
-pub(super) struct SettlingPass {
-    day: UtcDay,
-    leases: Vec<LeaseRequest>,
-    slots: Range<usize>,
-    /// The numbers and ids of the keys.
-    keys: Vec<(u32, u64)>,
-    is_over: bool,
-}
-
-impl SettlingPass {
-    /// Begins a pass over the leases and the counters of a day.
-    pub(super) fn new(counts: &DayCounts, leases: &LeaseTable, day: UtcDay) -> SettlingPass {
-        SettlingPass {
-            day,
-            leases: leases.settlements(),
-            slots: 0..counts.anonymous.slots(),
-            keys: counts.keys.current().active().collect(),
-            is_over: false,
-        }
+impl DayCounts {
+    /// Returns the clients with requests on a day, and their number.
+    pub(super) fn of_day(&self, day: UtcDay) -> impl Iterator<Item = (LeaseClient, u32)> + use<> {
+        let DayCounts {
+            anonymous,
+            keyed,
+            keys,
+        } = self.clone();
+        let keys: Vec<(u32, u64)> = keys.current().active().collect();
+        let slots = (0..anonymous.slots()).step_by(SLOTS);
+        let of_clients = slots.flat_map(move |at| anonymous.counts(day, at..at + SLOTS));
+        let of_keys = keys.into_iter().filter_map(move |(number, id)| {
+            let count = keyed.count(day, number);
+            (count > 0).then_some((LeaseClient::Key(id), count))
+        });
+        of_clients.chain(of_keys)
     }
 
-    /// Returns `true` if all counts have been returned by `step`.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// Returns the next requests, at most `count`, perhaps none before the pass is over.
-    pub(super) fn step(
-        &mut self,
-        counts: &DayCounts,
-        leases: &LeaseTable,
-        count: usize,
-    ) -> Vec<LeaseRequest> {
-        let at = self.leases.len().saturating_sub(count);
-        let mut batch = self.leases.split_off(at);
-        let mut read = 0;
-        while batch.len() < count && read < READ_AT_ONCE && !self.slots.is_empty() {
-            let end = self.slots.end.min(self.slots.start + count - batch.len());
-            let slots = self.slots.start..end;
-            self.slots.start = end;
-            read += slots.len();
-            let found = counts.anonymous.counts(self.day, slots);
-            self.add(found, leases, &mut batch);
-        }
-        while batch.len() < count && self.slots.is_empty() {
-            let Some((number, id)) = self.keys.pop() else {
-                self.is_over = true;
-                break;
-            };
-            let found = counts.keyed.counts(self.day, number..number + 1);
-            let found = found
-                .into_iter()
-                .map(|(_, count)| (LeaseClient::Key(id), count));
-            self.add(found.collect(), leases, &mut batch);
-        }
-        batch
-    }
-
-    /// Adds the counts of clients. Those of a lease are sent with it: it may have begun during the pass.
-    fn add(
+    /// Returns the requests that settle all leases and all counts of a day. Counts of a client with a lease are sent
+    /// with it: it may have begun meanwhile.
+    fn settlements(
         &self,
-        found: Vec<(LeaseClient, u32)>,
-        leases: &LeaseTable,
-        batch: &mut Vec<LeaseRequest>,
-    ) {
-        batch.extend(found.into_iter().map(|(client, counted)| {
-            let of_lease = leases.settlement(client, self.day);
+        leases: Arc<LeaseTable>,
+        day: UtcDay,
+    ) -> impl Iterator<Item = LeaseRequest> + use<> {
+        let of_leases = leases.settlements();
+        let of_counts = self.of_day(day).map(move |(client, counted)| {
+            let of_lease = leases.settlement(client, day);
             of_lease.unwrap_or(LeaseRequest {
                 client,
-                day: self.day,
+                day,
                 granted: 0,
                 counted,
                 limit: 0,
                 action: LeaseAction::Settle,
             })
-        }));
+        });
+        of_leases.into_iter().chain(of_counts)
+    }
+
+    /// Begins a pass over all leases and all counts of a day. Returns the requests that settle them, in batches.
+    pub(super) fn pass(&self, leases: Arc<LeaseTable>, day: UtcDay) -> Receiver<Vec<LeaseRequest>> {
+        let (sender, batches) = channel(1);
+        let mut requests = self.settlements(leases, day);
+        spawn_blocking(move || {
+            loop {
+                let batch: Vec<_> = requests.by_ref().take(BATCH).collect();
+                // The receiver is dropped when another pass begins.
+                if batch.is_empty() || sender.blocking_send(batch).is_err() {
+                    break;
+                }
+            }
+        });
+        batches
     }
 }
 
@@ -147,10 +125,10 @@ mod tests {
             outage: OutagePolicy::Refuse,
             clients_max: 100,
         };
-        let leases = LeaseTable::new(settings, |_| ());
+        let leases = Arc::new(LeaseTable::new(settings, |_| ()));
         leases.set_state(StoreState::Settling);
-        let mut pass = SettlingPass::new(&counts, &leases, DAY);
-        let (name, _) = counts.anonymous.counts(DAY, 0..counts.anonymous.slots())[0];
+        let (name, _) = counts.of_day(DAY).next().unwrap();
+        let sent = counts.settlements(Arc::clone(&leases), DAY);
         let now = RequestTime {
             day: DAY,
             reset_seconds: 9,
@@ -158,11 +136,7 @@ mod tests {
         let counter = (&*counts.anonymous, client);
         let refused = leases.admit(name, LIMIT.into(), now, false, &counter);
         assert!(refused.is_err() && leases.clients() == 1);
-        let mut sent = Vec::new();
-        while !pass.is_over() {
-            sent.extend(pass.step(&counts, &leases, BATCH));
-        }
-        let sent: Vec<_> = sent.iter().map(|one| (one.client, one.counted)).collect();
+        let sent: Vec<_> = sent.map(|one| (one.client, one.counted)).collect();
         assert_eq!(sent, [(name, 3)]);
     }
 }

@@ -125,10 +125,7 @@ local function remove(id)
 end
 
 for at, wanted in ipairs({'hash', 'zset', 'hash'}) do
-  local found = redis.call('TYPE', KEYS[at]).ok
-  if found ~= wanted and found ~= 'none' then
-    redis.call('DEL', KEYS[at])
-  end
+  mend(KEYS[at], wanted)
 end
 generation = field(KEYS[1], GENERATION, #ARGV[3])
 number = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
@@ -143,7 +140,7 @@ if ARGV[4] ~= '' and (not secret or not string.match(secret, '^' .. string.rep('
   redis.call('HSET', KEYS[1], SECRET, ARGV[4])
   secret = ARGV[4]
 end
-local is_refused = '0'
+local is_refused = 0
 if ARGV[5] ~= '' and generation == ARGV[1] then
   local record = parsed(ARGV[8])
   local count = 0
@@ -154,7 +151,7 @@ if ARGV[5] ~= '' and generation == ARGV[1] then
   if not count then
     begin_generation()
   elseif count >= tonumber(ARGV[5]) then
-    is_refused = '1'
+    is_refused = 1
   else
     put(ARGV[8])
   end

@@ -52,7 +52,7 @@ impl Server {
         Ok(())
     }
 
-    /// Makes one call. Its answer may be lost. Returns `false` if no call is needed.
+    /// Makes one call. Its answer may be lost. Returns `false` if no call was needed and nothing was received.
     fn exchange(&mut self, store: &mut Model, new: &str, is_lost: bool) -> bool {
         self.view.set_own(self.keys.current().unwrap());
         let lines = self.view.next_call();
@@ -68,13 +68,12 @@ impl Server {
             self.view.forget();
             return true;
         }
-        self.view.take(answer);
-        let (_, others) = self.keys.merge(&self.view.received).unwrap();
-        assert_eq!(others, []);
-        self.view.received.clear();
+        let is_same = self.view.take(answer);
+        let received = std::mem::take(&mut self.view.received);
+        assert_eq!(self.keys.merge(&received).unwrap(), []);
         // As the thread that polls the file does.
         self.keys.repair().unwrap();
-        is_needed || !self.view.is_complete()
+        is_needed || !is_same || !received.is_empty()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The script that exchanges keys in the store, and its arguments.
+//! The script that exchanges keys in the store, and its arguments and answers.
 
 use std::sync::LazyLock;
 
@@ -14,9 +14,6 @@ const KEYS: [&str; 3] = ["imq:2:keys", "imq:2:keys:changes", "imq:2:keys:free"];
 static SCRIPT: LazyLock<CachedScript> =
     LazyLock::new(|| CachedScript::new(include_str!("exchange_keys.lua")));
 
-/// The answer as the store sends it.
-type Reply = (String, u64, String, u8, u64, Vec<(String, Vec<u8>)>);
-
 pub(super) struct Call<'a> {
     pub(super) view: &'a KeyView,
     /// The secret of sign-up in hexadecimal, or nothing.
@@ -31,23 +28,22 @@ impl Call<'_> {
     /// Returns the answer, and the secret in the store.
     pub(super) async fn send(
         &self,
-        connection: &mut MultiplexedConnection,
+        connection: MultiplexedConnection,
     ) -> Result<(Answer, String), RedisError> {
         let random = getrandom::u64().expect("the system gives random numbers");
         let generation = format!("{random:016x}");
-        let reply = SCRIPT.call(connection.clone(), KEYS.len(), |command| {
+        let reply = SCRIPT.call(connection, KEYS.len(), |command| {
             command.arg(&KEYS);
             command.arg(&self.view.generation).arg(self.view.number);
             command.arg(&generation).arg(self.secret).arg(self.free_max);
             command.arg(self.view.seen).arg(PAGE).arg(self.lines);
         });
-        let reply: Reply = reply.await?;
-        let (generation, number, secret, refused, seen, records) = reply;
+        let (generation, number, secret, is_refused, seen, records) = reply.await?;
         let answer = Answer {
             generation,
             number,
             seen,
-            is_refused: refused == 1,
+            is_refused,
             records,
         };
         Ok((answer, secret))

@@ -121,7 +121,7 @@ async fn compare(
             free_max,
             lines: &lines,
         };
-        let (mut got, _) = call.send(connection).await.unwrap();
+        let (mut got, _) = call.send(connection.clone()).await.unwrap();
         if !free_max.is_empty() && got.generation != model.generation {
             // A record that counts was damaged.
             model.generation.clear();
@@ -175,21 +175,27 @@ fn damage_of_the_lists_of_active_keys_lets_no_address_have_a_fourth() {
         for ids in ["text", "0123456789,", &long] {
             // Once with a change of one of the keys in between.
             for changes in [&[][..], &own] {
-                let (answer, _) = call(&view, "", &own[..]).send(connection).await.unwrap();
+                let (answer, _) = call(&view, "", &own[..])
+                    .send(connection.clone())
+                    .await
+                    .unwrap();
                 view.generation = answer.generation;
                 run(connection, &["HSET", KEYS[2], address.as_str(), ids])
                     .await
                     .unwrap();
-                call(&view, "", changes).send(connection).await.unwrap();
+                call(&view, "", changes)
+                    .send(connection.clone())
+                    .await
+                    .unwrap();
                 let (answer, _) = call(&view, "3", &fourth[..])
-                    .send(connection)
+                    .send(connection.clone())
                     .await
                     .unwrap();
                 let is_refused = answer.is_refused || answer.generation != view.generation;
                 assert!(is_refused, "{ids:.20}");
                 view.generation = answer.generation;
                 let (answer, _) = call(&view, "3", &fourth[..])
-                    .send(connection)
+                    .send(connection.clone())
                     .await
                     .unwrap();
                 assert!(answer.is_refused, "{ids:.20}");

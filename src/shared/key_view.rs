@@ -3,16 +3,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeyId, KeyRecord, KeyRecords};
 
 /// Most records in one call, in each direction.
 pub(super) const PAGE: usize = 256;
-/// Between two repairs of a record. Two servers with different keys of one id would otherwise write their
-/// records in turns all the time.
-const REPAIR_PAUSE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
@@ -44,34 +40,24 @@ pub(super) struct KeyView {
     /// Records that have been received and not yet merged.
     pub(super) received: Vec<KeyRecord>,
     own: Arc<KeyRecords>,
-    /// Indexes of own records that the store lacks.
-    missing: Vec<usize>,
-    /// The store is known to have all own records.
-    is_complete: bool,
-    repaired: HashMap<KeyId, Instant>,
+    /// The store is known to have as many of the own records.
+    compared: usize,
 }
 
 impl KeyView {
     /// Forgets all that is known of the store. Records that were received from it stay valid.
     pub(super) fn forget(&mut self) {
-        (self.number, self.seen) = (0, 0);
-        self.generation.clear();
-        self.states.clear();
-        self.unreadable.clear();
-        self.missing.clear();
-        self.is_complete = false;
-    }
-
-    /// Returns whether the store is known to have all own records, and this server those of the store.
-    pub(super) fn is_complete(&self) -> bool {
-        self.is_complete && self.seen >= self.number && self.received.is_empty()
+        *self = KeyView {
+            received: std::mem::take(&mut self.received),
+            own: Arc::clone(&self.own),
+            ..KeyView::default()
+        };
     }
 
     pub(super) fn set_own(&mut self, own: Arc<KeyRecords>) {
         if !Arc::ptr_eq(&self.own, &own) {
             self.own = own;
-            self.missing.clear();
-            self.is_complete = false;
+            self.compared = 0;
         }
     }
 
@@ -81,22 +67,20 @@ impl KeyView {
         if self.generation.is_empty() || self.seen < self.number {
             return Some(Vec::new());
         }
-        let own = self.own.as_slice();
-        if !self.is_complete && self.missing.is_empty() {
-            let is_missing = |key: &KeyRecord| {
-                let state = self.states.get(&key.id);
-                state.is_none_or(|state| *state < key.state())
-            };
-            let missing = (0..own.len()).filter(|at| is_missing(&own[*at]));
-            self.missing = missing.collect();
-            self.is_complete = self.missing.is_empty();
-        }
         let mut lines = std::mem::take(&mut self.unreadable);
-        let sent = self.missing.len().saturating_sub(PAGE);
-        for key in self.missing.drain(sent..).map(|at| &own[at]) {
-            // Otherwise the call fails, and all is forgotten.
-            self.states.insert(key.id, key.state());
-            lines.push(key.to_shared_line());
+        let mut sent = 0;
+        for key in &self.own.as_slice()[self.compared..] {
+            if sent == PAGE {
+                break;
+            }
+            self.compared += 1;
+            let known = self.states.get(&key.id);
+            if known.is_none_or(|known| *known < key.state()) {
+                // Otherwise the call fails, and all is forgotten.
+                self.states.insert(key.id, key.state());
+                lines.push(key.to_shared_line());
+                sent += 1;
+            }
         }
         (!lines.is_empty()).then_some(lines)
     }
@@ -112,12 +96,13 @@ impl KeyView {
         for (id, line) in answer.records {
             match KeyRecord::parse_shared_line(&line) {
                 Ok(key) if key.id.to_string() == id => {
-                    self.is_complete &= self.states.get(&key.id) == Some(&key.state());
-                    self.states.insert(key.id, key.state());
+                    if self.states.insert(key.id, key.state()) != Some(key.state()) {
+                        self.compared = 0;
+                    }
                     self.received.push(key);
                 }
                 _ => {
-                    self.is_complete = false;
+                    self.compared = 0;
                     if let Ok(id) = id.parse() {
                         self.states.remove(&id);
                     }
@@ -130,16 +115,11 @@ impl KeyView {
         true
     }
 
-    /// Sends own records again whose ids have other keys in the store. Returns the ids.
-    pub(super) fn repair(&mut self, mut others: Vec<KeyId>, now: Instant) -> Vec<KeyId> {
-        self.repaired
-            .retain(|_, at| now.duration_since(*at) < REPAIR_PAUSE);
-        others.retain(|id| !self.repaired.contains_key(id));
-        for id in &others {
-            self.repaired.insert(*id, now);
+    /// Sends own records again whose ids have other keys in the store.
+    pub(super) fn repair(&mut self, others: &[KeyId]) {
+        for id in others {
             self.states.remove(id);
-            self.is_complete = false;
         }
-        others
+        self.compared = 0;
     }
 }

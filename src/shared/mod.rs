@@ -11,8 +11,9 @@
 //!
 //! - `settings`: the nodes, the credentials
 //! - `node`: a connection to the node that accepts writes
-//! - `cached_script`: a script that runs in the store; `script`: those of leases
-//! - `shared_quota`, `service`: the thread; joining, batches of requests
+//! - `cached_script`: a script that runs in the store
+//! - `shared_quota`: the thread, its connections
+//! - `counts`: joining, batches of requests for credits; `script`: the scripts for them
 //! - `day_counts`: the counters of this server, for a store that has lost data
 //! - `pace`: whether the store is slow
 //! - `key_exchange`: the records of keys, from and to each server
@@ -20,6 +21,7 @@
 //! - `outage_log`: the log of outages
 
 mod cached_script;
+mod counts;
 mod day_counts;
 mod key_exchange;
 mod key_script;
@@ -28,12 +30,11 @@ mod node;
 mod outage_log;
 mod pace;
 mod script;
-mod service;
 mod settings;
 mod shared_quota;
 
 pub(crate) use day_counts::DayCounts;
-pub(crate) use key_exchange::SharedKeys;
+pub(crate) use key_exchange::KeyExchange;
 pub(crate) use settings::{SharedQuotaSettings, StoreNode};
 pub(crate) use shared_quota::SharedQuota;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, RedisError};
+use redis::{AsyncConnectionConfig, ErrorKind, InfoDict, RedisConnectionInfo, RedisError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -23,7 +23,7 @@ const TEXT_CHARS_MAX: usize = 120;
 /// The flag that names certificates to trust.
 const CA_FLAG: &str = "--shared-quota-ca-file";
 
-/// A connection to a node that accepts writes.
+#[derive(Clone)]
 pub(super) struct NodeConnection {
     pub(super) connection: MultiplexedConnection,
     pub(super) node: StoreNode,
@@ -31,40 +31,6 @@ pub(super) struct NodeConnection {
     pub(super) run_id: String,
     /// A line for the log if the node may remove figures while they are needed.
     pub(super) warning: Option<String>,
-}
-
-/// The memory of a node, in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NodeMemory {
-    pub(super) used: u64,
-    /// Its setting, or without one the memory of its machine.
-    pub(super) max: u64,
-}
-
-impl NodeConnection {
-    /// Reads the memory of the node.
-    pub(super) async fn memory(&self) -> Result<NodeMemory, RedisError> {
-        let mut connection = self.connection.clone();
-        let mut command = redis::cmd("INFO");
-        command.arg("memory");
-        let info: String = command.query_async(&mut connection).await?;
-        let figure = |name| info_member(&info, name).and_then(|text| text.parse().ok());
-        let limits = ["maxmemory", "total_system_memory"];
-        Ok(NodeMemory {
-            used: figure("used_memory").unwrap_or(0),
-            max: limits
-                .into_iter()
-                .filter_map(figure)
-                .find(|max| *max > 0)
-                .unwrap_or(0),
-        })
-    }
-}
-
-/// The value of a member in the answer to `INFO`.
-fn info_member<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    let mut lines = info.lines().map(str::trim);
-    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
 
 /// Connects to the first node that accepts writes. The error names each node and its problem.
@@ -154,11 +120,12 @@ async fn inspect(
     mut connection: MultiplexedConnection,
 ) -> Result<NodeConnection, String> {
     let info = redis::cmd("INFO").query_async(&mut connection).await;
-    let info: String = info.map_err(problem)?;
-    let member = |name: &str| info_member(&info, name);
+    let info: InfoDict = info.map_err(problem)?;
+    let member = |name: &str| info.get::<String>(name);
+    let mode = member("redis_mode");
     // A sentinel has a mode in place of a role.
-    let sentinel = || member("redis_mode").filter(|mode| *mode == "sentinel");
-    match member("role").or_else(sentinel) {
+    let role = member("role").or_else(|| mode.clone().filter(|mode| mode == "sentinel"));
+    match role.as_deref() {
         Some("master") => {}
         Some(other) => {
             let other = printable(other);
@@ -166,7 +133,7 @@ async fn inspect(
         }
         None => return Err("INFO has no role".to_owned()),
     }
-    if member("cluster_enabled") == Some("1") || member("redis_mode") == Some("cluster") {
+    if info.get("cluster_enabled") == Some(1) || mode.as_deref() == Some("cluster") {
         return Err(
             "the node is part of a cluster, which is not supported; use a single node, or \
                     a primary with replicas"
@@ -178,10 +145,10 @@ async fn inspect(
     probe.arg("imq:probe").arg("run").arg(0);
     let probed: Result<u32, RedisError> = probe.query_async(&mut connection).await;
     probed.map_err(problem)?;
-    let run_id = member("run_id").ok_or("INFO has no run_id")?.to_owned();
-    let policy = member("maxmemory_policy").unwrap_or("noeviction");
-    let warning = (policy != "noeviction").then(|| {
-        let policy = printable(policy);
+    let run_id = member("run_id").ok_or("INFO has no run_id")?;
+    let policy = member("maxmemory_policy").filter(|policy| policy != "noeviction");
+    let warning = policy.map(|policy| {
+        let policy = printable(&policy);
         format!(
             "shared quota: {node} has maxmemory-policy {policy} and may remove quotas of today; \
              set noeviction"

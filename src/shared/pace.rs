@@ -1,4 +1,4 @@
-//! [`Pace`]: whether the store answers in time, late once, or is slow.
+//! [`Pace`]: whether the store is slow.
 
 use std::time::{Duration, Instant};
 
@@ -11,56 +11,31 @@ const LATE_MAX: u32 = 3;
 /// A store is slow until no answer has been late for this long.
 const STEADY: Duration = Duration::from_secs(1);
 
-/// The pace of the store's answers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// The last answer was late.
-    pub(super) is_late: bool,
     late_in_a_row: u32,
-    latest: Instant,
-    is_slow: bool,
-    log: Log,
+    /// Time of the latest late answer of a store that is slow.
+    slow: Option<Instant>,
 }
 
 impl Pace {
-    pub(super) fn new(log: Log) -> Pace {
-        Pace {
-            is_late: false,
-            late_in_a_row: 0,
-            latest: Instant::now(),
-            is_slow: false,
-            log,
-        }
-    }
-
-    /// Records an answer that came in time.
-    pub(super) fn in_time(&mut self, metrics: &LeaseMetrics) {
-        (self.is_late, self.late_in_a_row) = (false, 0);
-        if self.is_slow && self.latest.elapsed() >= STEADY {
-            self.end(metrics);
-            self.log
-                .write("shared quota: the store answers in time again");
-        }
-    }
-
-    /// Records an answer that has not come in time.
-    pub(super) fn late(&mut self, metrics: &LeaseMetrics) {
-        (self.is_late, self.latest) = (true, Instant::now());
-        self.late_in_a_row = self.late_in_a_row.saturating_add(1);
-        if self.late_in_a_row >= LATE_MAX && !self.is_slow {
-            self.is_slow = true;
-            metrics.slow.store(1, Ordering::Relaxed);
+    /// Records an answer, and whether it came later than [`STORE_WAIT_MAX`].
+    pub(super) fn record(&mut self, is_late: bool, metrics: &LeaseMetrics, log: &Log) {
+        self.late_in_a_row = if is_late { self.late_in_a_row + 1 } else { 0 };
+        if self.late_in_a_row >= LATE_MAX && self.slow.is_none() {
             let most = STORE_WAIT_MAX.as_millis();
-            self.log.write(&format!(
+            log.write(&format!(
                 "shared quota: the store is slow: {LATE_MAX} answers in a row took over {most} ms; requests \
                  do not wait for it"
             ));
+            self.slow = Some(Instant::now());
+        } else if is_late && self.slow.is_some() {
+            self.slow = Some(Instant::now());
+        } else if self.slow.is_some_and(|latest| latest.elapsed() >= STEADY) {
+            log.write("shared quota: the store answers in time again");
+            self.slow = None;
         }
-    }
-
-    /// Ends the slowness of a store that is away, or in time again.
-    pub(super) fn end(&mut self, metrics: &LeaseMetrics) {
-        self.is_slow = false;
-        metrics.slow.store(0, Ordering::Relaxed);
+        let is_slow = self.slow.is_some().into();
+        metrics.slow.store(is_slow, Ordering::Relaxed);
     }
 }

@@ -31,7 +31,7 @@ fn request(client: u64) -> LeaseRequest {
 struct Start {
     directory: u32,
     number: u32,
-    scripts: Scripts,
+    client: StoreClient,
     marker: u32,
     settled: Option<u32>,
 }
@@ -41,7 +41,14 @@ impl Start {
         Start {
             directory,
             number,
-            scripts: Scripts::new(directory.into(), number.into(), 3),
+            client: StoreClient {
+                directory: directory.into(),
+                start: number.into(),
+                servers: 3,
+                silence_max: Duration::from_mins(1),
+                settled: String::new(),
+                has_counts: false,
+            },
             marker: 0,
             settled: None,
         }
@@ -58,41 +65,38 @@ struct Both {
 
 impl Both {
     async fn join(&mut self, start: &mut Start, day: UtcDay, is_settled: bool) {
+        let has_counts = start.marker % 3 == 1;
         self.markers += 1;
         if is_settled {
             start.settled = Some(start.marker);
         }
         let name = |marker: u32| format!("{marker:016x}");
-        let (new_marker, run) = (name(self.markers), self.run.to_string());
-        let settled = start.settled.map(name).unwrap_or_default();
-        let joining = Joining {
-            new_marker: &new_marker,
-            run_id: &run,
-            tag_seed: 7,
-            day,
-            settled: &settled,
-            silence_max: Duration::from_mins(1),
-            is_seed_used: true,
-        };
-        let joined = start.scripts.join(self.connection.clone(), &joining);
-        let joined = joined.await.unwrap().unwrap();
-        let marker = self.model.join(&JoinModel {
+        start.client.settled = start.settled.map(name).unwrap_or_default();
+        start.client.has_counts = has_counts;
+        let run = self.run.to_string();
+        let (connection, marker) = (self.connection.clone(), self.markers.into());
+        let joined = start.client.join(connection, marker, &run, 7, day);
+        let joined = joined.await.unwrap();
+        let (marker, has_reserves) = self.model.join(&JoinModel {
             new_marker: self.markers,
             run: self.run,
             directory: start.directory,
             day,
             servers: 3,
             settled: start.settled,
+            has_counts,
         });
         assert_eq!(joined.marker, name(marker));
-        assert_eq!(joined.has_all, self.model.has_all);
-        assert_eq!(joined.blocked(), self.model.blocked());
+        assert_eq!(joined.tag_seed, 7);
+        assert_eq!(joined.blocked, self.model.blocked());
+        assert_eq!(joined.has_reserve, has_reserves);
+        assert!(joined.memory.get::<u64>("used_memory") > Some(0));
         start.marker = marker;
     }
 
     async fn lease(&mut self, start: &mut Start, batch: &[LeaseRequest]) {
         let marker = format!("{:016x}", start.marker);
-        let answers = start.scripts.lease(self.connection.clone(), &marker, batch);
+        let answers = start.client.lease(self.connection.clone(), &marker, batch);
         let answers = answers.await.unwrap();
         let from = (start.marker, start.directory, start.number);
         let expected = batch
@@ -208,7 +212,7 @@ fn figures_expire_an_hour_after_their_day() {
         let request = request(0x1_7f00_0001);
         both.lease(&mut start, &[request]).await;
         let name = key(&request);
-        assert_eq!(name, format!("imq:2:{}:a:17f000001", today()));
+        assert_eq!(name, format!("imq:3:{}:a:17f000001", today()));
         let mut expiry = redis::cmd("EXPIRETIME");
         expiry.arg(name);
         let expiry: i64 = expiry.query_async(&mut both.connection).await.unwrap();
@@ -245,9 +249,7 @@ fn what_no_server_writes_counts_as_nothing() {
         }
         let batch: Vec<LeaseRequest> = (0..3).map(request).collect();
         let marker = format!("{:016x}", start.marker);
-        let lease = start
-            .scripts
-            .lease(both.connection.clone(), &marker, &batch);
+        let lease = start.client.lease(both.connection.clone(), &marker, &batch);
         let answers = lease.await.unwrap().unwrap().answers;
         let found: Vec<_> = answers
             .iter()
@@ -260,17 +262,11 @@ fn what_no_server_writes_counts_as_nothing() {
         assert!(!is_there, "a long value makes each call slow");
         // The service: another type begins a new marker, other fields are removed.
         for value in ["-1", "99999999999", "text", large.as_str()] {
-            write(&[
-                "HSET",
-                "imq:2:service",
-                &format!("s:{}", value.len()),
-                value,
-            ])
-            .await;
+            write(&["HSET", SERVICE, &format!("s:{}", value.len()), value]).await;
         }
         both.join(&mut start, today(), true).await;
-        write(&["DEL", "imq:2:service"]).await;
-        write(&["SET", "imq:2:service", "text"]).await;
+        write(&["DEL", SERVICE]).await;
+        write(&["SET", SERVICE, "text"]).await;
         both.model = StoreModel::default();
         both.join(&mut start, today(), false).await;
     });

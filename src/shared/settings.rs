@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -20,7 +19,6 @@ pub(crate) struct SharedQuotaSettings {
     pub(crate) password_file: Option<PathBuf>,
     /// The certificates to trust, read whenever a connection is opened; those of the system if `None`.
     pub(crate) ca_file: Option<PathBuf>,
-    /// How the limits are shared.
     pub(crate) sharing: SharingSettings,
     /// The servers share their keys too.
     pub(crate) has_keys: bool,
@@ -49,7 +47,6 @@ impl SharedQuotaSettings {
 /// A node of the store: `redis[s]://[USER@]HOST[:PORT]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoreNode {
-    /// The node is reached over TLS.
     pub(crate) is_tls: bool,
     /// Name of the user; the store's default user if `None`.
     pub(crate) user: Option<String>,
@@ -62,41 +59,28 @@ impl FromStr for StoreNode {
     type Err = ();
 
     /// A password in the URL is refused: other users can see the arguments of a process.
-    fn from_str(url: &str) -> Result<StoreNode, ()> {
-        let (is_tls, rest) = match (url.strip_prefix("redis://"), url.strip_prefix("rediss://")) {
-            (Some(rest), _) => (false, rest),
-            (None, Some(rest)) => (true, rest),
-            (None, None) => return Err(()),
-        };
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        let (user, address) = match rest.rsplit_once('@') {
-            None => (None, rest),
-            Some((user, address)) => (Some(user), address),
-        };
-        if user.is_some_and(|user| user.is_empty() || user.contains([':', '@'])) {
+    fn from_str(text: &str) -> Result<StoreNode, ()> {
+        let url = redis::parse_redis_url(text).ok_or(())?;
+        let host = url.host_str().unwrap_or_default();
+        let user = Some(url.username()).filter(|user| !user.is_empty());
+        let is_plain = url.password().is_none()
+            && text.matches('@').count() == usize::from(user.is_some())
+            && ["", "/"].contains(&url.path())
+            && url.query().is_none()
+            && url.fragment().is_none();
+        // Other characters are escaped.
+        if !is_plain || host.is_empty() || url.as_str().contains('%') {
             return Err(());
         }
-        let (host, port) = match address.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| ())?),
-            _ => (address, DEFAULT_PORT),
-        };
-        let in_brackets = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        let is_valid = match in_brackets {
-            Some(host) => host.parse::<Ipv6Addr>().is_ok(),
-            None => !host.is_empty() && host.bytes().all(is_name),
-        };
-        if !is_valid {
-            return Err(());
-        }
-        let host = in_brackets.unwrap_or(host);
         Ok(StoreNode {
-            is_tls,
+            is_tls: match url.scheme() {
+                "redis" => false,
+                "rediss" => true,
+                _ => return Err(()),
+            },
             user: user.map(str::to_owned),
-            host: host.to_owned(),
-            port,
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: url.port().unwrap_or(DEFAULT_PORT),
         })
     }
 }

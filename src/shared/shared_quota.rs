@@ -1,32 +1,34 @@
 //! [`SharedQuota`]: starts and stops the thread that talks to the store.
 
+use std::future::pending;
 use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
+use tokio::select;
 use tokio::sync::{mpsc::unbounded_channel, oneshot};
+use tokio::time::sleep;
 
+use super::counts::CountSharing;
 use super::day_counts::DayCounts;
-use super::key_exchange::SharedKeys;
-use super::service::Service;
+use super::key_exchange::KeyExchange;
+use super::node::connect;
 use super::settings::SharedQuotaSettings;
 use crate::calendar::Clock;
-use crate::keys::SharedKeysState;
 use crate::observe::Log;
 use crate::quota::LeaseTable;
-use crate::sync::Replicated;
 
 /// Time that a start waits for the store.
 const START_MAX: Duration = Duration::from_millis(2_500);
+/// Between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(100);
 
-/// Limits shared with other servers. The thread ends when this is stopped.
+/// Limits shared with other servers, and keys if these are shared too. The thread ends when this is stopped.
 #[derive(Debug)]
 pub(crate) struct SharedQuota {
-    leases: Arc<LeaseTable>,
-    /// The thread that shares the keys, if they are shared.
-    keys: Option<SharedKeys>,
+    pub(crate) leases: Arc<LeaseTable>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -39,7 +41,7 @@ impl SharedQuota {
         counts: DayCounts,
         clock: Arc<Clock>,
         log: Log,
-        keys: Option<SharedKeys>,
+        mut keys: Option<KeyExchange>,
     ) -> io::Result<SharedQuota> {
         let (sender, requests) = unbounded_channel();
         let send = move |request| {
@@ -48,31 +50,25 @@ impl SharedQuota {
         };
         let leases = Arc::new(LeaseTable::new(settings.sharing, send));
         let (stop, stopped) = oneshot::channel();
-        let (first_attempt, attempted) = mpsc::channel();
-        let service = Service::new(settings, Arc::clone(&leases), counts, clock, log);
+        let (started, starting) = mpsc::channel();
+        if let Some(keys) = &mut keys {
+            keys.started = Some(started.clone());
+        }
+        let credits = (Arc::clone(&leases), requests);
+        let counts = CountSharing::new(settings.sharing, credits, counts, clock, started, log);
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("shared-quota".to_owned());
         let thread = thread.spawn(move || {
-            runtime.block_on(service.run(requests, stopped, first_attempt));
+            runtime.block_on(run(settings, counts, keys, stopped));
             runtime.shutdown_background();
         })?;
-        // The thread drops the sender. After the timeout the server starts all the same.
-        let _ = attempted.recv_timeout(START_MAX);
-        if let Some(keys) = &keys {
-            keys.await_first_exchange(START_MAX);
-        }
+        // The thread drops the senders. After the timeout the server starts all the same.
+        let _ = starting.recv_timeout(START_MAX);
         Ok(SharedQuota {
             leases,
-            keys,
             stop,
             thread,
         })
-    }
-
-    /// Returns the leases of this server, and the state of the keys if they are shared.
-    pub(crate) fn shared(&self) -> (&Arc<LeaseTable>, Option<Arc<Replicated<SharedKeysState>>>) {
-        let keys = self.keys.as_ref().map(|keys| Arc::clone(&keys.state));
-        (&self.leases, keys)
     }
 
     /// Gives the unspent credits back to the store, for at most a second, and ends the thread.
@@ -80,8 +76,42 @@ impl SharedQuota {
         // The thread has ended by itself only if it panicked.
         let _ = self.stop.send(());
         let _ = self.thread.join();
-        if let Some(keys) = self.keys {
-            keys.stop();
+    }
+}
+
+/// Connects to the store, and shares counts and keys, until `stopped` receives a message.
+async fn run(
+    settings: SharedQuotaSettings,
+    mut counts: CountSharing,
+    mut keys: Option<KeyExchange>,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    loop {
+        let connected = select! {
+            connected = connect(&settings) => connected,
+            _ = &mut stopped => return,
+        };
+        let problem = match connected {
+            Err(problem) => problem,
+            Ok(node) => select! {
+                biased;
+                _ = &mut stopped => return counts.give_back(&node).await,
+                problem = counts.serve(&node) => format!("{}: {problem}", node.node),
+                never = async {
+                    match &mut keys {
+                        Some(keys) => keys.serve(&node).await,
+                        None => pending().await,
+                    }
+                } => match never {},
+            },
+        };
+        counts.set_away(&problem);
+        if let Some(keys) = &mut keys {
+            keys.report(Err(problem));
+        }
+        select! {
+            () = sleep(RETRY) => {}
+            _ = &mut stopped => return,
         }
     }
 }

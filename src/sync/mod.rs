@@ -5,15 +5,19 @@
 //! from here.
 //!
 //! `replicated` is a value with a copy for each reader, `ordered_work` a queue of parallel work whose results
-//! come in order, `poller` a thread that polls.
+//! come in order, `poller` a thread that polls. `wake_count` is for tests.
 
 mod ordered_work;
 mod poller;
 mod replicated;
+#[cfg(test)]
+mod wake_count;
 
 pub use ordered_work::{cores, in_order};
 pub(crate) use poller::{PollTrigger, lower_priority};
 pub use replicated::{Replica, Replicated};
+#[cfg(test)]
+pub(crate) use wake_count::WakeCount;
 
 #[cfg(island_metrics_loom)]
 pub(crate) use loom::sync::{

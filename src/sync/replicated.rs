@@ -29,12 +29,10 @@ impl<T: Send + Sync + 'static> Replicated<T> {
         }
     }
 
-    /// Returns the current value.
     pub fn current(&self) -> Arc<T> {
         Arc::clone(&lock(&self.current))
     }
 
-    /// Adds a replica of the value.
     pub fn replica(&self) -> Replica<Arc<T>> {
         self.replica_with(Arc::clone)
     }

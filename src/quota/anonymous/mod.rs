@@ -25,7 +25,7 @@
 //! another one succeeded, and a word changes at most `limit` times a day: no client can block another.
 //!
 //! Two things are not covered. Days before 2020 count as one day, and so do those after 2109. When the
-//! table is opened, damaged words are set to zero, which frees places of their windows.
+//! table is opened, damaged words are set to zero: other clients can then use them.
 
 use std::io;
 use std::net::IpAddr;
@@ -101,7 +101,6 @@ impl TableSize {
     }
 }
 
-/// The counters of all anonymous clients.
 #[derive(Debug)]
 pub struct AnonymousQuota {
     /// The slots, followed by the overflow.
@@ -110,6 +109,8 @@ pub struct AnonymousQuota {
     /// The numbers of the file, or of private memory. [`Self::tag_seed`] replaces its tag seed.
     numbers: FileNumbers,
     tag_seed: AtomicU64,
+    /// The tag seed before the adopted one; equal to it if none was adopted since the start.
+    earlier_tag_seed: AtomicU64,
 }
 
 /// An anonymous client: its position in one table. Computed once per connection.
@@ -120,14 +121,11 @@ pub struct AnonymousClient {
     pub(super) overflow: u32,
     /// The seed that the tag of an IPv6 network was computed with.
     pub(super) tag_seed: u64,
+    /// The tag of an IPv6 network by the seed before the adopted one.
+    pub(super) earlier_tag: Option<ClientTag>,
 }
 
 impl AnonymousClient {
-    /// Returns a number for the client, almost always unique.
-    pub fn number(self) -> u64 {
-        self.tag.bits() ^ u64::from(self.home) << 33
-    }
-
     /// The client as other servers know it.
     pub fn lease_client(self) -> LeaseClient {
         LeaseClient::Anonymous(self.tag.bits())
@@ -145,17 +143,21 @@ impl AnonymousClient {
     )]
     pub fn new(quota: &AnonymousQuota, address: IpAddr) -> AnonymousClient {
         let place_seeds = quota.numbers.place_seeds;
-        let (tag, place, tag_seed) = match address.to_canonical() {
+        let (mut tag_seed, mut earlier_tag) = (0, None);
+        let (tag, place) = match address.to_canonical() {
             IpAddr::V4(address) => {
                 let address = address.to_bits();
                 let place = hash(place_seeds, address.into());
-                (ClientTag::of_address(address), place, 0)
+                (ClientTag::of_address(address), place)
             }
             IpAddr::V6(address) => {
-                let (network, tag_seed) = ((address.to_bits() >> 64) as u64, quota.tag_seed());
-                let tag = ClientTag::of_network(hash([tag_seed, 0], network));
+                let network = (address.to_bits() >> 64) as u64;
+                let tag = |seed| ClientTag::of_network(hash([seed, 0], network));
+                tag_seed = quota.tag_seed();
+                let earlier_seed = quota.earlier_tag_seed.load(Ordering::Relaxed);
+                earlier_tag = (earlier_seed != tag_seed).then(|| tag(earlier_seed));
                 // Complemented, so that no network hashes like an IPv4 address.
-                (tag, hash(place_seeds, !network), tag_seed)
+                (tag(tag_seed), hash(place_seeds, !network))
             }
         };
         let sizes = quota.sizes;
@@ -165,6 +167,7 @@ impl AnonymousClient {
             home: line << LINE_LOG2,
             overflow: place as u32 & ((1 << sizes.overflow_log2) - 1),
             tag_seed,
+            earlier_tag,
         }
     }
 
@@ -210,6 +213,7 @@ impl AnonymousQuota {
             sizes,
             numbers,
             tag_seed: AtomicU64::new(numbers.tag_seed),
+            earlier_tag_seed: AtomicU64::new(numbers.tag_seed),
         }
     }
 
@@ -231,8 +235,8 @@ impl AnonymousQuota {
         self.tag_seed.load(Ordering::Relaxed)
     }
 
-    /// Replaces the tag seed, so that several servers compute equal tags, and stores it in the file. The
-    /// networks that were counted today begin anew under other tags.
+    /// Replaces the tag seed, so that several servers compute equal tags, and stores it in the file. What a
+    /// network was counted by the seed before stays a part of its day until the next start.
     pub fn adopt_tag_seed(&self, seed: u64) -> io::Result<()> {
         if seed != self.tag_seed() {
             let numbers = FileNumbers {
@@ -241,7 +245,8 @@ impl AnonymousQuota {
             };
             write_numbers(&self.words, self.sizes.layout(), numbers)
                 .map_err(with_path(Path::new(FILE_NAME)))?;
-            self.tag_seed.store(seed, Ordering::Relaxed);
+            let earlier = self.tag_seed.swap(seed, Ordering::Relaxed);
+            self.earlier_tag_seed.store(earlier, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -289,11 +294,26 @@ impl AnonymousQuota {
 
     /// Counts a request of a client if it has one left on `day`.
     pub fn admit(&self, client: AnonymousClient, limit: u16, day: UtcDay) -> Decision {
+        let limit = self.limit_left(client, limit, day);
         self.admit_on(client, limit, day.into()).0
     }
 
     /// Returns the requests that a client has left on `day` without counting one.
     pub fn peek(&self, client: AnonymousClient, limit: u16, day: UtcDay) -> u32 {
+        self.peek_tag(client, self.limit_left(client, limit, day), day)
+    }
+
+    /// Returns what is left of a limit after the requests that the client's earlier tag counts for `day`.
+    #[inline]
+    fn limit_left(&self, client: AnonymousClient, limit: u16, day: UtcDay) -> u16 {
+        let Some(tag) = client.earlier_tag else {
+            return limit;
+        };
+        let left = self.peek_tag(AnonymousClient { tag, ..client }, limit, day);
+        u16::try_from(left).unwrap_or(limit)
+    }
+
+    fn peek_tag(&self, client: AnonymousClient, limit: u16, day: UtcDay) -> u32 {
         let (left, _) = self.probe(client, day.into(), |word, tag, day| {
             let word = QuotaWord(word.load(Ordering::Relaxed));
             match word.transition(tag, day, limit) {

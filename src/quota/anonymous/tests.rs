@@ -231,6 +231,23 @@ fn servers_with_one_tag_seed_compute_equal_tags() {
 }
 
 #[test]
+fn a_network_keeps_its_count_when_the_tag_seed_comes_late() {
+    let (quota, day) = (AnonymousQuota::new(sized(10, 4)), UtcDay(20_000));
+    let client = || AnonymousClient::new(&quota, "2001:db8::1".parse().unwrap());
+    let early = client();
+    assert_eq!(quota.admit(early, 3, day), Decision::Admit { remaining: 2 });
+    quota.adopt_tag_seed(!quota.tag_seed()).unwrap();
+    assert!(early.is_outdated(&quota) && client().lease_client() != early.lease_client());
+    assert_eq!(quota.peek(client(), 3, day), 2);
+    for remaining in [1, 0] {
+        let admitted = Decision::Admit { remaining };
+        assert_eq!(quota.admit(client(), 3, day), admitted);
+    }
+    assert_eq!(quota.admit(client(), 3, day), Decision::Refuse);
+    assert_eq!(quota.peek(client(), 3, UtcDay(day.0 + 1)), 3);
+}
+
+#[test]
 fn sizes_leave_two_fifths_of_the_words_free() {
     for (clients, slots_log2) in [(0, 6), (38, 6), (39, 7), (5_000_000, 23), (5_100_000, 24)] {
         let sizes = TableSize::for_clients(clients);

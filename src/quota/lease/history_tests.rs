@@ -6,12 +6,21 @@ use super::super::{LeaseAnswer, LeaseMetrics};
 use super::*;
 use crate::sync::Ordering;
 
+impl World {
+    /// Requests of a client to a server: those admitted.
+    fn admitted_of(&mut self, at: usize, count: u32) -> u32 {
+        let requests = (0..count).map(|_| self.request(at, LeaseClient::Key(7)));
+        let admitted = requests.filter(|decision| matches!(decision, Some(Decision::Admit { .. })));
+        u32::try_from(admitted.count()).expect("at most `count`")
+    }
+}
+
 fn is_slow() -> bool {
     std::env::var_os("IM_TEST_SLOW").is_some()
 }
 
 fn run(outage: OutagePolicy, servers: u32, events: &[Event]) {
-    let mut world = World::new(12, servers, outage);
+    let mut world = World::new(10 * servers, servers, outage);
     for event in events {
         world.apply(*event);
     }
@@ -23,7 +32,7 @@ fn events() -> Vec<Event> {
     use Event::{Copy, Cut, Empty, Heartbeat, Kill, Midnight, Restore, Spend, Start, Stop};
     let of_server = |at| {
         [
-            Spend(at, 14),
+            Spend(at, 22),
             Heartbeat(at),
             Stop(at),
             Kill(at),
@@ -137,11 +146,11 @@ fn a_day_is_not_given_again_by_pairs_of_losses() {
     use Event::{Cut, Empty, Heartbeat, Kill, Restore, Spend, Start, Stop};
     let histories: [&[Event]; 6] = [
         // A server restarts, then the store comes back empty.
-        &[Spend(0, 24), Kill(0), Start(0), Empty(true)],
+        &[Spend(0, 60), Kill(0), Start(0), Empty(true)],
         // All restart, one after the other, and then the store is emptied in the same run.
         &[
-            Spend(0, 12),
-            Spend(1, 12),
+            Spend(0, 30),
+            Spend(1, 30),
             Stop(0),
             Start(0),
             Stop(1),
@@ -150,30 +159,30 @@ fn a_day_is_not_given_again_by_pairs_of_losses() {
         ],
         // A server is down while the store is emptied, and the other one restarts.
         &[
-            Spend(0, 24),
+            Spend(0, 60),
             Kill(0),
             Empty(true),
             Kill(1),
             Start(1),
             Heartbeat(1),
-            Spend(1, 24),
+            Spend(1, 60),
             Start(0),
         ],
         // The store starts with an old copy while no server runs.
         &[
             Event::Copy,
-            Spend(0, 24),
+            Spend(0, 60),
             Kill(0),
             Kill(1),
             Restore,
             Start(1),
             Heartbeat(1),
-            Spend(1, 24),
+            Spend(1, 60),
         ],
         // What was admitted alone is sent after a restart.
         &[
             Cut(0, Link::Down),
-            Spend(0, 24),
+            Spend(0, 60),
             Kill(0),
             Start(0),
             Cut(0, Link::Up),
@@ -181,11 +190,11 @@ fn a_day_is_not_given_again_by_pairs_of_losses() {
         ],
         // A server is cut off while the store is emptied.
         &[
-            Spend(0, 24),
+            Spend(0, 60),
             Cut(0, Link::Mute),
             Empty(false),
             Heartbeat(1),
-            Spend(1, 24),
+            Spend(1, 60),
         ],
     ];
     for history in histories {
@@ -195,6 +204,27 @@ fn a_day_is_not_given_again_by_pairs_of_losses() {
             }
         }
     }
+}
+
+#[test]
+fn a_new_server_has_no_reserve_on_the_day_of_a_loss() {
+    let mut world = World::new(60, 2, OutagePolicy::Refuse);
+    let day = world.servers[0].day;
+    assert_eq!(world.admitted_of(0, 60), 59);
+    assert!(world.request(1, LeaseClient::Anonymous(7)).is_some());
+    world.apply(Event::Kill(0));
+    world.apply(Event::Kill(1));
+    world.apply(Event::Empty(true));
+    // It comes first, before those with counts.
+    let new = world.server(9, Arc::default(), day);
+    world.servers.push(new);
+    for at in [2, 1, 0, 2, 1] {
+        world.apply(Event::Start(at));
+        world.settle(at);
+    }
+    let more: u32 = (0..3).map(|at| world.admitted_of(at, 60)).sum();
+    assert_eq!(more, 1);
+    world.end();
 }
 
 #[test]
@@ -214,7 +244,8 @@ fn a_server_may_take_a_share_on_each_of_two_days() {
         let of_day = (LeaseClient::Anonymous(7), UtcDay(20_000 + day));
         world.shares.get(&of_day).copied()
     };
-    assert_eq!([shares(0), shares(1)], [Some(20), Some(20)]);
+    // On the first day, one of its requests was admitted from the reserve.
+    assert_eq!([shares(0), shares(1)], [Some(19), Some(20)]);
     for event in [
         Replace(1),
         Heartbeat(1),
@@ -242,12 +273,40 @@ fn restarts_without_the_store_give_no_further_share() {
         world.apply(Event::Kill(0));
         world.apply(Event::Start(0));
         // Some of the share in the first runs, and as much as possible in the last.
-        for _ in 0..if start < 3 { 3 } else { 60 } {
-            let decision = world.request(0, LeaseClient::Key(7));
-            admitted += u32::from(matches!(decision, Some(Decision::Admit { .. })));
-        }
+        admitted += world.admitted_of(0, if start < 3 { 3 } else { 60 });
     }
     assert_eq!(admitted, 60 / 3);
+}
+
+#[test]
+fn a_reserve_is_a_part_of_the_share() {
+    for limit in [30, 61, 62] {
+        let mut world = World::new(limit, 3, OutagePolicy::Share);
+        let before = world.store.clone();
+        assert_eq!(world.admitted_of(0, 1), 1);
+        assert_eq!(world.store, before, "the first request needs no store");
+        world.apply(Event::Cut(0, Link::Down));
+        assert_eq!(1 + world.admitted_of(0, limit), limit / 3);
+    }
+}
+
+#[test]
+fn a_client_of_one_server_gets_the_limit_but_for_the_reserves_of_the_others() {
+    for (limit, reserves) in [(60, 2), (30, 2), (29, 0), (1, 0)] {
+        let mut world = World::new(limit, 3, OutagePolicy::Share);
+        assert_eq!(world.admitted_of(0, limit), limit - reserves);
+        world.seconds += 6;
+        assert_eq!(world.admitted_of(1, limit), reserves / 2);
+        // The third server has been replaced: its reserve of this day is not used.
+        world.apply(Event::Replace(2));
+        assert_eq!(world.admitted_of(2, limit), 0);
+        let day = world.servers[2].day.0;
+        (0..3).for_each(|at| world.apply(Event::Midnight(at)));
+        (0..3).for_each(|at| world.apply(Event::Heartbeat(at)));
+        assert_eq!(world.servers[2].day.0, day + 1);
+        assert_eq!(world.admitted_of(2, 1), 1);
+        world.end();
+    }
 }
 
 /// A table without leases, and the requests that it sends.

@@ -14,26 +14,42 @@
 //! `counted` too, and if the figures of its earlier starts in the store add up to less, the store adds the
 //! difference. So the counters are the figures from which the store is filled again, whatever it has lost.
 //!
+//! # Reserves
+//!
+//! The first request of a client at a server needs no store: the server has a reserve of one credit for each client
+//! and day. No lease begins with it. The counter of the server counts the request, and the second one, which begins a
+//! lease, sends it as `counted`. So a client with one request costs no call.
+//!
+//! The store keeps the reserves back. It grants up to the limit minus a credit for each server that has a reserve and
+//! has sent no credits of this client, whether or not it has lost data. So a client that sends requests to one server
+//! only gets the limit minus the reserves of the others. Only as many servers as share the limits have reserves on a
+//! day: the first that join on it, or request credits of it. Another one requests the first credit too, and so does
+//! each server while the store does not grant. A server that has counted requests of a client, also before a restart,
+//! has no reserve for it. A limit below ten requests for each server has no reserves, and no server has any on the
+//! day of a loss of data, which the store notices by a server that has counts of the day and is not among those with
+//! reserves.
+//!
 //! # Loss of data
 //!
 //! The store has a random marker. A store that has none, or that was started again since the marker began, may have
-//! lost data, and a new marker begins. Then nothing is granted for the day of the marker until as many
-//! servers as share the limits have sent all their counts: the leases in memory, and the counters of the
-//! clients without a lease. Nor is a day before granted: a server whose clock has reached the next day has
-//! forgotten it. A server that is missing can be replaced by another one. A server sends all its counts on each
-//! connection, too, since it may have admitted requests alone before.
+//! lost data, and a new marker begins. Then nothing is granted for the day of the marker until as many servers as
+//! share the limits have sent all their counts: the leases in memory, and the counters of the clients without a
+//! lease. Nor is a day before granted: a server whose clock has reached the next day has forgotten it. A server that
+//! is missing can be replaced by another one. A server sends all its counts on each connection, too, since it may
+//! have admitted requests alone before.
 //!
 //! # Bound
 //!
-//! While the store answers and keeps its data, no grant raises `total` above the limit, and each
-//! server admits at most what it was granted: all servers together admit at most the limit.
+//! While the store answers and keeps its data, no grant raises `total`, with the reserves that are kept back, above
+//! the limit, and each server admits at most what it was granted, and one request where its reserve is kept back: all
+//! servers together admit at most the limit.
 //!
 //! A server that the store does not answer, or does not grant credits before all servers have sent their counts,
-//! takes its share once per client and day: the smaller of
-//! `(limit - total) / servers`, with the `total` that it knows, and `limit / servers` minus what it admitted
-//! before a restart. So all servers together admit beyond the limit at most the shares of the servers that
-//! were cut off on this day, each at most `limit / servers`. Where all servers are cut off from the beginning
-//! of the day, the shares add up to the limit, not beyond it.
+//! takes its share once per client and day: the smaller of `(limit - total) / servers`, with the `total` that it
+//! knows, and `limit / servers` minus what it admitted before a restart and from its reserve. So all servers together
+//! admit beyond the limit at most the shares of the servers that were cut off on this day, each at most
+//! `limit / servers`. Where all servers are cut off from the beginning of the day, the shares add up to the limit, not
+//! beyond it.
 //!
 //! After a loss of data, `total` is at least what all servers have admitted before anything is granted, as
 //! long as their state directories survive. One exception is small: clients that share an overflow word of the
@@ -43,6 +59,7 @@
 
 mod table;
 
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::calendar::UtcDay;
@@ -57,6 +74,11 @@ pub const GRANT_MAX: u32 = 1_000;
 /// Seconds after which a client whose limit is reached is looked up again: a server that stops gives
 /// its credits back.
 const RECHECK_SECONDS: i64 = 5;
+
+/// Returns `true` if a limit is large enough for reserves: a client of one server gets at least nine tenths of it.
+fn has_reserves(limit: u32, servers: u32) -> bool {
+    limit / 10 >= servers
+}
 
 /// A client, as all servers know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,11 +96,10 @@ pub struct LeaseRequest {
     pub day: UtcDay,
     /// Credits that the server has received or taken, or that it keeps where it gives some back.
     pub granted: u32,
-    /// Requests that earlier starts of this server counted.
+    /// Requests that this server counted before the lease began: in earlier starts, or from its reserve.
     pub counted: u32,
     /// The client's limit; 0 if it is not known.
     pub limit: u32,
-    /// The action that the store takes.
     pub action: LeaseAction,
 }
 
@@ -93,7 +114,6 @@ pub enum LeaseAction {
     Return,
 }
 
-/// The figures that the store answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseAnswer {
     /// Credits that this server has received.
@@ -137,11 +157,11 @@ enum PendingRequest {
 }
 
 /// A client's credits at this server on one day.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Credits {
     day: UtcDay,
     limit: u32,
-    /// Requests counted here before the lease began.
+    /// Requests counted here before the lease began: by earlier starts, or from the reserve.
     counted: u32,
     /// Credits received or taken, spent ones included. Never falls.
     granted: u32,
@@ -151,6 +171,8 @@ struct Credits {
     total: u32,
     /// Size of the last grant.
     grant: u32,
+    /// The tasks of requests that wait for the answer.
+    waiting: Vec<Waker>,
     /// Requests that the last grant was too small for.
     wanted: u32,
     /// The smallest number of remaining requests that was shown, in any response.
@@ -173,6 +195,7 @@ impl Credits {
             spent: 0,
             total: counted,
             grant: 0,
+            waiting: Vec::new(),
             wanted: 1,
             shown: limit,
             recheck: 0,
@@ -202,8 +225,8 @@ impl Credits {
         self.unspent() * 2 <= self.grant && !self.is_limit_reached()
     }
 
-    /// Takes this server's share of what remains, once. Requests that were counted before a restart
-    /// are a part of it, so restarts without the store add up to one share.
+    /// Takes this server's share of what remains, once. Requests that were counted before are a part of it, so a
+    /// reserve and restarts without the store add up to one share.
     fn take_share(&mut self, servers: u32) {
         let left = self.limit.saturating_sub(self.total) / servers;
         let share = left.min((self.limit / servers).saturating_sub(self.counted));
@@ -221,6 +244,12 @@ impl Credits {
         }
     }
 
+    /// Records that no request to the store is under way. The requests that wait are admitted again.
+    fn end_waiting(&mut self) {
+        self.pending = PendingRequest::None;
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+
     /// The request to the store with the figures of now.
     fn request(&self, client: LeaseClient, action: LeaseAction) -> LeaseRequest {
         LeaseRequest {
@@ -233,9 +262,9 @@ impl Credits {
         }
     }
 
-    /// Applies the answer to an action, for which so many requests waited. Credits that were taken after
-    /// its request was sent stay, and the next request settles them.
-    fn apply(&mut self, action: LeaseAction, answer: LeaseAnswer, waiting: u32, now: i64) {
+    /// Applies the answer to an action. Credits that were taken after its request was sent stay, and the next
+    /// request settles them.
+    fn apply(&mut self, action: LeaseAction, answer: LeaseAnswer, now: i64) {
         self.grant = answer.granted.saturating_sub(self.granted);
         self.granted = self.granted.max(answer.granted);
         self.is_unsettled = self.granted > answer.granted;
@@ -245,6 +274,7 @@ impl Credits {
             LeaseAction::Settle => total.max(self.total),
             LeaseAction::Grant(_) | LeaseAction::Return => total,
         };
+        let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
         self.wanted = waiting.saturating_sub(self.unspent()).max(1);
         if self.is_limit_reached() {
             self.recheck = now + RECHECK_SECONDS;

@@ -50,7 +50,6 @@ struct World {
     servers: Vec<Server>,
     clients: Vec<LeaseClient>,
     admitted: HashMap<(LeaseClient, UtcDay), u32>,
-    /// The events so far.
     events: Vec<Event>,
     /// Requests that servers admitted alone.
     shares: HashMap<(LeaseClient, UtcDay), u32>,
@@ -104,14 +103,17 @@ impl World {
     fn join(&mut self, at: usize) {
         self.next += 1;
         let server = &mut self.servers[at];
-        let marker = self.store.join(&JoinModel {
+        let (marker, has_reserves) = self.store.join(&JoinModel {
             new_marker: self.next,
             run: self.run,
             directory: server.directory,
             day: server.day,
             servers: self.settings.servers,
             settled: server.settled,
+            has_counts: server.settled.is_some() || !lock(&server.counts.0).is_empty(),
         });
+        let reserve_day = has_reserves.then_some(server.day);
+        server.table.set_reserve_day(reserve_day);
         if server.marker != Some(marker) {
             server.marker = Some(marker);
             server.pass = server.table.settlements();
@@ -149,7 +151,7 @@ impl World {
         let answer = self.store.handle(from, request, self.settings.servers);
         let Some(answer) = answer else {
             server.marker = None;
-            server.table.set_late(&[*request]);
+            server.table.set_late();
             return self.join(at);
         };
         if server.link == Link::Up {
@@ -199,14 +201,14 @@ impl World {
             }
         }
         if link == Link::Mute {
-            self.servers[at].table.set_late(&sent);
+            self.servers[at].table.set_late();
         }
     }
 
     /// The credits of a client on a day, and whether a share is among them.
     fn taken_alone(&self, at: usize, (client, day): (LeaseClient, UtcDay)) -> (u32, bool) {
         let shard = self.servers[at].table.shard(client);
-        let credits = shard.credits.get(&client);
+        let credits = shard.get(&client);
         let credits = credits.filter(|credits| credits.day == day);
         credits.map_or((0, false), |credits| {
             (credits.granted, credits.has_taken_share)

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::future::poll_fn;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 use ahash::RandomState;
 
 use super::{
     Credits, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest, PendingRequest,
+    has_reserves,
 };
 use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
@@ -79,39 +80,15 @@ pub struct LeaseTable {
     hasher: RandomState,
     settings: SharingSettings,
     state: AtomicU32,
+    /// The day on which this server has a reserve for each client, as its number.
+    reserve_day: AtomicU32,
     clients: AtomicU64,
-    /// Counters of the store's use.
     pub metrics: LeaseMetrics,
     /// Sends a request to the store, without blocking.
     send: Box<dyn Fn(LeaseRequest) + Send + Sync>,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Shard {
-    pub(super) credits: HashMap<LeaseClient, Credits, RandomState>,
-    /// Requests that wait for credits of a client.
-    pub(super) waiting: Vec<(LeaseClient, Waker)>,
-}
-
-impl Shard {
-    /// Wakes the requests that wait for a client's credits, and returns their number.
-    fn wake(&mut self, client: LeaseClient) -> u32 {
-        let before = self.waiting.len();
-        self.waiting.retain(|(other, waker)| {
-            if *other == client {
-                waker.wake_by_ref();
-            }
-            *other != client
-        });
-        u32::try_from(before - self.waiting.len()).unwrap_or(u32::MAX)
-    }
-
-    /// The credits that a request was sent for, unless the client has reached another day.
-    fn of(&mut self, request: &LeaseRequest) -> Option<&mut Credits> {
-        let credits = self.credits.get_mut(&request.client);
-        credits.filter(|credits| credits.day == request.day)
-    }
-}
+type Shard = HashMap<LeaseClient, Credits, RandomState>;
 
 impl LeaseTable {
     /// Creates a table without leases, for a store that does not answer yet. `send` must not block.
@@ -124,6 +101,7 @@ impl LeaseTable {
             hasher: RandomState::new(),
             settings,
             state: AtomicU32::new(StoreState::Away as u32),
+            reserve_day: AtomicU32::new(0),
             clients: AtomicU64::new(0),
             metrics: LeaseMetrics::default(),
             send: Box::new(send),
@@ -140,9 +118,14 @@ impl LeaseTable {
         }
     }
 
-    /// Sets what the store does at present.
     pub fn set_state(&self, state: StoreState) {
         self.state.store(state as u32, Ordering::Relaxed);
+    }
+
+    /// Sets the day on which this server has a reserve for each client, if there is one.
+    pub fn set_reserve_day(&self, day: Option<UtcDay>) {
+        let day = day.map_or(0, |day| day.0.cast_unsigned());
+        self.reserve_day.store(day, Ordering::Relaxed);
     }
 
     /// Records that the connection to the store is lost.
@@ -150,11 +133,10 @@ impl LeaseTable {
         self.set_state(StoreState::Away);
         for shard in &self.shards {
             let mut shard = lock(shard);
-            for credits in shard.credits.values_mut() {
+            for credits in shard.values_mut() {
                 credits.end_request(&self.metrics.failed);
-                credits.pending = PendingRequest::None;
+                credits.end_waiting();
             }
-            shard.waiting.drain(..).for_each(|(_, waker)| waker.wake());
         }
     }
 
@@ -174,8 +156,9 @@ impl LeaseTable {
         counter: &impl ClientCounter,
     ) -> Result<Decision, NoLease> {
         let mut shard = self.shard(client);
-        let Some(credits) = self.credits(&mut shard, client, limit, now.day, counter) else {
-            return Ok(counter.admit(limit / self.settings.servers));
+        let credits = match self.credits(&mut shard, client, limit, now.day, counter) {
+            Ok(credits) => credits,
+            Err(limit) => return Ok(counter.admit(limit)),
         };
         if credits.unspent() > 0 {
             return Ok(self.spend(client, credits, counter));
@@ -208,19 +191,20 @@ impl LeaseTable {
         Err(NoLease::Unavailable)
     }
 
-    /// Waits until the store has answered the request of a client, or takes too long.
+    /// Waits until a client has credits, or no answer of the store is to be waited for. The request that waits must
+    /// then be admitted again.
     pub async fn wait(&self, client: LeaseClient) {
-        let mut is_registered = false;
         poll_fn(|context| {
             let mut shard = self.shard(client);
-            let credits = shard.credits.get(&client);
-            if credits.is_none_or(|credits| credits.pending != PendingRequest::InTime) {
+            let credits = shard.get_mut(&client).filter(|credits| {
+                credits.unspent() == 0 && credits.pending == PendingRequest::InTime
+            });
+            let Some(Credits { waiting, .. }) = credits else {
                 return Poll::Ready(());
-            }
-            // Once only: the number of those that wait is the size of the next grant.
-            if !is_registered {
-                is_registered = true;
-                shard.waiting.push((client, context.waker().clone()));
+            };
+            // A task is polled for other reasons too, such as bytes of its connection.
+            if !waiting.iter().any(|known| known.will_wake(context.waker())) {
+                waiting.push(context.waker().clone());
             }
             Poll::Pending
         })
@@ -238,10 +222,13 @@ impl LeaseTable {
     ) -> u32 {
         let left = counter.peek(limit);
         let mut shard = self.shard(client);
-        match shard.credits.get_mut(&client) {
+        match shard.get_mut(&client) {
             Some(credits) if credits.day >= day => {
-                credits.shown = credits.remaining().min(left);
-                credits.shown
+                // After a restart, the first admitted request may show all of the limit again.
+                if credits.counted + credits.spent > 0 {
+                    credits.shown = credits.remaining();
+                }
+                credits.shown.min(left)
             }
             _ => left,
         }
@@ -249,35 +236,29 @@ impl LeaseTable {
 
     pub fn answer(&self, request: &LeaseRequest, answer: LeaseAnswer, now: UnixSeconds) {
         let mut shard = self.shard(request.client);
-        let waiting = shard.wake(request.client);
-        if let Some(credits) = shard.of(request) {
-            credits.apply(request.action, answer, waiting, now.0);
+        let credits = shard.get_mut(&request.client);
+        // Unless the client has reached another day.
+        if let Some(credits) = credits.filter(|credits| credits.day == request.day) {
+            credits.apply(request.action, answer, now.0);
             credits.end_request(&self.metrics.answered);
-            credits.pending = PendingRequest::None;
+            credits.end_waiting();
             if credits.is_unsettled {
                 self.request(request.client, credits, self.state());
             }
         }
     }
 
-    /// Records that these requests have no answer in time: no request waits until the state is set again.
-    pub fn set_late(&self, requests: &[LeaseRequest]) {
+    /// Records that an answer is late: no request begins to wait until the state is set again.
+    pub fn set_late(&self) {
         if self.state() == StoreState::Ready {
             self.set_state(StoreState::Late);
-        }
-        for request in requests {
-            let mut shard = self.shard(request.client);
-            shard.wake(request.client);
-            if let Some(credits) = shard.of(request) {
-                credits.end_request(&self.metrics.late);
-            }
         }
     }
 
     /// Returns the request that settles a client's lease of `day` or a later day, if it has one.
     pub fn settlement(&self, client: LeaseClient, day: UtcDay) -> Option<LeaseRequest> {
         let shard = self.shard(client);
-        let credits = shard.credits.get(&client);
+        let credits = shard.get(&client);
         let credits = credits.filter(|credits| credits.day >= day)?;
         Some(credits.request(client, LeaseAction::Settle))
     }
@@ -300,10 +281,10 @@ impl LeaseTable {
     pub fn sweep(&self, today: UtcDay) {
         for shard in &self.shards {
             let mut shard = lock(shard);
-            let before = shard.credits.len();
-            shard.credits.retain(|_, credits| credits.day >= today);
-            let removed = before - shard.credits.len();
-            shard.credits.shrink_to(before / 2);
+            let before = shard.len();
+            shard.retain(|_, credits| credits.day >= today);
+            let removed = before - shard.len();
+            shard.shrink_to(before / 2);
             self.clients.fetch_sub(removed as u64, Ordering::Relaxed);
         }
     }
@@ -315,7 +296,7 @@ impl LeaseTable {
         let mut requests = Vec::new();
         for shard in &self.shards {
             let mut shard = lock(shard);
-            let credits = shard.credits.iter_mut();
+            let credits = shard.iter_mut();
             requests.extend(credits.filter_map(|(client, credits)| request(*client, credits)));
         }
         requests
@@ -326,8 +307,8 @@ impl LeaseTable {
         lock(&self.shards[self.hasher.hash_one(client) as usize % SHARDS])
     }
 
-    /// The credits of a client on `day`, or on a later day that it has reached already. `None` if the
-    /// table is full.
+    /// The credits of a client on `day`, or on a later day that it has reached already. `Err` is the limit up to which
+    /// the client's counter alone admits a request: one from the reserve, or one for which the table is full.
     fn credits<'a>(
         &self,
         shard: &'a mut Shard,
@@ -335,21 +316,32 @@ impl LeaseTable {
         limit: u32,
         day: UtcDay,
         counter: &impl ClientCounter,
-    ) -> Option<&'a mut Credits> {
-        let new = || Credits::new(day, limit, limit.saturating_sub(counter.peek(limit)));
-        let is_full = self.clients() >= self.settings.clients_max;
-        let credits = match shard.credits.entry(client) {
-            Entry::Vacant(_) if is_full => return None,
-            Entry::Vacant(entry) => {
-                self.clients.fetch_add(1, Ordering::Relaxed);
-                entry.insert(new())
-            }
-            Entry::Occupied(entry) => entry.into_mut(),
+    ) -> Result<&'a mut Credits, u32> {
+        let mut entry = match shard.entry(client) {
+            Entry::Occupied(entry) if entry.get().day >= day => return Ok(entry.into_mut()),
+            entry => entry,
         };
-        if credits.day < day {
-            *credits = new();
+        let known = limit.saturating_sub(counter.peek(limit));
+        if known == 0 && self.has_reserve(limit, day) {
+            return Err(limit);
         }
-        Some(credits)
+        if let Entry::Occupied(before) = &mut entry {
+            before.get_mut().end_waiting();
+        } else {
+            if self.clients() >= self.settings.clients_max {
+                return Err(limit / self.settings.servers);
+            }
+            self.clients.fetch_add(1, Ordering::Relaxed);
+        }
+        let credits = Credits::new(day, limit, known);
+        Ok(entry.insert_entry(credits).into_mut())
+    }
+
+    /// Returns `true` if this server may admit the first request of a client on `day` from its reserve.
+    fn has_reserve(&self, limit: u32, day: UtcDay) -> bool {
+        self.reserve_day.load(Ordering::Relaxed) == day.0.cast_unsigned()
+            && self.state().grants()
+            && has_reserves(limit, self.settings.servers)
     }
 
     /// Spends a credit, and requests more before the last one is spent.
@@ -390,9 +382,11 @@ impl LeaseTable {
 impl fmt::Debug for LeaseTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaseTable")
-            .field("settings", &self.settings)
             .field("state", &self.state())
-            .field("clients", &self.clients())
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(island_metrics_loom)))]
+#[path = "wait_tests.rs"]
+mod tests;

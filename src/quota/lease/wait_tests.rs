@@ -1,0 +1,95 @@
+//! Requests that wait for credits.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use super::*;
+use crate::quota::lease::server_model_tests::{Counter, Counts};
+use crate::sync::WakeCount;
+
+const NOW: RequestTime = RequestTime {
+    day: UtcDay(20_000),
+    reset_seconds: 9,
+};
+
+/// A request that waits, and its last waker.
+struct Waiting<'a> {
+    client: LeaseClient,
+    wait: Pin<Box<dyn Future<Output = ()> + 'a>>,
+    woken: Arc<WakeCount>,
+}
+
+impl Waiting<'_> {
+    fn poll(&mut self) -> Poll<()> {
+        let waker = Waker::from(Arc::clone(&self.woken));
+        self.wait.as_mut().poll(&mut Context::from_waker(&waker))
+    }
+}
+
+/// Random requests wait, are polled with the same waker or new ones without a reason, and are woken by an answer or by
+/// the loss of the store.
+#[test]
+fn each_request_that_waits_is_woken_however_often_it_is_polled() {
+    arbtest::arbtest(|u| {
+        let settings = SharingSettings {
+            servers: 2,
+            outage: OutagePolicy::Refuse,
+            clients_max: 9,
+        };
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let outbox = Arc::clone(&sent);
+        let table = LeaseTable::new(settings, move |request| lock(&outbox).push(request));
+        table.set_state(StoreState::Ready);
+        let counts = Counts::default();
+        let mut waiting: Vec<Waiting<'_>> = Vec::new();
+        for _ in 0..30 {
+            match u.int_in_range(0..=3)? {
+                0 => {
+                    let client = LeaseClient::Key(u.int_in_range(1..=3)?);
+                    let counter = Counter(&counts, (client, NOW.day));
+                    if let Err(NoLease::Wait(client)) = table.admit(client, 60, NOW, true, &counter)
+                    {
+                        let mut request = Waiting {
+                            client,
+                            wait: Box::pin(table.wait(client)),
+                            woken: Arc::default(),
+                        };
+                        assert!(request.poll().is_pending());
+                        waiting.push(request);
+                    }
+                }
+                1 if !waiting.is_empty() => {
+                    let at = u.choose_index(waiting.len())?;
+                    if u.arbitrary()? {
+                        waiting[at].woken = Arc::default();
+                    }
+                    assert!(waiting[at].poll().is_pending());
+                }
+                2 if !lock(&sent).is_empty() => {
+                    let request = lock(&sent).remove(0);
+                    let answer = LeaseAnswer {
+                        granted: 1,
+                        total: 1,
+                        limit: 60,
+                    };
+                    table.answer(&request, answer, UnixSeconds(0));
+                    let is_of_it = |other: &mut Waiting<'_>| other.client == request.client;
+                    for mut woken in waiting.extract_if(.., is_of_it) {
+                        assert_eq!(woken.woken.get(), 1);
+                        assert!(woken.poll().is_ready());
+                    }
+                }
+                _ => {}
+            }
+        }
+        assert!(waiting.iter().all(|request| request.woken.get() == 0));
+        table.set_away();
+        for mut request in waiting {
+            assert_eq!(request.woken.get(), 1);
+            assert!(request.poll().is_ready());
+        }
+        Ok(())
+    })
+    .budget_ms(500);
+}

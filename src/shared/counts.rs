@@ -1,0 +1,379 @@
+//! [`CountSharing`]: joins the service, and sends counts and requests for credits in batches. A call to the store does
+//! not wait for the answer to another one.
+
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use redis::RedisError;
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::day_counts::{BATCH, DayCounts};
+use super::node::{NodeConnection, problem};
+use super::outage_log::OutageLog;
+use super::pace::Pace;
+use super::script::{Answers, Joined, StoreClient};
+use crate::calendar::{Clock, UnixSeconds, UtcDay};
+use crate::observe::Log;
+use crate::quota::{
+    LeaseRequest, LeaseTable, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
+};
+use crate::sync::Ordering;
+
+/// A store that has not answered for this long is away.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// Calls after which requests are gathered until an answer comes. A store needs a few milliseconds for the largest
+/// one, so an answer does not wait for long behind those of others.
+const CALLS_MAX: usize = 8;
+/// Between two calls that register this server, by which a lost connection and a loss of data are noticed.
+const HEARTBEAT: Duration = Duration::from_millis(250);
+/// The same while not all servers have sent their counts.
+const HEARTBEAT_SETTLING: Duration = Duration::from_millis(50);
+/// After the first of some requests, for the others of the same moment. They are sent in one call: the store handles
+/// a third as many of them.
+const GATHERING: Duration = Duration::from_micros(250);
+/// For giving back credits when the server stops.
+const STOP_MAX: Duration = Duration::from_secs(1);
+/// Leases of yesterday are removed at this second of a day, when no request of yesterday is left.
+const SWEEP_SECOND: i64 = 600;
+/// Logged once, at the first answer that names another limit.
+const OTHER_LIMITS: &str = "shared quota: another server has different daily limits; set the same --limit-* on all servers";
+/// Servers that run send their counts in less time after a loss of data.
+const SETTLING_MAX: Duration = Duration::from_secs(3);
+/// A problem of the store.
+const UNSETTLED: &str = "it is new, or has lost data, and not all servers have sent their counts; start those that \
+                         are missing, or others in their place";
+
+/// A batch of requests that the store has answered.
+struct Leased {
+    batch: Vec<LeaseRequest>,
+    /// They are those of a pass over all counts.
+    is_of_pass: bool,
+    /// `None`: the store has lost data.
+    answers: Option<Answers>,
+    is_late: bool,
+}
+
+pub(super) struct CountSharing {
+    server: StoreClient,
+    leases: Arc<LeaseTable>,
+    counts: DayCounts,
+    clock: Arc<Clock>,
+    requests: UnboundedReceiver<LeaseRequest>,
+    /// Dropped when the start of the server may continue.
+    started: Option<mpsc::Sender<()>>,
+    outage: OutageLog,
+    pace: Pace,
+    /// The marker of the store at the last heartbeat. Empty until this connection has joined, and after a loss of
+    /// data.
+    marker: String,
+    /// The last day for which the store grants nothing.
+    blocked: UtcDay,
+    /// Batches of all counts, which are sent once for each connection and marker.
+    pass: Receiver<Vec<LeaseRequest>>,
+    /// The first day whose leases have not been removed.
+    swept: UtcDay,
+    /// The log says that the store grants credits.
+    is_up: bool,
+}
+
+impl CountSharing {
+    pub(super) fn new(
+        sharing: SharingSettings,
+        (leases, requests): (Arc<LeaseTable>, UnboundedReceiver<LeaseRequest>),
+        counts: DayCounts,
+        clock: Arc<Clock>,
+        started: mpsc::Sender<()>,
+        log: Log,
+    ) -> CountSharing {
+        let servers = sharing.servers;
+        let rule = match sharing.outage {
+            OutagePolicy::Share => {
+                format!("each client gets 1/{servers} of its remaining quota")
+            }
+            OutagePolicy::Refuse => "clients without credits here get a 503".to_owned(),
+        };
+        let around = [
+            "shared quota: the store is unusable: ".to_owned(),
+            format!("; until it grants credits, {rule}"),
+        ];
+        CountSharing {
+            server: StoreClient {
+                directory: counts.anonymous.directory_id(),
+                start: random(),
+                servers,
+                silence_max: ANSWER_MAX,
+                settled: String::new(),
+                has_counts: counts.of_day(clock.now().day).next().is_some(),
+            },
+            leases,
+            counts,
+            clock,
+            requests,
+            started: Some(started),
+            outage: OutageLog::new(log, around),
+            pace: Pace::default(),
+            marker: String::new(),
+            blocked: UtcDay(i32::MAX),
+            pass: channel(1).1,
+            swept: UtcDay(0),
+            is_up: false,
+        }
+    }
+
+    /// Joins, and passes requests to the store until the connection fails. Returns the problem.
+    pub(super) async fn serve(&mut self, node: &NodeConnection) -> String {
+        // After an outage, the store does not know what was admitted in it.
+        self.server.settled.clear();
+        self.marker.clear();
+        let mut heartbeat = Box::pin(self.join(node, Duration::ZERO));
+        let mut calls: JoinSet<Result<Leased, String>> = JoinSet::new();
+        let connected = Instant::now();
+        let mut is_passing = false;
+        loop {
+            let can_send = !self.marker.is_empty() && calls.len() < CALLS_MAX;
+            let can_pass = can_send && !is_passing && self.server.settled != self.marker;
+            let mut batch = Vec::new();
+            tokio::select! {
+                biased;
+                Some(answered) = calls.join_next() => {
+                    match answered.map_err(|error| error.to_string()).flatten() {
+                        Err(problem) => return problem,
+                        Ok(leased) => {
+                            is_passing &= !leased.is_of_pass;
+                            if !self.take_leased(leased) {
+                                // It finds another marker, and a pass sends all leases.
+                                heartbeat.set(self.join(node, Duration::ZERO));
+                            }
+                        }
+                    }
+                }
+                joined = &mut heartbeat => match joined {
+                    Err(problem) => return problem,
+                    Ok((joined, is_late)) => {
+                        let pause = self.take_joined(joined, is_late);
+                        heartbeat.set(self.join(node, pause));
+                    }
+                },
+                batch = self.pass.recv(), if can_pass => {
+                    if let Some(batch) = batch {
+                        is_passing = true;
+                        calls.spawn(self.lease(node, batch, true));
+                    } else {
+                        self.server.settled.clone_from(&self.marker);
+                        heartbeat.set(self.join(node, Duration::ZERO));
+                    }
+                }
+                _ = self.requests.recv_many(&mut batch, BATCH), if can_send => {
+                    std::thread::sleep(GATHERING);
+                    while batch.len() < BATCH && let Ok(request) = self.requests.try_recv() {
+                        batch.push(request);
+                    }
+                    calls.spawn(self.lease(node, batch, false));
+                }
+            }
+            self.report(node, connected);
+        }
+    }
+
+    fn today(&self) -> UtcDay {
+        self.clock.now().day
+    }
+
+    /// Registers this server after a pause.
+    fn join(
+        &mut self,
+        node: &NodeConnection,
+        pause: Duration,
+    ) -> impl Future<Output = Result<(Joined, bool), String>> + use<> {
+        self.sweep();
+        let (node, server, leases) = (node.clone(), self.server.clone(), Arc::clone(&self.leases));
+        let (anonymous, clock) = (Arc::clone(&self.counts.anonymous), Arc::clone(&self.clock));
+        async move {
+            sleep(pause).await;
+            let (tag_seed, today) = (anonymous.tag_seed(), clock.now().day);
+            let joined = server.join(node.connection, random(), &node.run_id, tag_seed, today);
+            in_time(&leases, joined).await
+        }
+    }
+
+    /// Passes a batch of requests to the store: those of a pass, or those of clients, which may wait.
+    fn lease(
+        &self,
+        node: &NodeConnection,
+        batch: Vec<LeaseRequest>,
+        is_of_pass: bool,
+    ) -> impl Future<Output = Result<Leased, String>> + use<> {
+        let (connection, marker) = (node.connection.clone(), self.marker.clone());
+        let (server, leases) = (self.server.clone(), Arc::clone(&self.leases));
+        async move {
+            let answers = server.lease(connection, &marker, &batch);
+            let (answers, is_late) = in_time(&leases, answers).await?;
+            Ok(Leased {
+                batch,
+                is_of_pass,
+                answers,
+                is_late,
+            })
+        }
+    }
+
+    /// Sets the state of a store that has answered.
+    fn set_state(&mut self, is_late: bool) {
+        let Self { leases, outage, .. } = self;
+        self.pace.record(is_late, &leases.metrics, &outage.log);
+        self.leases.set_state(if self.blocked >= self.today() {
+            StoreState::Settling
+        } else if is_late {
+            StoreState::Late
+        } else {
+            StoreState::Ready
+        });
+    }
+
+    /// Returns the time until the next heartbeat. If the store has lost data, or this is the first time, a pass over
+    /// all counts begins.
+    fn take_joined(&mut self, joined: Joined, is_late: bool) -> Duration {
+        self.server.has_counts = true;
+        if let Err(error) = self.counts.anonymous.adopt_tag_seed(joined.tag_seed) {
+            self.outage.log.write(&format!("shared quota: {error}"));
+        }
+        // Before a pass: the counters that it reads have all requests that earlier reserves admitted.
+        let today = self.today();
+        self.leases
+            .set_reserve_day(joined.has_reserve.then_some(today));
+        let figure = |name| joined.memory.get(name);
+        let metrics = &self.leases.metrics;
+        let used = figure("used_memory").unwrap_or(0);
+        metrics.store_bytes.store(used, Ordering::Relaxed);
+        let limits = ["maxmemory", "total_system_memory"].into_iter();
+        let max = limits.filter_map(figure).find(|max| *max > 0);
+        let max = max.unwrap_or(0);
+        metrics.store_bytes_max.store(max, Ordering::Relaxed);
+        if self.marker != joined.marker {
+            self.pass = self.counts.pass(Arc::clone(&self.leases), today);
+            self.marker = joined.marker;
+        }
+        self.blocked = joined.blocked;
+        self.set_state(is_late);
+        if self.leases.state() == StoreState::Settling {
+            HEARTBEAT_SETTLING
+        } else {
+            HEARTBEAT
+        }
+    }
+
+    /// Passes the answers to a batch to its clients. Returns `false` if the store has lost data.
+    fn take_leased(&mut self, leased: Leased) -> bool {
+        let Some(Answers { blocked, answers }) = leased.answers else {
+            self.marker.clear();
+            self.leases.set_late();
+            return false;
+        };
+        self.blocked = blocked;
+        self.set_state(leased.is_late);
+        let now = self.clock.now().moment();
+        for (request, answer) in leased.batch.iter().zip(answers) {
+            let other_limits = &self.leases.metrics.other_limits;
+            if ![0, request.limit].contains(&answer.limit)
+                && request.limit > 0
+                && other_limits.fetch_add(1, Ordering::Relaxed) == 0
+            {
+                self.outage.log.write(OTHER_LIMITS);
+            }
+            self.leases.answer(request, answer, now);
+        }
+        true
+    }
+
+    /// Removes leases of past days.
+    fn sweep(&mut self) {
+        let earlier = UnixSeconds(self.clock.now().moment().0 - SWEEP_SECOND);
+        if self.swept != earlier.day() {
+            self.swept = earlier.day();
+            self.leases.sweep(self.swept);
+        }
+    }
+
+    /// Logs that the store grants credits, or that it grants none for too long since a connection began.
+    fn report(&mut self, node: &NodeConnection, connected: Instant) {
+        let grants = self.leases.state().grants();
+        if grants && !self.is_up {
+            self.outage.end();
+            self.is_up = true;
+            let line = format!("shared quota: {} grants credits", node.node);
+            self.outage.log.write(&line);
+            if let Some(warning) = &node.warning {
+                self.outage.log.write(warning);
+            }
+            let started = self.started.take();
+            tokio::spawn(async {
+                // If this server was the last, the others find at their next heartbeat that credits are granted.
+                sleep(2 * HEARTBEAT_SETTLING).await;
+                drop(started);
+            });
+        } else if !grants && connected.elapsed() > SETTLING_MAX {
+            self.report_down(&format!("{}: {UNSETTLED}", node.node));
+        }
+    }
+
+    /// Logs the problem of an outage.
+    fn report_down(&mut self, problem: &str) {
+        self.is_up = false;
+        if self.outage.report(problem) {
+            self.leases.metrics.outages.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Records that the store is away, and why.
+    pub(super) fn set_away(&mut self, problem: &str) {
+        self.started = None;
+        self.leases.set_away();
+        self.pace = Pace::default();
+        self.leases.metrics.slow.store(0, Ordering::Relaxed);
+        // They are sent again with the figures of then.
+        while self.requests.try_recv().is_ok() {}
+        self.report_down(problem);
+    }
+
+    /// Gives the unspent credits back. What cannot be given back in time is lost for the day.
+    pub(super) async fn give_back(&self, node: &NodeConnection) {
+        self.leases.set_state(StoreState::Away);
+        let batches = self.leases.give_back();
+        let sent = async {
+            for batch in batches.chunks(BATCH) {
+                let connection = node.connection.clone();
+                let answers = self.server.lease(connection, &self.marker, batch).await;
+                if answers.is_err() {
+                    break;
+                }
+            }
+        };
+        let _ = timeout(STOP_MAX, sent).await;
+    }
+}
+
+/// Awaits an answer, and returns `true` with it if it is late. After [`STORE_WAIT_MAX`] no request begins to wait for
+/// the store; after [`ANSWER_MAX`] it is away.
+async fn in_time<T>(
+    leases: &LeaseTable,
+    answer: impl Future<Output = Result<T, RedisError>>,
+) -> Result<(T, bool), String> {
+    let mut answer = pin!(answer);
+    let first = timeout(STORE_WAIT_MAX, &mut answer).await;
+    let is_late = first.is_err();
+    let answer = if let Ok(answer) = first {
+        answer
+    } else {
+        leases.set_late();
+        let answer = timeout(ANSWER_MAX.saturating_sub(STORE_WAIT_MAX), answer).await;
+        answer.map_err(|_| format!("no answer within {} s", ANSWER_MAX.as_secs()))?
+    };
+    Ok((answer.map_err(problem)?, is_late))
+}
+
+fn random() -> u64 {
+    getrandom::u64().expect("the system gives random numbers")
+}
