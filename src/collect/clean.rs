@@ -2,24 +2,13 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::dataset::Island;
 use crate::model::CreatedIn;
 
 /// Longest field of a dataset, in bytes.
 const MAX_FIELD_BYTES: usize = 1_024;
-
-/// A row of the catalogue, as it comes.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct RawIsland {
-    code: serde_json::Value,
-    title: serde_json::Value,
-    creator_code: serde_json::Value,
-    created_in: serde_json::Value,
-    tags: serde_json::Value,
-}
 
 /// Number of rows that were changed or left out, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,22 +48,22 @@ impl fmt::Display for Cleaned {
 }
 
 /// Converts a row; `None` if its code is not an island's.
-pub(super) fn clean(raw: &RawIsland, cleaned: &mut Cleaned) -> Option<Island> {
-    let Some(code) = raw.code.as_str().and_then(|code| code.parse().ok()) else {
+pub(super) fn clean(raw: &Value, cleaned: &mut Cleaned) -> Option<Island> {
+    let Some(code) = raw["code"].as_str().and_then(|code| code.parse().ok()) else {
         cleaned.codes += 1;
         return None;
     };
-    let title = raw.title.as_str().unwrap_or_default();
+    let title = raw["title"].as_str().unwrap_or_default();
     let mut kept = title.replace(char::is_control, "");
     kept.truncate(kept.floor_char_boundary(MAX_FIELD_BYTES));
     // Parts of the body that are no text were replaced before it was parsed.
     let is_repaired = kept.contains(char::REPLACEMENT_CHARACTER);
     cleaned.titles += u64::from(kept.is_empty() || kept != title || is_repaired);
-    let creator = raw.creator_code.as_str();
+    let creator = raw["creatorCode"].as_str();
     let creator = creator.filter(|creator| !creator.is_empty());
     let slug = creator.and_then(|creator| creator.parse().ok());
     cleaned.creators += u64::from(creator.is_some() && slug.is_none());
-    let created_in = match raw.created_in.as_str() {
+    let created_in = match raw["createdIn"].as_str() {
         Some("UEFN") => Some(CreatedIn::Uefn),
         Some("FNC") => Some(CreatedIn::Creative),
         _ => None,
@@ -84,11 +73,11 @@ pub(super) fn clean(raw: &RawIsland, cleaned: &mut Cleaned) -> Option<Island> {
         title: kept.into(),
         creator: slug,
         created_in,
-        tags: join_tags(&raw.tags, cleaned).into(),
+        tags: join_tags(&raw["tags"], cleaned).into(),
     })
 }
 
-fn join_tags(raw: &serde_json::Value, cleaned: &mut Cleaned) -> String {
+fn join_tags(raw: &Value, cleaned: &mut Cleaned) -> String {
     let mut joined = String::new();
     for raw in raw.as_array().map_or(&[][..], Vec::as_slice) {
         let written = raw.as_str().unwrap_or_default();
@@ -112,7 +101,7 @@ fn join_tags(raw: &serde_json::Value, cleaned: &mut Cleaned) -> String {
 mod tests {
     use super::*;
 
-    fn row(json: serde_json::Value) -> (Option<Island>, Cleaned) {
+    fn row(json: Value) -> (Option<Island>, Cleaned) {
         let mut cleaned = Cleaned::default();
         let listed = clean(&serde_json::from_value(json).unwrap(), &mut cleaned);
         (listed, cleaned)

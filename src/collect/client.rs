@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use super::proxy::Proxy;
 use super::reply::{MAX_BODY_BYTES, RawReply, with_correlation_id};
 use super::settings::{CollectSettings, Upstream};
 use crate::calendar::UnixSeconds;
@@ -33,9 +34,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const CA_FLAG: &str = "--ca-file";
 const CORRELATION_ID: HeaderName = HeaderName::from_static("x-epic-correlation-id");
 
-/// A connection to the upstream.
 pub(super) struct Client {
     upstream: Upstream,
+    proxy: Option<Proxy>,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     user_agent: String,
     sender: Option<SendRequest<Empty<Bytes>>>,
@@ -56,6 +57,7 @@ impl Client {
             None
         };
         Ok(Client {
+            proxy: settings.proxy.clone().filter(|_| upstream.is_tls),
             upstream,
             tls,
             user_agent: format!("island-metrics/{} (+{contact})", env!("CARGO_PKG_VERSION")),
@@ -116,10 +118,14 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>, String> {
-        let address = (self.upstream.host.as_str(), self.upstream.port);
-        let problem = format!("cannot connect to {}", self.upstream.authority);
-        let socket = TcpStream::connect(address).await;
-        let socket = socket.map_err(|error| describe(&problem, &error))?;
+        let (host, port) = (self.upstream.host.as_str(), self.upstream.port);
+        let socket = if let Some(proxy) = &self.proxy {
+            proxy.connect(&format!("{host}:{port}")).await?
+        } else {
+            let problem = format!("cannot connect to {}", self.upstream.authority);
+            let socket = TcpStream::connect((host, port)).await;
+            socket.map_err(|error| describe(&problem, &error))?
+        };
         match &self.tls {
             Some((connector, name)) => {
                 let stream = connector.connect(name.clone(), socket).await;

@@ -5,21 +5,25 @@
 //!
 //! Order of requests: the platform's series; islands at risk; then the catalogue, the rankings and
 //! live on the one hand, and the plan's other islands on the other, in turn. Until the first crawl has
-//! ended, it comes before all islands.
+//! ended, it comes before all islands. An endpoint that fails leaves its turn to the others.
+
+use std::rc::Rc;
 
 use super::clean::Cleaned;
-use super::coverage::Coverage;
 use super::crawl::{Crawl, Rankings};
-use super::dataset_files::Dataset;
-use super::error::{CollectError, io_error};
-use super::ledger::Ledger;
+use super::dataset_files::{Dataset, DayRows};
+use super::endpoints::Endpoints;
+use super::error::{CollectError, Result, io_error};
+use super::islands;
 use super::live::{LivePass, Steps};
-use super::plan::{Plan, WINDOW_DAYS, fresh_day};
-use super::progress::Progress;
-use super::request::Request;
+use super::plan::{self, PlanSizes};
+use super::readings;
+use super::request::{Endpoint, Request};
+use super::rules;
 use super::settings::CollectSettings;
+use super::store::{self, Store, Task};
 use super::wire;
-use crate::calendar::{DAY_SECONDS, UnixSeconds};
+use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
 /// Time after which a given-up crawl or reading of rankings begins again.
@@ -42,20 +46,19 @@ pub(super) enum Next {
 /// Numbers of what happened since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    pub(super) usable: u64,
-    pub(super) throttled: u64,
-    pub(super) gone: u64,
-    pub(super) rejected: u64,
-    pub(super) broken: u64,
     /// Requests given up after several failures.
     pub(super) given_up: u64,
+    /// Those of them for live steps.
+    pub(super) steps_given_up: u64,
     /// Values that were left out because they are out of range.
     pub(super) refused: u64,
-    /// Values that replaced others in `daily/`.
+    /// Rows of `daily/` with values that replaced others.
     pub(super) revised: u64,
     pub(super) cleaned: Cleaned,
     /// Time of the last usable response; 0 for none.
     pub(super) last_usable: i64,
+    /// Time of the last response with a value of an island's day; 0 for none.
+    pub(super) last_value: i64,
     /// Time at which the last live step was written; 0 for none.
     pub(super) live_written: i64,
 }
@@ -65,18 +68,21 @@ pub(super) struct Collector {
     pub(super) settings: CollectSettings,
     pub(super) started: UnixSeconds,
     pub(super) dataset: Dataset,
-    /// A crawl has ended, so islands.csv is written if the catalogue has changed.
-    pub(super) is_catalogue_due: bool,
-    /// Time at which reading the platform's series was given up.
-    pub(super) platform_failed: UnixSeconds,
+    pub(super) store: Rc<Store>,
+    /// The state did not belong to the dataset, or was damaged, at the start.
+    pub(super) is_state_replaced: bool,
+    pub(super) endpoints: Endpoints,
+    /// Never-read islands that were requested since the last active one.
+    since_fresh: u32,
     /// Points of the platform that are not written yet.
     pub(super) platform_points: Vec<(UnixSeconds, u64)>,
     /// Live steps that are not written yet.
     pub(super) live_steps: Steps,
-    pub(super) plan: Plan,
-    pub(super) ledger: Ledger,
-    pub(super) progress: Progress,
-    pub(super) coverage: Coverage,
+    /// The newest whole day, and the newest file before it when it became that: later, a file that an outage delayed
+    /// has a part of its rows only.
+    pub(super) before: (UtcDay, DayRows),
+    /// Newest day that is complete, as far as it was looked for.
+    pub(super) complete_day: Option<UtcDay>,
     pub(super) counts: Counts,
     pub(super) log: Vec<String>,
     pub(super) crawl: Option<Crawl>,
@@ -86,62 +92,85 @@ pub(super) struct Collector {
     pub(super) not_before: UnixSeconds,
     /// The last request was of a task, not of the plan.
     was_task: bool,
-    /// The request that failed last, and how often.
-    pub(super) failed: Option<(Request, u32)>,
+    /// No island was due when the plan was last read.
+    pub(super) is_idle: bool,
     /// With `once`: postponed islands were tried again.
     has_retried: bool,
     /// A live pass has ended since the start.
     pub(super) has_live: bool,
-    pub(super) flushed: UnixSeconds,
-    pub(super) synced: UnixSeconds,
+    /// Times of the last tick, of the last look at the days that are hidden or complete, and of the last summary.
     pub(super) ticked: UnixSeconds,
-    /// Since when readers hold the lock of the dataset, and the last attempt to write.
-    pub(super) busy: Option<(UnixSeconds, UnixSeconds)>,
+    pub(super) looked: UnixSeconds,
+    pub(super) summarized: UnixSeconds,
+    /// Sizes of the plan's queues when they were last counted, and the limit of the pace, for the metrics.
+    pub(super) sizes: PlanSizes,
+    pub(super) rate: f64,
+    /// Failures in a row of any endpoint, and when the first was.
+    pub(super) failing: Option<(u32, UnixSeconds)>,
     /// Number of refused values that were logged.
     pub(super) refused_logged: u64,
 }
 
+/// Opens the database, and adds the islands of the dataset. Returns whether an earlier database was set aside.
+fn open_store(
+    settings: &CollectSettings,
+    now: UnixSeconds,
+    log: &mut Vec<String>,
+) -> Result<(Store, bool)> {
+    let state = &*settings.state;
+    let (mut store, problem) = Store::open(state)?;
+    let mut is_replaced = problem.is_some();
+    log.extend(problem);
+    let listed = Dataset::islands(&settings.dataset)?;
+    let adopt = |store: &Store| store.write(|| islands::adopt(store, &listed, now));
+    if !adopt(&store)? {
+        drop(store);
+        let aside = store::set_aside(state)?.display().to_string();
+        log.push(format!(
+            "the state directory belongs to another dataset: {} lacks most of the islands that it wrote; the \
+             database is now {aside}, and all days that the upstream has are requested again",
+            settings.dataset.display()
+        ));
+        is_replaced = true;
+        store = Store::open(state)?.0;
+        adopt(&store)?;
+    }
+    if !listed.is_empty() && store.task(Task::FULL_CRAWL)? == 0 {
+        log.push(format!(
+            "the state directory has nothing about the dataset: each of {} islands is requested once, which takes \
+             {:.1} hours",
+            listed.len(),
+            settings.hours(listed.len())
+        ));
+    }
+    store.write(|| {
+        islands::restrict(&store, settings.codes.as_ref())?;
+        store.forget_after(now)
+    })?;
+    Ok((store, is_replaced))
+}
+
 impl Collector {
     /// Opens a dataset and a state directory, both locked by the caller.
-    pub(super) fn open(
-        settings: CollectSettings,
-        now: UnixSeconds,
-    ) -> Result<Collector, CollectError> {
-        let state = &*settings.state;
+    pub(super) fn open(settings: CollectSettings, now: UnixSeconds) -> Result<Collector> {
         let dataset = Dataset::open(&settings.dataset)?;
         let cleaned = dataset.remove_leftovers();
         cleaned.map_err(io_error("clean up", &settings.dataset))?;
-        let read = Plan::read(state, now);
-        let (mut plan, bytes_cut) = read.map_err(io_error("read the state directory", state))?;
         let mut log = Vec::new();
-        if bytes_cut > 0 {
-            log.push(format!("cut {bytes_cut} bytes, damaged or of another version, from the end of the ledger; their islands are requested again"));
-        }
-        let ledger = Ledger::open(state, bytes_cut);
-        let ledger = ledger.map_err(io_error("write the ledger in", state))?;
-        plan.forget_after(now);
-        // Islands of a dataset that another program made, or of a lost ledger.
-        plan.add(dataset.catalogue.keys().copied(), now);
-        let read = Progress::read(state);
-        let mut progress = read.map_err(io_error("read the state directory", state))?;
-        progress.limit(now);
-        if progress.began == 0 {
-            progress.began = now.0;
-        }
-        let day = fresh_day(now);
-        let coverage = Coverage::new(day, &dataset.day_before(day)?);
-        Ok(Collector {
+        let (store, is_state_replaced) = open_store(&settings, now, &mut log)?;
+        let day = rules::newest_day(now);
+        let mut collector = Collector {
             settings,
             started: now,
-            dataset,
-            is_catalogue_due: false,
-            platform_failed: UnixSeconds(0),
+            store: Rc::new(store),
+            is_state_replaced,
+            endpoints: Endpoints::default(),
+            since_fresh: 0,
             platform_points: Vec::new(),
             live_steps: Steps::new(),
-            plan,
-            ledger,
-            progress,
-            coverage,
+            before: (day, dataset.day_before(day)?),
+            dataset,
+            complete_day: None,
             counts: Counts::default(),
             log,
             crawl: None,
@@ -149,126 +178,145 @@ impl Collector {
             live: None,
             not_before: UnixSeconds(0),
             was_task: false,
-            failed: None,
+            is_idle: false,
             has_retried: false,
             has_live: false,
-            flushed: now,
-            synced: now,
             ticked: now,
-            busy: None,
+            looked: UnixSeconds(0),
+            summarized: now,
+            sizes: PlanSizes::default(),
+            rate: 0.0,
+            failing: None,
             refused_logged: 0,
-        })
+        };
+        collector.restore_lost_days(now)?;
+        collector.update_complete_day(now)?;
+        Ok(collector)
     }
 
-    pub(super) fn next(&mut self, now: UnixSeconds) -> Next {
-        if let Some((request, _)) = &self.failed {
-            return Next::Send(request.clone());
+    pub(super) fn next(&mut self, now: UnixSeconds) -> Result<Next> {
+        if let Some(request) = self.platform(now)? {
+            return Ok(Next::Send(request));
         }
-        if let Some(request) = self.platform(now) {
-            return Next::Send(request);
+        let is_first_crawl = self.store.task(Task::FULL_CRAWL)? == 0;
+        if is_first_crawl && let Some(request) = self.catalogue_task(now)? {
+            return Ok(Next::Send(request));
         }
-        let is_first_crawl = self.progress.full_crawl == 0;
-        if is_first_crawl && let Some(request) = self.catalogue_task(now) {
-            return Next::Send(request);
-        }
-        if let Some(code) = self.plan.next_at_risk(now) {
-            return Next::Send(days_request(code, now));
+        let is_ready = self.endpoints.is_ready(Endpoint::Days, now);
+        if is_ready && let Some(code) = plan::next_at_risk(&self.store, now)? {
+            return Ok(Next::Send(days_request(code, now)));
         }
         // A task has at most every second request while islands are due.
         if !self.was_task
-            && let Some(request) = self.task(now)
+            && let Some(request) = self.task(now)?
         {
             self.was_task = true;
-            return Next::Send(request);
+            return Ok(Next::Send(request));
         }
         self.was_task = false;
-        if let Some(code) = self.plan.next(now) {
-            return Next::Send(days_request(code, now));
+        if is_ready {
+            let code = plan::next(&self.store, &mut self.since_fresh, now)?;
+            self.is_idle = code.is_none();
+            if let Some(code) = code {
+                return Ok(Next::Send(days_request(code, now)));
+            }
         }
-        match self.task(now) {
-            Some(request) => Next::Send(request),
+        match self.task(now)? {
+            Some(request) => Ok(Next::Send(request)),
             None => self.nothing_due(now),
         }
     }
 
-    fn nothing_due(&mut self, now: UnixSeconds) -> Next {
-        if !self.settings.once {
-            return Next::Wait;
+    fn nothing_due(&mut self, now: UnixSeconds) -> Result<Next> {
+        if !self.settings.once || !self.endpoints.are_ready(now) {
+            return Ok(Next::Wait);
         }
-        if !self.has_retried && self.plan.release_postponed(UnixSeconds(i64::MAX)) {
+        if !self.has_retried && readings::release_postponed(&self.store)? > 0 {
             self.has_retried = true;
             return self.next(now);
         }
         // One pass, however many steps become due meanwhile.
-        let live = (!self.has_live).then(|| self.live(now)).flatten();
-        live.map_or(Next::Done, Next::Send)
+        let live = if self.has_live { None } else { self.live(now)? };
+        Ok(live.map_or(Next::Done, Next::Send))
     }
 
     /// Returns the next request of the catalogue, the rankings, or live.
-    fn task(&mut self, now: UnixSeconds) -> Option<Request> {
-        self.catalogue_task(now).or_else(|| {
+    fn task(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
+        match self.catalogue_task(now)? {
             // With `once`, live comes last: it needs the peaks of the days.
-            let has_live = !self.settings.once;
-            has_live.then(|| self.live(now)).flatten()
-        })
+            None if !self.settings.once => self.live(now),
+            request => Ok(request),
+        }
     }
 
-    fn catalogue_task(&mut self, now: UnixSeconds) -> Option<Request> {
-        if let Some(crawl) = &self.crawl {
-            return Some(crawl.request());
-        }
-        if let Some(rankings) = &self.rankings {
-            return Some(rankings.request());
-        }
-        if now < self.not_before {
-            return None;
-        }
-        let progress = &self.progress;
-        let is_full = now.0 - progress.full_crawl >= FULL_CRAWL_SECONDS;
-        if is_full || now.0 - progress.top_crawl >= TOP_CRAWL_SECONDS {
-            let crawl = self.crawl.insert(Crawl::new(is_full));
-            return Some(crawl.request());
-        }
-        if now.0 - progress.rankings >= RANKINGS_SECONDS {
-            let rankings = self.rankings.insert(Rankings::default());
-            return Some(rankings.request());
-        }
-        None
+    fn catalogue_task(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
+        let since = |task| Ok::<_, CollectError>(now.0 - self.store.task(task)?);
+        let request = if let Some(crawl) = &self.crawl {
+            crawl.request()
+        } else if let Some(request) = self.rankings.as_ref().and_then(Rankings::request) {
+            request
+        } else if now < self.not_before {
+            return Ok(None);
+        } else if since(Task::FULL_CRAWL)? >= FULL_CRAWL_SECONDS {
+            self.crawl.insert(Crawl::new(true)).request()
+        } else if since(Task::TOP_CRAWL)? >= TOP_CRAWL_SECONDS {
+            self.crawl.insert(Crawl::new(false)).request()
+        } else if since(Task::RANKINGS)? >= RANKINGS_SECONDS {
+            Request::Genres
+        } else {
+            return Ok(None);
+        };
+        let is_ready = self.endpoints.is_ready(request.endpoint(), now);
+        Ok(is_ready.then_some(request))
     }
 
-    fn platform(&self, now: UnixSeconds) -> Option<Request> {
-        let slot = |time: i64| time.div_euclid(wire::STEP_SECONDS);
-        let last = self.progress.platform;
-        let is_due = slot(now.0) > slot(last.max(self.platform_failed.0));
+    fn platform(&self, now: UnixSeconds) -> Result<Option<Request>> {
+        let step = |time: i64| UnixSeconds(time - time.rem_euclid(wire::STEP_SECONDS));
+        let last = self.store.task(Task::PLATFORM)?;
+        if step(now.0) <= step(last) || !self.endpoints.is_ready(Endpoint::Platform, now) {
+            return Ok(None);
+        }
         // Values come up to 40 minutes late; one response holds up to a week, the rest of an outage.
         let from = (last - 2 * 3600).max(now.0 - PLATFORM_BACK_SECONDS);
-        let start = |slot: i64| UnixSeconds(slot * wire::STEP_SECONDS);
-        is_due.then(|| Request::Platform(start(slot(from))..start(slot(now.0) + 1)))
+        let times = step(from)..step(now.0 + wire::STEP_SECONDS);
+        Ok(Some(Request::Platform(times)))
     }
 
-    fn live(&mut self, now: UnixSeconds) -> Option<Request> {
+    fn live(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
         self.live.take_if(|pass| pass.is_stale(now));
         if self.live.is_none() && self.settings.live > 0 {
             let step = LivePass::due_step(now);
-            if step.0 > self.progress.live_step {
+            if step.0 > self.store.task(Task::LIVE_STEP)? {
                 // None while no island has data.
-                self.live = LivePass::new(step, self.settings.live, &self.plan);
+                let islands = plan::most_played(&self.store, self.settings.live)?;
+                self.live = LivePass::new(step, islands);
             }
         }
-        self.live.as_ref().and_then(|pass| pass.request(now))
+        let request = self.live.as_ref().and_then(|pass| pass.request(now));
+        Ok(request.filter(|_| self.endpoints.is_ready(Endpoint::Steps, now)))
     }
 
     /// Returns what a run with `--once` could not do, if anything.
-    pub(super) fn missing(&self, now: UnixSeconds) -> Option<CollectError> {
-        let is_old = now.0 - self.progress.full_crawl >= FULL_CRAWL_SECONDS;
-        let problem = "the upstream's catalogue could not be read to the end";
-        is_old.then(|| CollectError::Unavailable(problem.to_owned()))
+    pub(super) fn missing(&self, now: UnixSeconds) -> Result<Option<CollectError>> {
+        let is_old = now.0 - self.store.task(Task::FULL_CRAWL)? >= FULL_CRAWL_SECONDS;
+        let islands = readings::postponed(&self.store)?;
+        let steps = self.counts.steps_given_up;
+        let problem = if is_old {
+            "the upstream's catalogue could not be read to the end, or lists far fewer islands than the last one".to_owned()
+        } else if islands > 0 {
+            format!("the days of {islands} islands could not be read")
+        } else if steps > 0 {
+            format!("the live step lacks {steps} islands, which could not be read")
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(CollectError::Unavailable(problem)))
     }
 }
 
 /// Returns the request of an island's metrics of the whole days that the upstream has.
 fn days_request(code: IslandCode, now: UnixSeconds) -> Request {
-    let today = UnixSeconds(now.day().end().0 - DAY_SECONDS);
-    let from = UnixSeconds(today.0 - i64::from(WINDOW_DAYS) * DAY_SECONDS);
-    Request::Days(code, from..today)
+    let window = rules::window(now);
+    let [from, to] = [window.start, window.end].map(|day| UnixSeconds(rules::start(day)));
+    Request::Days(code, from..to)
 }

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use super::clean::Cleaned;
-use super::plan::UNRANKED;
 use super::request::Request;
 use super::wire::RankingPage;
 use crate::model::IslandCode;
@@ -25,6 +24,8 @@ pub(super) struct Crawl {
     pub(super) cleaned: Cleaned,
     after: Option<String>,
     pub(super) pages: usize,
+    /// Islands that the pages listed.
+    pub(super) listed: usize,
     cursors: HashSet<String, ahash::RandomState>,
 }
 
@@ -63,49 +64,45 @@ impl Crawl {
 }
 
 /// A reading of the genre rankings.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rankings {
-    /// Genres to read, the next one last; `None` until they are known.
-    genres: Option<Vec<String>>,
+    /// Genres to read, the next one last.
+    genres: Vec<String>,
     after: Option<String>,
     pages: usize,
     pub(super) ranks: HashMap<IslandCode, u32, ahash::RandomState>,
 }
 
 impl Rankings {
-    pub(super) fn request(&self) -> Request {
-        match self.genres.as_ref().and_then(|genres| genres.last()) {
-            Some(slug) => Request::Ranking {
-                slug: slug.clone(),
-                after: self.after.clone(),
-            },
-            None => Request::Genres,
+    pub(super) fn new(mut genres: Vec<String>) -> Rankings {
+        genres.truncate(MAX_GENRES);
+        Rankings {
+            genres,
+            after: None,
+            pages: 0,
+            ranks: HashMap::default(),
         }
     }
 
-    pub(super) fn set_genres(&mut self, mut slugs: Vec<String>) {
-        slugs.truncate(MAX_GENRES);
-        self.genres = Some(slugs);
+    /// Returns the request of the next page; `None` if all genres are read.
+    pub(super) fn request(&self) -> Option<Request> {
+        let (slug, after) = (self.genres.last()?.clone(), self.after.clone());
+        Some(Request::Ranking { slug, after })
     }
 
     pub(super) fn advance(&mut self, page: RankingPage) {
         for (code, rank) in page.ranks {
-            let best = self.ranks.entry(code).or_insert(UNRANKED);
-            *best = rank.min(*best).min(UNRANKED - 1);
+            let best = self.ranks.entry(code).or_insert(rank);
+            *best = rank.min(*best);
         }
         self.pages += 1;
-        let is_stuck = page.next.is_some() && page.next == self.after;
+        let is_stuck = page.next == self.after;
         self.after = page.next;
         if self.after.is_none() || is_stuck || self.pages == RANKING_PAGES {
             self.after = None;
             self.pages = 0;
-            self.genres.as_mut().map(Vec::pop);
+            self.genres.pop();
         }
-    }
-
-    /// Returns whether all genres are read.
-    pub(super) fn is_done(&self) -> bool {
-        self.genres.as_ref().is_some_and(Vec::is_empty)
     }
 }
 
@@ -142,16 +139,14 @@ mod tests {
             ranks: vec![(code, rank)],
             next: next.map(str::to_owned),
         };
-        let mut rankings = Rankings::default();
-        assert_eq!(rankings.request(), Request::Genres);
-        rankings.set_genres(vec!["b".to_owned(), "a".to_owned()]);
+        let mut rankings = Rankings::new(vec!["b".to_owned(), "a".to_owned()]);
         let mut asked = Vec::new();
         for number in 0..4 {
-            asked.push(rankings.request().target());
+            asked.push(rankings.request().unwrap().target());
             let next = ["1", "2", "3"].get(number).copied();
             rankings.advance(page(code(1), 10 - u32::try_from(number).unwrap(), next));
         }
-        assert!(rankings.is_done());
+        assert_eq!(rankings.request(), None);
         let ranks: Vec<_> = rankings.ranks.into_iter().collect();
         assert_eq!(ranks, [(code(1), 7)]);
         assert_eq!(asked[2], "/genres/a/rankings?size=1000&after=2");

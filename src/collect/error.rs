@@ -13,6 +13,8 @@ pub enum CollectError {
     Setting(String),
     /// A file that could not be read or written; exit code 74. The error has the purpose and the path.
     Io(io::Error),
+    /// The database is damaged; exit code 74. The next start sets it aside.
+    Damaged(String),
     /// The dataset has faults, so it cannot be continued; exit code 65, or 74 if it could not be read.
     Dataset(LoadError),
     /// The admin address could not be bound; exit code 69. With `--once` also: the upstream gave no usable
@@ -23,9 +25,9 @@ pub enum CollectError {
 impl fmt::Display for CollectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CollectError::Setting(problem) | CollectError::Unavailable(problem) => {
-                f.write_str(problem)
-            }
+            CollectError::Setting(problem)
+            | CollectError::Damaged(problem)
+            | CollectError::Unavailable(problem) => f.write_str(problem),
             CollectError::Io(error) => error.fmt(f),
             CollectError::Dataset(error) => error.fmt(f),
         }
@@ -38,6 +40,8 @@ impl CollectError {
         matches!(self, CollectError::Io(error) if error.kind() == io::ErrorKind::TimedOut)
     }
 }
+
+pub(super) type Result<T, E = CollectError> = std::result::Result<T, E>;
 
 /// Returns a conversion of I/O errors for one purpose and path.
 pub(super) fn io_error(purpose: &str, path: &Path) -> impl Fn(io::Error) -> CollectError {

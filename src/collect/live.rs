@@ -4,11 +4,9 @@
 //! It is requested from S + 30 min on, 50 minutes back. A step for which only a part of the islands had
 //! values yet waits for the next pass, which reads the two steps before its own too.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::dataset_files::StepRows;
-use super::plan::Plan;
 use super::request::Request;
 use super::wire::STEP_SECONDS;
 use crate::calendar::UnixSeconds;
@@ -37,20 +35,13 @@ pub(super) struct LivePass {
 pub(super) type Steps = BTreeMap<UnixSeconds, StepRows>;
 
 impl LivePass {
-    /// Returns the newest step that can be requested.
     pub(super) fn due_step(now: UnixSeconds) -> UnixSeconds {
         UnixSeconds((now.0 - DELAY_SECONDS).div_euclid(STEP_SECONDS) * STEP_SECONDS)
     }
 
-    /// Begins a pass over the `count` islands with the highest last peaks. Returns `None` if no island has data.
-    pub(super) fn new(step: UnixSeconds, count: usize, plan: &Plan) -> Option<LivePass> {
-        let mut islands: Vec<(u32, IslandCode)> = plan
-            .recent()
-            .map(|state| (state.peak, state.code))
-            .collect();
-        islands.sort_unstable_by_key(|(peak, code)| (Reverse(*peak), *code));
-        islands.truncate(count);
-        let islands: Vec<IslandCode> = islands.into_iter().rev().map(|(_, code)| code).collect();
+    /// Begins a pass over islands, the most played first. Returns `None` if there are none.
+    pub(super) fn new(step: UnixSeconds, mut islands: Vec<IslandCode>) -> Option<LivePass> {
+        islands.reverse();
         (!islands.is_empty()).then(|| LivePass {
             step,
             islands,
@@ -72,7 +63,6 @@ impl LivePass {
         }
     }
 
-    /// Returns whether all islands were requested.
     pub(super) fn is_done(&self) -> bool {
         self.islands.is_empty()
     }
@@ -109,29 +99,17 @@ impl LivePass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calendar::UtcDay;
-    use crate::collect::ledger::IslandState;
 
     fn code(number: u64) -> IslandCode {
         IslandCode::from_number(number).unwrap()
     }
 
     #[test]
-    fn the_most_played_islands_are_asked_and_one_step_is_kept() {
+    fn islands_are_asked_in_order_and_one_step_is_kept() {
         let now = UnixSeconds(20_700 * 86_400 + 7 * 3600 + 35 * 60);
-        let states = [(1, 5), (2, 9), (3, 0), (4, 9)].map(|(number, peak)| IslandState {
-            covered: Some(UtcDay(20_699)),
-            data_day: (number != 3).then_some(UtcDay(20_699)),
-            peak,
-            ..IslandState::new(code(number), UtcDay(20_690))
-        });
-        let mut plan = Plan::new(now);
-        for state in states {
-            plan.record(state);
-        }
         let step = LivePass::due_step(now);
         assert_eq!(step.0 % 86_400, 7 * 3600);
-        let mut pass = LivePass::new(step, 2, &plan).unwrap();
+        let mut pass = LivePass::new(step, vec![code(2), code(4)]).unwrap();
         let mut asked = Vec::new();
         while let Some(Request::Steps(code, times)) = pass.request(now) {
             let back = UnixSeconds(step.0 - 20 * 60);
@@ -146,7 +124,7 @@ mod tests {
         let steps = pass.into_steps(false);
         let values: Vec<_> = steps[&step].values().copied().collect();
         assert_eq!((steps.len(), values), (1, vec![2, 4]));
-        assert!(LivePass::new(step, 2, &Plan::new(now)).is_none());
+        assert!(LivePass::new(step, Vec::new()).is_none());
     }
 
     #[test]

@@ -1,55 +1,57 @@
 //! Metrics of a collector in the Prometheus text format.
 //!
-//! A metric is one row: its kind, name and help, and the function that writes its samples from [`Figures`].
+//! A metric is one row: its kind, name and help, and the function that writes its samples.
 
 use super::collector::Collector;
 use super::plan::PlanSizes;
-use crate::calendar::DAY_SECONDS;
+use super::reply::Outcome;
+use super::request::Endpoint;
+use super::rules;
+use super::store::Task;
 use crate::observe::{Exposition, Metric, metrics, process};
 
-/// Everything that the metrics are read from.
-pub(super) struct Figures<'a> {
-    pub(super) collector: &'a Collector,
-    pub(super) sizes: PlanSizes,
-    pub(super) rate: f64,
-}
+type WriteSamples = fn(&Collector, &mut Exposition);
 
-type WriteSamples = fn(&Figures<'_>, &mut Exposition);
+/// Returns a number of the database; 0 if it cannot be read, which the loop logs.
+fn task(collector: &Collector, task: Task) -> i64 {
+    collector.store.task(task).unwrap_or(0)
+}
 
 /// All metrics except those of the process, in the order of the page.
 const METRICS: &[Metric<WriteSamples>] = metrics! {
     Counter "island_metrics_collect_responses_total"
-        "Responses by result. usable; throttled: the upstream requires fewer requests; gone: 404; rejected: 400; broken: no response, or an unusable one."
+        "Responses by endpoint and result. usable, null: a day without a value; vanished: a day has no value although an earlier response had one, or the newest has none although one of the two before it has one; gone: 404; doubtful: not believed yet; throttled: the upstream requires fewer requests; rejected: 400; broken: no response, or an unusable one."
         |it, page| {
-            let counts = &it.collector.counts;
-            for (result, count) in [("usable", counts.usable), ("throttled", counts.throttled), ("gone", counts.gone),
-                ("rejected", counts.rejected), ("broken", counts.broken)] {
-                page.sample(&[("result", &result)], count);
+            for (endpoint, name) in Endpoint::ALL {
+                for (outcome, result) in Outcome::ALL {
+                    let count = it.endpoints.count(endpoint, outcome);
+                    page.sample(&[("endpoint", &name), ("result", &result)], count);
+                }
             }
         };
     Counter "island_metrics_collect_given_up_total"
         "Requests postponed after three failures in a row."
-        |it, page| page.value(it.collector.counts.given_up);
+        |it, page| page.value(it.counts.given_up);
     Counter "island_metrics_collect_values_refused_total"
         "Values that were left out because they are out of range."
-        |it, page| page.value(it.collector.counts.refused);
+        |it, page| page.value(it.counts.refused);
     Counter "island_metrics_collect_values_revised_total"
         "Rows of daily files that changed because the upstream revised them."
-        |it, page| page.value(it.collector.counts.revised);
+        |it, page| page.value(it.counts.revised);
     Counter "island_metrics_collect_codes_skipped_total"
         "Catalogue rows whose code is not an island code."
-        |it, page| page.value(it.collector.counts.cleaned.codes);
+        |it, page| page.value(it.counts.cleaned.codes);
     Counter "island_metrics_collect_fields_cleaned_total"
         "Titles, creators and tags that were cut or cleaned."
         |it, page| {
-            let cleaned = it.collector.counts.cleaned;
+            let cleaned = it.counts.cleaned;
             page.value(cleaned.titles + cleaned.creators + cleaned.tags);
         };
     Gauge "island_metrics_collect_islands"
         "Islands in the plan."
         |it, page| page.value(it.sizes.islands);
     Gauge "island_metrics_collect_islands_due"
-        "Islands to request now. fresh: active, without metrics of yesterday; unasked: never requested; inactive: at the end of their back-off."
+        "Islands to request now. fresh: active; unasked: never requested; inactive: at the end of their back-off."
         |it, page| {
             let PlanSizes { fresh, never_requested, inactive_due, .. } = it.sizes;
             for (what, count) in [("fresh", fresh), ("unasked", never_requested), ("inactive", inactive_due)] {
@@ -62,35 +64,56 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
     Gauge "island_metrics_collect_islands_gone"
         "Islands that the upstream no longer lists."
         |it, page| page.value(it.sizes.gone);
+    Gauge "island_metrics_collect_islands_active"
+        "Islands with a value in the upstream's window."
+        |it, page| page.value(it.sizes.active);
+    Gauge "island_metrics_collect_islands_contradicted"
+        "Those of them whose last response, of the last 24 hours, was a 404, or lacked a value that an earlier one had, or that of the newest day."
+        |it, page| page.value(it.sizes.contradicted);
     Gauge "island_metrics_collect_next_loss_timestamp_seconds"
-        "Time at which the first day that was not requested leaves the upstream's window, in Unix seconds."
+        "Time at which the first day that was not read leaves the upstream's window, in Unix seconds."
         |it, page| page.optional(it.sizes.next_loss);
     Gauge "island_metrics_collect_rate_limit"
         "Current limit in requests per second; lower than --rate after the upstream has throttled requests."
         |it, page| page.value(it.rate);
     Gauge "island_metrics_collect_last_usable_timestamp_seconds"
         "Time of the last usable response, or else of the start, in Unix seconds."
-        |it, page| page.value(it.collector.counts.last_usable.max(it.collector.started.0));
+        |it, page| page.value(it.counts.last_usable.max(it.started.0));
     Gauge "island_metrics_collect_live_written_timestamp_seconds"
         "Time at which the last live step was written, or else of the start, in Unix seconds. None with --live 0."
         |it, page| {
-            let has_live = it.collector.settings.live > 0;
-            page.optional(has_live.then(|| it.collector.counts.live_written.max(it.collector.started.0)));
+            let has_live = it.settings.live > 0;
+            page.optional(has_live.then(|| it.counts.live_written.max(it.started.0)));
         };
+    Gauge "island_metrics_collect_last_value_timestamp_seconds"
+        "Time of the last response with a value of an island's day, or else of the start, in Unix seconds."
+        |it, page| page.value(it.counts.last_value.max(it.started.0));
     Gauge "island_metrics_collect_full_crawl_timestamp_seconds"
         "End of the last crawl of the whole catalogue, in Unix seconds; 0 before the first."
-        |it, page| page.value(it.collector.progress.full_crawl);
-    Gauge "island_metrics_collect_merge_timestamp_seconds"
-        "Last merge of collected days into the dataset, in Unix seconds; 0 before the first."
-        |it, page| page.value(it.collector.progress.merged);
+        |it, page| page.value(task(it, Task::FULL_CRAWL));
+    Gauge "island_metrics_collect_catalogue_islands"
+        "Islands that a crawl of the whole catalogue listed. newest: the last crawl; believed: the last one that did not list far fewer than the one before, or that a second one confirmed."
+        |it, page| {
+            page.sample(&[("crawl", &"newest")], task(it, Task::LISTED_ISLANDS));
+            page.sample(&[("crawl", &"believed")], task(it, Task::BELIEVED_ISLANDS));
+        };
+    Gauge "island_metrics_collect_daily_written_timestamp_seconds"
+        "Last write of a file of daily/, in Unix seconds; 0 before the first."
+        |it, page| page.value(task(it, Task::DAYS_WRITTEN));
     Gauge "island_metrics_collect_complete_day_timestamp_seconds"
-        "Start of the newest day for which all active islands were requested, in Unix seconds; 0 before the first."
-        |it, page| page.value(i64::from(it.collector.progress.complete_day) * DAY_SECONDS);
+        "Start of the newest day for which each island with a value on the day before was read after the day had settled, in Unix seconds; 0 before the first."
+        |it, page| page.value(it.complete_day.map_or(0, rules::start));
+    Gauge "island_metrics_collect_database_bytes"
+        "Size of the database in the state directory with its log, in bytes."
+        |it, page| page.value(it.store.bytes());
+    Gauge "island_metrics_collect_state_replaced"
+        "1 if at the start the database was damaged or did not belong to the dataset; else 0."
+        |it, page| page.value(u8::from(it.is_state_replaced));
 };
 
-pub(super) fn page(figures: &Figures<'_>) -> String {
+pub(super) fn page(collector: &Collector) -> String {
     let mut page = Exposition::default();
-    page.families(METRICS, |write, page| write(figures, page));
+    page.families(METRICS, |write, page| write(collector, page));
     page.families(process::METRICS, |write, page| write(page));
     page.into_text()
 }

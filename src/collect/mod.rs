@@ -9,40 +9,48 @@
 //! - `run`: the loop: pace, request, response, and what is written on time; signals, metrics and readiness.
 //! - `collector`, `receive`, `save`: the state machine: what to request next, what a response changes, what is
 //!   written.
-//! - `plan`: the island that is requested next; `coverage`: when a day is complete enough to be shown.
+//! - `store`: the database in the state directory, which has all facts. `rules`: when a day has settled, and when
+//!   an island is due. `readings`, `islands`, `plan`: what is recorded, and what follows from it.
 //! - `crawl`, `live`: the catalogue, the genre rankings, the live snapshot.
-//! - `pace`, `client`, `request`: when and how a request is sent.
+//! - `pace`, `endpoints`, `client`, `proxy`, `request`: when and how a request is sent.
 //! - `reply`, `wire`, `repair`, `clean`: classification, parsing and cleaning of what comes back.
 //! - `summary`: what is due, without a request. `settings`, `error`: those of the command.
-//! - `ledger`, `progress`: the state directory. `dataset_files`: the dataset directory.
+//! - `dataset_files`: the dataset directory.
 //!
 //! Never: requests from users, published files, keys.
 
 mod clean;
 mod client;
 mod collector;
-mod coverage;
 mod crawl;
 mod dataset_files;
+mod endpoints;
 mod error;
-mod ledger;
+mod islands;
 mod live;
 mod metrics;
 mod pace;
 mod plan;
-mod progress;
+mod proxy;
+mod readings;
 mod receive;
 mod repair;
 mod reply;
 mod request;
+mod rules;
 mod run;
 mod save;
 mod settings;
+mod store;
 mod summary;
 mod wire;
 
 #[cfg(test)]
 mod chain_tests;
+#[cfg(test)]
+mod faults_tests;
+#[cfg(test)]
+mod promise_tests;
 #[cfg(test)]
 mod scratch_tests;
 #[cfg(test)]
@@ -53,6 +61,7 @@ mod simulation_tests;
 mod virtual_upstream_tests;
 
 pub use error::CollectError;
+pub use proxy::{Proxy, is_excluded};
 pub(crate) use run::run;
-pub use settings::{CollectSettings, PlatformSeries, Upstream, contact, rate, rate_problem};
+pub use settings::{CollectSettings, Upstream, codes, contact, platform, rate, rate_problem};
 pub use summary::summary;

@@ -18,7 +18,6 @@ const RECOVERY_STEP: Duration = Duration::from_secs(5);
 /// Initial rate for an upstream that is not on this machine, in requests per second.
 const CAREFUL_START: f64 = 1.0;
 
-/// When the next request may be sent.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// Upper limit, requests per second.
@@ -45,7 +44,6 @@ impl Pace {
         }
     }
 
-    /// Records that a request is sent.
     pub(super) fn sent(&mut self, now: Instant) {
         let steps = now.saturating_duration_since(self.recovered_at);
         let steps = steps.div_duration_f64(RECOVERY_STEP).floor();
@@ -55,7 +53,6 @@ impl Pace {
         self.next_at = now + Duration::from_secs_f64(1.0 / self.rate) + Duration::from_nanos(1);
     }
 
-    /// Records a usable response.
     pub(super) fn succeeded(&mut self) {
         self.pause = FIRST_PAUSE;
     }
@@ -67,15 +64,10 @@ impl Pace {
         self.rate = (self.rate / 2.0).max(floor);
         self.recovered_at = now;
         let requested = Duration::from_secs(retry_after_seconds.unwrap_or(0));
-        self.failed(now, requested.min(LONGEST_RETRY_AFTER))
-    }
-
-    /// Records a failure, of which the upstream requested a pause or none. Returns the pause.
-    pub(super) fn failed(&mut self, now: Instant, requested: Duration) -> Duration {
         // Up to a quarter more, so that several collectors do not return together.
         let random = getrandom::u32().expect("the system gives random numbers");
         let jitter = self.pause / 4 * (random % 256) / 256;
-        let wait = (self.pause + jitter).max(requested);
+        let wait = (self.pause + jitter).max(requested.min(LONGEST_RETRY_AFTER));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.next_at = self.next_at.max(now + wait);
         wait
@@ -96,9 +88,8 @@ mod tests {
                 now = now.max(pace.next_at) + Duration::from_millis(u.int_in_range(0..=3_000)?);
                 pace.sent(now);
                 sent.push(now);
-                match u.int_in_range(0..=3)? {
+                match u.int_in_range(0..=2)? {
                     0 => drop(pace.throttled(now, u.arbitrary()?)),
-                    1 => drop(pace.failed(now, Duration::ZERO)),
                     _ => pace.succeeded(),
                 }
                 let floor = (limit / 10.0).min(CAREFUL_START);

@@ -1,64 +1,104 @@
-//! Handling of responses: changes of the plan, the catalogue and the ledger.
+//! Handling of responses: what each changes in the database, and what became of it.
 
-use std::ops::Range;
+use std::rc::Rc;
 
 use super::collector::{Collector, RANKINGS_SECONDS, RETRY_SECONDS};
-use super::ledger::Record;
-use super::plan::fresh_day;
-use super::reply::{RawReply, Reply, ReplyError, classify, is_answered};
+use super::crawl::{Crawl, Rankings};
+use super::error::{CollectError, Result};
+use super::islands;
+use super::readings;
+use super::reply::{Outcome, RawReply, Reply, classify};
 use super::request::Request;
+use super::store::Task;
 use super::wire;
-use crate::calendar::{UnixSeconds, UtcDay};
-use crate::model::{IslandCode, SortField};
+use crate::calendar::UnixSeconds;
+use crate::model::IslandCode;
 
-/// Failures in a row after which a request is given up for now.
+/// Failures in a row of an endpoint after which the request is given up for now.
 const ATTEMPTS: u32 = 3;
+/// Failures in a row, over at least five minutes, that end a run with `--once`.
+const MAX_FAILURES: u32 = 10;
+const MAX_FAILURE_SECONDS: i64 = 300;
+/// Share of the islands of the last believed crawl that the next one must list, in tenths.
+const BELIEVED_TENTHS: i64 = 9;
+
+type Raw = Result<RawReply, String>;
+
+/// Why a response was not recorded: what became of it, or an error of the database.
+enum Refused {
+    Reply(Reply),
+    Store(CollectError),
+}
+
+impl From<Reply> for Refused {
+    fn from(reply: Reply) -> Refused {
+        Refused::Reply(reply)
+    }
+}
+
+impl From<CollectError> for Refused {
+    fn from(error: CollectError) -> Refused {
+        Refused::Store(error)
+    }
+}
+
+type Received = Result<Outcome, Refused>;
+
+fn refused(outcome: Outcome, reason: String) -> Received {
+    Err(Reply::new(outcome, reason).into())
+}
 
 impl Collector {
-    /// Takes the response to a request. Returns its class, for the pace.
+    /// Takes the response to a request, in one transaction. After an error of the database nothing has changed
+    /// there, and the request is due again. With `once`, it is an error if the upstream has failed for too long.
     pub(super) fn receive(
         &mut self,
         request: &Request,
-        raw: Result<RawReply, String>,
+        raw: Raw,
         now: UnixSeconds,
-    ) -> Reply<()> {
-        let reply = match request {
-            Request::Catalogue { .. } => self.receive_catalogue(raw, now),
-            Request::Genres => self.receive_genres(raw, now),
-            Request::Ranking { .. } => self.receive_ranking(raw, now),
-            Request::Platform(_) => self.receive_platform(raw, now),
-            Request::Days(code, times) => self.receive_days(raw, *code, times, now),
-            Request::Steps(code, _) => self.receive_steps(raw, *code),
-        };
-        let counts = &mut self.counts;
-        *match &reply {
-            Ok(()) => &mut counts.usable,
-            Err(ReplyError::Gone) => &mut counts.gone,
-            Err(ReplyError::Throttled { .. }) => &mut counts.throttled,
-            Err(ReplyError::Rejected(_)) => &mut counts.rejected,
-            Err(ReplyError::Broken(_)) => &mut counts.broken,
-        } += 1;
-        if is_answered(&reply) {
-            counts.last_usable = now.0;
-        }
-        let is_catalogue = matches!(request, Request::Catalogue { .. });
-        if is_answered(&reply) || (is_catalogue && self.crawl.is_none()) {
-            self.failed = None;
-        } else {
-            let before = self.failed.take().map_or(0, |(_, failures)| failures);
+    ) -> Result<Reply> {
+        let store = Rc::clone(&self.store);
+        let received = store.write(|| {
+            let reply = match self.record(request, raw, now) {
+                Ok(outcome) => Reply::new(outcome, String::new()),
+                Err(Refused::Reply(reply)) => reply,
+                Err(Refused::Store(error)) => return Err(error),
+            };
+            let (failures, line) = self.endpoints.record(request, &reply, now);
+            self.log.extend(line);
             // With `once`, nothing can be done without the catalogue.
-            if before + 1 < ATTEMPTS || (is_catalogue && self.settings.once) {
-                self.failed = Some((request.clone(), before + 1));
-            } else {
-                self.give_up(request, now);
+            let is_needed = self.settings.once && matches!(request, Request::Catalogue { .. });
+            if failures == 0 {
+                self.counts.last_usable = now.0;
+            } else if failures.is_multiple_of(ATTEMPTS) && !is_needed {
+                self.counts.given_up += 1;
+                self.give_up(request, now)?;
+            }
+            Ok(reply)
+        });
+        if received.is_err() {
+            // Their pages may be lost.
+            (self.crawl, self.rankings) = (None, None);
+        }
+        let reply = received?;
+        let (count, since) = self.failing.take().unwrap_or((0, now));
+        if reply.outcome.is_failure() {
+            self.failing = Some((count + 1, since));
+            let is_over = count + 1 >= MAX_FAILURES && now.0 - since.0 >= MAX_FAILURE_SECONDS;
+            if self.settings.once && is_over {
+                self.finish(true, now)?;
+                return Err(CollectError::Unavailable(format!(
+                    "the upstream gave no usable response to {} requests in a row; the last one: {}",
+                    count + 1,
+                    reply.reason
+                )));
             }
         }
-        reply
+        Ok(reply)
     }
 
     /// Goes on without a request that failed several times in a row. It is tried again later.
-    fn give_up(&mut self, request: &Request, now: UnixSeconds) {
-        self.counts.given_up += 1;
+    fn give_up(&mut self, request: &Request, now: UnixSeconds) -> Result<()> {
         match request {
             Request::Catalogue { .. } => {
                 self.crawl = None;
@@ -67,162 +107,174 @@ impl Collector {
             Request::Genres | Request::Ranking { .. } => {
                 self.rankings = None;
                 // Everything works without the rankings.
-                self.progress.rankings = now.0 - RANKINGS_SECONDS + RETRY_SECONDS;
+                let since = now.0 - RANKINGS_SECONDS + RETRY_SECONDS;
+                self.store.set_task(Task::RANKINGS, since)?;
             }
-            Request::Platform(_) => self.platform_failed = now,
-            Request::Days(code, _) => self.plan.postpone(*code, now),
-            // Without its values.
-            Request::Steps(code, _) => self.advance_live(*code, &[]),
+            // Due until it succeeds.
+            Request::Platform(_) => {}
+            Request::Days(code, _) => readings::postpone(&self.store, *code, now)?,
+            Request::Steps(code, _) => {
+                self.counts.steps_given_up += 1;
+                // Without its values.
+                self.advance_live(*code, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, request: &Request, raw: Raw, now: UnixSeconds) -> Received {
+        match request {
+            Request::Catalogue { .. } => self.record_catalogue(raw, now),
+            Request::Genres => {
+                let reply = classify(raw, wire::genres);
+                if reply.as_ref().is_err_and(is_gone) {
+                    // An upstream without genres.
+                    self.store.set_task(Task::RANKINGS, now.0)?;
+                }
+                self.rankings = Some(Rankings::new(reply?));
+                Ok(Outcome::Usable)
+            }
+            Request::Ranking { .. } => {
+                let page = empty_if_gone(classify(raw, wire::ranking_page))?;
+                if let Some(rankings) = &mut self.rankings {
+                    rankings.advance(page);
+                }
+                if let Some(rankings) = self
+                    .rankings
+                    .take_if(|rankings| rankings.request().is_none())
+                {
+                    islands::set_ranks(&self.store, &rankings.ranks, now)?;
+                }
+                Ok(Outcome::Usable)
+            }
+            Request::Platform(_) => {
+                let reply = classify(raw, |body| wire::steps(body, self.settings.platform));
+                // If the upstream lacks the series, it is not requested again for this step either.
+                if reply.as_ref().map_or_else(is_gone, |_| true) {
+                    self.store.set_task(Task::PLATFORM, now.0)?;
+                }
+                self.platform_points.extend(reply?);
+                Ok(Outcome::Usable)
+            }
+            Request::Days(code, times) => {
+                let window = times.start.day()..times.end.day();
+                let reply = classify(raw, |body| wire::island_days(body, &window));
+                if reply.as_ref().is_err_and(is_gone)
+                    && !readings::record_missing(&self.store, *code, now)?
+                {
+                    let problem =
+                        format!("404 for {code}, which had players on one of the last two days");
+                    return refused(Outcome::Doubtful, problem);
+                }
+                let days = reply?;
+                self.counts.refused += days.refused;
+                let outcome = readings::record_days(&self.store, *code, &days.rows, now)?;
+                if outcome == Outcome::Usable {
+                    self.counts.last_value = now.0;
+                }
+                Ok(outcome)
+            }
+            Request::Steps(code, _) => {
+                let reply = classify(raw, |body| wire::steps(body, "peakCCU"));
+                self.advance_live(*code, &empty_if_gone(reply)?)?;
+                Ok(Outcome::Usable)
+            }
         }
     }
 
-    fn receive_catalogue(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
-        let page = classify(raw, wire::catalogue_page).map_err(|error| match error {
-            ReplyError::Gone => ReplyError::Broken("status 404 for the catalogue".to_owned()),
-            error => error,
-        })?;
-        self.counts.cleaned.add(page.cleaned);
-        for listed in page.islands {
-            if let Some(state) = self.plan.seen(listed.code, now) {
-                self.ledger.push(&Record::State(state));
+    fn record_catalogue(&mut self, raw: Raw, now: UnixSeconds) -> Received {
+        let mut page = match classify(raw, wire::catalogue_page) {
+            Err(reply) if is_gone(&reply) => {
+                return refused(Outcome::Broken, "status 404 for the catalogue".to_owned());
             }
-            self.dataset.insert(listed);
-        }
-        let Some(mut crawl) = self.crawl.take() else {
-            return Ok(());
+            page => page?,
         };
+        let listed = page.islands.len();
+        if let Some(codes) = &self.settings.codes {
+            page.islands.retain(|island| codes.contains(&island.code));
+        }
+        islands::record_page(&self.store, &page.islands, now)?;
+        self.counts.cleaned.add(page.cleaned);
+        let mut crawl = self.crawl.take().unwrap_or_default();
         crawl.cleaned.add(page.cleaned);
+        crawl.listed += listed;
         match crawl.advance(page.next) {
-            Ok(true) => {
-                self.progress.top_crawl = now.0;
-                if crawl.is_full {
-                    self.progress.full_crawl = now.0;
-                    let (islands, pages) = (self.dataset.catalogue.len(), crawl.pages);
-                    let cleaned = crawl.cleaned;
-                    self.log.push(format!(
-                        "read the catalogue: {pages} pages; {islands} islands ever seen{cleaned}"
-                    ));
-                }
-                self.is_catalogue_due = true;
-            }
+            Ok(true) => return self.end_crawl(&crawl, now),
             Ok(false) => self.crawl = Some(crawl),
             Err(problem) => {
                 // The crawl begins again later.
                 self.not_before = UnixSeconds(now.0 + RETRY_SECONDS);
-                self.is_catalogue_due = true;
-                return Err(ReplyError::Broken(problem));
+                return refused(Outcome::Broken, problem);
             }
         }
-        Ok(())
+        Ok(Outcome::Usable)
     }
 
-    fn receive_genres(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
-        let reply = classify(raw, wire::genres);
-        if reply == Err(ReplyError::Gone) {
-            // An upstream without genres.
-            self.rankings = None;
-            self.progress.rankings = now.0;
+    fn end_crawl(&mut self, crawl: &Crawl, now: UnixSeconds) -> Received {
+        self.store.set_task(Task::TOP_CRAWL, now.0)?;
+        if !crawl.is_full {
+            return Ok(Outcome::Usable);
         }
-        let slugs = reply?;
-        if let Some(rankings) = &mut self.rankings {
-            rankings.set_genres(slugs);
+        let listed = i64::try_from(crawl.listed).unwrap_or(i64::MAX);
+        let believed = self.store.task(Task::BELIEVED_ISLANDS)?;
+        let before = self.store.task(Task::LISTED_ISLANDS)?;
+        self.store.set_task(Task::LISTED_ISLANDS, listed)?;
+        let is_fewer = |count: i64, than: i64| count * 10 < than * BELIEVED_TENTHS;
+        let is_confirmed =
+            is_fewer(before, believed) && !is_fewer(listed, before) && !is_fewer(before, listed);
+        if is_fewer(listed, believed) && !is_confirmed {
+            self.not_before = UnixSeconds(now.0 + RETRY_SECONDS);
+            let problem =
+                format!("the catalogue lists {listed} islands, and the one before {believed}");
+            self.log
+                .push(format!("{problem}; it is read again in ten minutes"));
+            return refused(Outcome::Doubtful, problem);
         }
-        self.finish_rankings(now);
-        Ok(())
+        self.store.set_task(Task::BELIEVED_ISLANDS, listed)?;
+        self.store.set_task(Task::FULL_CRAWL, now.0)?;
+        let (islands, pages, cleaned) = (islands::count(&self.store)?, crawl.pages, crawl.cleaned);
+        self.log.push(format!(
+            "read the catalogue: {pages} pages; {islands} islands ever seen{cleaned}"
+        ));
+        let mut unlisted = 0;
+        for code in self.settings.codes.iter().flatten() {
+            unlisted += usize::from(!islands::has(&self.store, *code)?);
+        }
+        if unlisted > 0 {
+            self.log.push(format!(
+                "the catalogue has never listed {unlisted} of the islands of --codes; they are not collected"
+            ));
+        }
+        Ok(Outcome::Usable)
     }
 
-    fn receive_ranking(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
-        let page = empty_if_gone(classify(raw, wire::ranking_page))?;
-        if let Some(rankings) = &mut self.rankings {
-            rankings.advance(page);
-        }
-        self.finish_rankings(now);
-        Ok(())
-    }
-
-    fn finish_rankings(&mut self, now: UnixSeconds) {
-        if let Some(rankings) = self.rankings.take_if(|rankings| rankings.is_done()) {
-            self.plan.set_ranks(rankings.ranks.into_iter());
-            self.progress.rankings = now.0;
-        }
-    }
-
-    fn receive_platform(&mut self, raw: Result<RawReply, String>, now: UnixSeconds) -> Reply<()> {
-        let series = self.settings.platform;
-        let reply = classify(raw, |body| wire::platform_steps(body, series));
-        // If the upstream lacks the series, it is not requested again for this step either.
-        if is_answered(&reply) {
-            self.progress.platform = now.0;
-        }
-        self.platform_points.extend(reply?);
-        Ok(())
-    }
-
-    fn receive_days(
-        &mut self,
-        raw: Result<RawReply, String>,
-        code: IslandCode,
-        times: &Range<UnixSeconds>,
-        now: UnixSeconds,
-    ) -> Reply<()> {
-        let Some(mut state) = self.plan.state(code).copied() else {
-            return Ok(());
-        };
-        let reply = classify(raw, wire::island_days);
-        match &reply {
-            Ok(answer) => {
-                self.counts.refused += answer.refused;
-                let range = times.start.day()..times.end.day();
-                state.empty_responses = state.empty_responses.saturating_add(1);
-                for (day, metrics) in answer.rows.range(range.clone()) {
-                    self.ledger.push(&Record::Metrics(code, *day, *metrics));
-                    if state.data_day.is_none_or(|newest| *day >= newest) {
-                        state.data_day = Some(*day);
-                        let peak = metrics.count(SortField::PeakCcu).unwrap_or(0);
-                        state.peak = u32::try_from(peak).unwrap_or(u32::MAX);
-                    }
-                    state.empty_responses = 0;
-                }
-                // The last day of the request; also yesterday, until it is requested.
-                let newest = UtcDay(fresh_day(now).0.min(range.end.0 - 1));
-                state.covered = state.covered.max(Some(newest));
-                state.requested_at = now;
-            }
-            Err(ReplyError::Gone) => state.is_gone = true,
-            Err(_) => {}
-        }
-        if is_answered(&reply) {
-            self.plan.record(state);
-            self.ledger.push(&Record::State(state));
-        }
-        reply.map(drop)
-    }
-
-    fn receive_steps(&mut self, raw: Result<RawReply, String>, code: IslandCode) -> Reply<()> {
-        let steps = empty_if_gone(classify(raw, wire::island_steps))?;
-        self.advance_live(code, &steps);
-        Ok(())
-    }
-
-    fn advance_live(&mut self, code: IslandCode, steps: &[(UnixSeconds, u64)]) {
+    fn advance_live(&mut self, code: IslandCode, steps: &[(UnixSeconds, u64)]) -> Result<()> {
         if let Some(pass) = &mut self.live {
             pass.advance(code, steps);
         }
         let Some(pass) = self.live.take_if(|pass| pass.is_done()) else {
-            return;
+            return Ok(());
         };
-        self.progress.live_step = pass.step.0;
+        self.store.set_task(Task::LIVE_STEP, pass.step.0)?;
         self.has_live = true;
         for (step, players) in pass.into_steps(self.settings.once) {
             self.live_steps.entry(step).or_default().extend(players);
         }
+        Ok(())
     }
 }
 
+fn is_gone(reply: &Reply) -> bool {
+    reply.outcome == Outcome::Gone
+}
+
 /// Converts a 404 to empty content.
-fn empty_if_gone<T: Default>(reply: Reply<T>) -> Reply<T> {
-    match reply {
-        Err(ReplyError::Gone) => Ok(T::default()),
-        reply => reply,
-    }
+fn empty_if_gone<T: Default>(reply: Result<T, Reply>) -> Result<T, Reply> {
+    reply.or_else(|reply| {
+        if is_gone(&reply) {
+            Ok(T::default())
+        } else {
+            Err(reply)
+        }
+    })
 }

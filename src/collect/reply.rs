@@ -6,7 +6,6 @@
 /// Longest body that is read, in bytes.
 pub(super) const MAX_BODY_BYTES: usize = 8 << 20;
 
-/// A complete HTTP response.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RawReply {
     pub(super) status: u16,
@@ -17,64 +16,111 @@ pub(super) struct RawReply {
     pub(super) body: Vec<u8>,
 }
 
-/// The content of a response, or the reason why there is none.
-pub(super) type Reply<T> = Result<T, ReplyError>;
-
-/// The reason why a response has no usable content.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum ReplyError {
-    /// The upstream wants fewer requests, or a proxy in front of it has no connection to it: 429, an empty
-    /// 200, 5xx, HTML.
-    Throttled {
-        reason: String,
-        retry_after_seconds: Option<u64>,
-    },
-    /// 404: the island is not public any more.
+/// The class of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(super) enum Outcome {
+    /// Usable; of days: with at least one value.
+    Usable,
+    /// Days without a value.
+    Null,
+    /// Days that lack a value that an earlier reply had, or one of the newest day.
+    Vanished,
+    /// The upstream's own 404: the island is not public any more.
     Gone,
+    /// A usable reply that is not believed before another one agrees.
+    Doubtful,
+    /// The upstream requires fewer requests, or a proxy in front of it has no connection to it: 429, an empty 200, 52x,
+    /// HTML. This and what follows are failures.
+    Throttled,
     /// 400: the request was wrong.
-    Rejected(String),
-    /// No response, or one that cannot be used: cut short, another type, not JSON, members missing.
-    Broken(String),
+    Rejected,
+    /// No response, or one that cannot be used: cut short, another type, not JSON, or without what was requested.
+    Broken,
 }
 
-/// Returns whether the upstream answered the request, also if with 404.
-pub(super) fn is_answered<T>(reply: &Reply<T>) -> bool {
-    matches!(reply, Ok(_) | Err(ReplyError::Gone))
+impl Outcome {
+    /// All outcomes with their names.
+    pub(super) const ALL: [(Outcome, &str); 8] = [
+        (Outcome::Usable, "usable"),
+        (Outcome::Null, "null"),
+        (Outcome::Vanished, "vanished"),
+        (Outcome::Gone, "gone"),
+        (Outcome::Doubtful, "doubtful"),
+        (Outcome::Throttled, "throttled"),
+        (Outcome::Rejected, "rejected"),
+        (Outcome::Broken, "broken"),
+    ];
+
+    pub(super) fn is_failure(self) -> bool {
+        self >= Outcome::Throttled
+    }
 }
 
-/// Classifies a response; `parse` reads the body of a 200.
+/// An outcome with its reason, which is empty for a usable response.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) outcome: Outcome,
+    pub(super) reason: String,
+    pub(super) retry_after_seconds: Option<u64>,
+}
+
+impl Reply {
+    pub(super) fn new(outcome: Outcome, reason: String) -> Reply {
+        Reply {
+            outcome,
+            reason,
+            retry_after_seconds: None,
+        }
+    }
+}
+
+/// Returns the content of a response, or the reason why there is none; `parse` reads the body of a 200.
 pub(super) fn classify<T>(
     raw: Result<RawReply, String>,
     parse: impl FnOnce(&[u8]) -> Result<T, String>,
-) -> Reply<T> {
-    let raw = raw.map_err(ReplyError::Broken)?;
-    let with_id = |problem| with_correlation_id(problem, raw.correlation_id.as_deref());
-    let throttled = |reason: String| ReplyError::Throttled {
-        reason: with_id(reason),
-        retry_after_seconds: raw.retry_after_seconds,
-    };
-    let broken = |problem: String| ReplyError::Broken(with_id(problem));
+) -> Result<T, Reply> {
+    let raw = raw.map_err(|problem| Reply::new(Outcome::Broken, problem))?;
     let media_type = raw.content_type.split(';').next();
     let media_type = media_type.unwrap_or_default().trim();
-    Err(match raw.status {
+    let is_html = media_type.eq_ignore_ascii_case("text/html");
+    let throttled = |by: String| (Outcome::Throttled, format!("throttled by {by}"));
+    let (outcome, reason) = match raw.status {
         200 if raw.body.iter().all(u8::is_ascii_whitespace) => throttled("an empty 200".to_owned()),
-        200 if media_type.eq_ignore_ascii_case("text/html") => throttled("an HTML page".to_owned()),
-        200 if !media_type.eq_ignore_ascii_case("application/json") => broken(format!(
-            "the content type must be application/json, got {media_type:?}"
-        )),
-        200 => return parse(&raw.body).map_err(broken),
-        429 | 500..=599 => throttled(format!("status {}", raw.status)),
-        404 => ReplyError::Gone,
-        // Of a proxy: a challenge, or an error of its own.
-        status if media_type.eq_ignore_ascii_case("text/html") => {
-            throttled(format!("an HTML page with status {status}"))
+        200 if is_html => throttled("an HTML page".to_owned()),
+        200 if !media_type.eq_ignore_ascii_case("application/json") => {
+            let problem = format!("the content type must be application/json, got {media_type:?}");
+            (Outcome::Broken, problem)
         }
-        400 => ReplyError::Rejected(with_id(format!("status 400: {}", excerpt(&raw.body)))),
-        status => broken(format!(
-            "the status must be 200, got {status}: {}",
-            excerpt(&raw.body)
-        )),
+        200 => match parse(&raw.body) {
+            Ok(content) => return Ok(content),
+            Err(problem) => (Outcome::Broken, problem),
+        },
+        429 | 520..=529 => throttled(format!("status {}", raw.status)),
+        404 if is_not_found(&raw.body) => (Outcome::Gone, "status 404".to_owned()),
+        // Of a proxy: a challenge, or an error of its own.
+        status if is_html => throttled(format!("an HTML page with status {status}")),
+        400 => (
+            Outcome::Rejected,
+            format!("status 400: {}", excerpt(&raw.body)),
+        ),
+        status => {
+            let shown = excerpt(&raw.body);
+            let problem = format!("the status must be 200, got {status}: {shown}");
+            (Outcome::Broken, problem)
+        }
+    };
+    Err(Reply {
+        outcome,
+        reason: with_correlation_id(reason, raw.correlation_id.as_deref()),
+        retry_after_seconds: raw.retry_after_seconds,
     })
+}
+
+/// Returns whether the body of a 404 is the upstream's, not that of a proxy or of a path that does not exist.
+fn is_not_found(body: &[u8]) -> bool {
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let code = body["errorCode"].as_str();
+    code.is_some_and(|code| code.ends_with("not_found"))
 }
 
 /// Adds the upstream's id of a response to a problem.
@@ -111,13 +157,9 @@ mod tests {
             b"{}" => Ok(()),
             _ => Err("members are missing".to_owned()),
         };
-        match classify(raw, parse) {
-            Ok(()) => "usable",
-            Err(ReplyError::Throttled { .. }) => "throttled",
-            Err(ReplyError::Gone) => "gone",
-            Err(ReplyError::Rejected(_)) => "rejected",
-            Err(ReplyError::Broken(_)) => "broken",
-        }
+        let reply = classify(raw, parse);
+        let outcome = reply.map_or_else(|reply| reply.outcome, |()| Outcome::Usable);
+        Outcome::ALL[outcome as usize].1
     }
 
     #[test]
@@ -135,15 +177,26 @@ mod tests {
             (reply(301, json, "{}"), "broken"),
             (reply(400, json, "{}"), "rejected"),
             (reply(401, "text/plain", "Jwt is missing"), "broken"),
-            (reply(404, json, "{}"), "gone"),
-            (reply(404, "text/plain", "404"), "gone"),
+            (
+                reply(
+                    404,
+                    json,
+                    "{\"errorCode\":\"errors.com.epicgames.x.not_found\"}",
+                ),
+                "gone",
+            ),
+            (reply(404, json, "{}"), "broken"),
+            (reply(404, "text/plain", "404"), "broken"),
             (
                 reply(403, "text/html; charset=utf-8", "<html>"),
                 "throttled",
             ),
             (reply(403, json, "{}"), "broken"),
             (reply(429, "text/plain", ""), "throttled"),
-            (reply(500, json, "{}"), "throttled"),
+            (reply(500, json, "{}"), "broken"),
+            (reply(503, "text/plain", "x"), "broken"),
+            (reply(503, "text/html", "<html>"), "throttled"),
+            (reply(520, json, "{}"), "throttled"),
             (reply(522, "text/html", "<html>"), "throttled"),
         ] {
             assert_eq!(class(Ok(raw.clone())), want, "{raw:?}");
@@ -155,9 +208,11 @@ mod tests {
     fn a_fault_names_its_correlation_id_and_no_control_characters() {
         let mut raw = reply(400, "application/json", "a\u{7}\nb");
         raw.correlation_id = Some("FN-1".to_owned());
-        let Err(ReplyError::Rejected(problem)) = classify(Ok(raw), |_| Ok(())) else {
-            panic!("rejected");
-        };
-        assert_eq!(problem, "status 400: \"ab\" (x-epic-correlation-id FN-1)");
+        let reply = classify(Ok(raw), |_| Ok(())).unwrap_err();
+        assert_eq!(reply.outcome, Outcome::Rejected);
+        assert_eq!(
+            reply.reason,
+            "status 400: \"ab\" (x-epic-correlation-id FN-1)"
+        );
     }
 }

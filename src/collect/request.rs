@@ -22,7 +22,6 @@ pub(super) enum Request {
         slug: String,
         after: Option<String>,
     },
-    /// The platform's 10-minute series.
     Platform(Range<UnixSeconds>),
     /// The daily metrics of an island.
     Days(IslandCode, Range<UnixSeconds>),
@@ -30,7 +29,41 @@ pub(super) enum Request {
     Steps(IslandCode, Range<UnixSeconds>),
 }
 
+/// The endpoints that are requested, by the kind of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    Platform,
+    Catalogue,
+    Genres,
+    Rankings,
+    Days,
+    Steps,
+}
+
+impl Endpoint {
+    /// All endpoints with their names.
+    pub(super) const ALL: [(Endpoint, &str); 6] = [
+        (Endpoint::Platform, "platform"),
+        (Endpoint::Catalogue, "catalogue"),
+        (Endpoint::Genres, "genres"),
+        (Endpoint::Rankings, "rankings"),
+        (Endpoint::Days, "days"),
+        (Endpoint::Steps, "steps"),
+    ];
+}
+
 impl Request {
+    pub(super) fn endpoint(&self) -> Endpoint {
+        match self {
+            Request::Catalogue { .. } => Endpoint::Catalogue,
+            Request::Genres => Endpoint::Genres,
+            Request::Ranking { .. } => Endpoint::Rankings,
+            Request::Platform(_) => Endpoint::Platform,
+            Request::Days(..) => Endpoint::Days,
+            Request::Steps(..) => Endpoint::Steps,
+        }
+    }
+
     /// Returns path and query below the upstream's base URL.
     pub(super) fn target(&self) -> String {
         let behind = |cursor: &Option<String>| match cursor {

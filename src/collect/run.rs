@@ -1,10 +1,7 @@
 //! The loop of a collector: waits for the pace, sends a request, passes on the response, and writes what is
 //! due. One thread, one connection, one request in flight.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
@@ -16,11 +13,11 @@ use tokio::time::sleep;
 use super::client::Client;
 use super::collector::{Collector, Next};
 use super::dataset_files::Dataset;
-use super::error::{CollectError, io_error};
-use super::metrics::{self, Figures};
+use super::error::{CollectError, Result, io_error};
+use super::metrics;
 use super::pace::Pace;
-use super::plan::PlanSizes;
-use super::reply::{Reply, ReplyError};
+use super::plan;
+use super::reply::Outcome;
 use super::request::Request;
 use super::settings::{CollectSettings, check};
 use crate::admin;
@@ -29,17 +26,16 @@ use crate::durable;
 use crate::observe::Notifier;
 use crate::sync::{Mutex, lock};
 
-/// Failed attempts in a row, over at least five minutes, that end a run with `--once`.
-const MAX_FAILURES: u32 = 10;
-const MAX_FAILURE_TIME: Duration = Duration::from_mins(5);
 /// Time between looks at what is due.
 const TICK: Duration = Duration::from_secs(1);
 /// Time between status lines to the service manager.
 const STATUS_SECONDS: i64 = 10;
-/// Time between two counts of the queues, per island: 300,000 are counted every 6 s.
-const COUNTING_PAUSE: Duration = Duration::from_micros(20);
-/// Pause after a file could not be written, for example on a full disk.
+/// Time between two counts of the queues, as a multiple of the time that counting takes.
+const COUNTING_PAUSE: u32 = 500;
+/// Pause after a file could not be written, for example on a full disk, or because readers hold the lock.
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
+/// Time for which readers hold the lock of the dataset before that is logged.
+const LONG_BUSY: Duration = Duration::from_mins(10);
 /// Time for which a run with `--once` waits at its end for readers of the dataset.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
 /// Without a usable response for this long, the collector is not ready.
@@ -52,7 +48,7 @@ pub(crate) fn run(
     notifier: &mut Notifier,
     log: fn(&str),
     show_progress: &mut dyn FnMut(usize, usize),
-) -> Result<(), CollectError> {
+) -> Result<()> {
     check(&settings)?;
     let (state, dataset) = (settings.state.clone(), settings.dataset.clone());
     durable::create_directory(&state).map_err(io_error("create", &state))?;
@@ -73,13 +69,13 @@ pub(crate) fn run(
         notifier,
         log,
         show_progress,
-        sizes: (PlanSizes::default(), Instant::now()),
+        count_at: Instant::now(),
         page: Arc::new(Mutex::new(Page {
             metrics: String::new(),
             problem: Some("starting"),
         })),
-        failures: None,
         write_error: None,
+        write_at: Instant::now(),
     };
     runtime.block_on(opened.run())
 }
@@ -111,43 +107,45 @@ struct Loop<'a> {
     client: Client,
     pace: Pace,
     page: Arc<Mutex<Page>>,
-    /// Sizes of the plan's queues, and when they were counted.
-    sizes: (PlanSizes, Instant),
-    /// Failed attempts in a row, and when the first was.
-    failures: Option<(u32, Instant)>,
-    /// The error of the last write, which is logged once.
-    write_error: Option<String>,
+    /// When the plan's queues are counted again.
+    count_at: Instant,
+    /// The logged line about the last write, which failed, and since when writes fail. It is empty at first while
+    /// readers hold the lock.
+    write_error: Option<(String, Instant)>,
+    /// When files are written again.
+    write_at: Instant,
 }
 
 impl Loop<'_> {
     /// Collects until a signal comes or everything is done, and makes what was collected durable.
-    async fn run(mut self) -> Result<(), CollectError> {
+    async fn run(mut self) -> Result<()> {
         let on_signal = |kind| {
             let state = &self.collector.settings.state;
             signal(kind).map_err(io_error("handle signals for", state))
         };
         let mut terminate = on_signal(SignalKind::terminate())?;
         let mut interrupt = on_signal(SignalKind::interrupt())?;
-        {
-            let mut collecting = pin!(self.collect());
-            poll_fn(|context| {
-                if terminate.poll_recv(context).is_ready()
-                    || interrupt.poll_recv(context).is_ready()
-                {
-                    return Poll::Ready(Ok(()));
-                }
-                collecting.as_mut().poll(context)
-            })
-            .await?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            collected = self.collect() => collected?,
         }
         self.notifier.stopping("stopping");
-        let synced = self.collector.sync();
+        let written = self.collector.finish(false, UnixSeconds::now());
         self.drain_log();
-        synced
+        match written {
+            Err(error) if error.is_busy() => {
+                (self.log)(
+                    "readers hold the lock of the dataset; what is not written there is in the database",
+                );
+                Ok(())
+            }
+            written => written,
+        }
     }
 
     /// Runs the loop. The future can be dropped at any `await`: no write is in progress there.
-    async fn collect(&mut self) -> Result<(), CollectError> {
+    async fn collect(&mut self) -> Result<()> {
         if let Some(address) = self.collector.settings.admin {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 CollectError::Unavailable(format!("cannot listen on --admin {address}: {error}"))
@@ -162,28 +160,26 @@ impl Loop<'_> {
             if ticked.is_none_or(|at| at.elapsed() >= TICK) {
                 ticked = Some(Instant::now());
                 self.notifier.alive();
-                let result = self.tick();
-                self.wait_on_error(result).await?;
+                self.tick()?;
             }
             let wait = self.pace.next_at.saturating_duration_since(Instant::now());
             if !wait.is_zero() {
                 sleep(wait.min(TICK)).await;
                 continue;
             }
-            match self.collector.next(UnixSeconds::now()) {
+            match self.collector.next(UnixSeconds::now())? {
                 Next::Send(request) => self.send(&request).await?,
                 Next::Wait => sleep(TICK).await,
                 Next::Done => {
                     self.finish().await?;
-                    let missing = self.collector.missing(UnixSeconds::now());
+                    let missing = self.collector.missing(UnixSeconds::now())?;
                     return missing.map_or(Ok(()), Err);
                 }
             }
         }
     }
 
-    /// Sends a request and passes on the response.
-    async fn send(&mut self, request: &Request) -> Result<(), CollectError> {
+    async fn send(&mut self, request: &Request) -> Result<()> {
         self.pace.sent(Instant::now());
         let target = request.target();
         let raw = self.client.get(&target).await;
@@ -191,16 +187,29 @@ impl Loop<'_> {
             // Later than planned if a connection was opened first.
             self.pace.sent(at);
         }
-        let reply = self.collector.receive(request, raw, UnixSeconds::now());
-        let result = self.heed(reply, &target);
-        self.wait_on_error(result).await
+        let received = self.collector.receive(request, raw, UnixSeconds::now());
+        self.drain_log();
+        match received {
+            Ok(reply) if reply.outcome == Outcome::Throttled => {
+                self.pace
+                    .throttled(Instant::now(), reply.retry_after_seconds);
+            }
+            // The endpoint slows down alone.
+            Ok(reply) if reply.outcome.is_failure() => {}
+            Ok(_) => self.pace.succeeded(),
+            Err(error) => {
+                self.check_write(Err(error))?;
+                sleep(WRITE_PAUSE).await;
+            }
+        }
+        Ok(())
     }
 
     /// Writes everything that was collected. Waits for readers that hold the lock of the dataset.
-    async fn finish(&mut self) -> Result<(), CollectError> {
+    async fn finish(&mut self) -> Result<()> {
         let begun = Instant::now();
         loop {
-            let result = self.collector.finish(UnixSeconds::now());
+            let result = self.collector.finish(true, UnixSeconds::now());
             self.drain_log();
             match result {
                 Err(error) if error.is_busy() && begun.elapsed() < LOCK_TIMEOUT => {
@@ -211,107 +220,69 @@ impl Loop<'_> {
         }
     }
 
-    /// With `once`, returns an error. Otherwise logs it once and waits: nothing that was collected is lost, and
-    /// it is written when that works again.
-    async fn wait_on_error(
-        &mut self,
-        result: Result<(), CollectError>,
-    ) -> Result<(), CollectError> {
-        let Err(error) = result else { return Ok(()) };
-        if self.collector.settings.once {
+    /// Handles the result of a write. Returns an error that lasts, since the next start sets a damaged database
+    /// aside, and with `once` all but a held lock. Others are logged once: nothing that was collected is lost, and it
+    /// is written when that works again.
+    fn check_write(&mut self, written: Result<()>) -> Result<()> {
+        let failed = self.write_error.take();
+        let Err(error) = written else {
+            if failed.is_some_and(|(line, _)| !line.is_empty()) {
+                (self.log)("writing works again");
+            }
+            return Ok(());
+        };
+        let (settings, is_busy) = (&self.collector.settings, error.is_busy());
+        if matches!(error, CollectError::Damaged(_)) || (settings.once && !is_busy) {
             return Err(error);
         }
-        let shown = error.to_string();
-        if self.write_error.as_ref() != Some(&shown) {
-            (self.log)(&format!(
-                "{shown}; collecting continues when this works again"
-            ));
+        self.write_at = Instant::now() + WRITE_PAUSE;
+        let (logged, since) = failed.unwrap_or((String::new(), Instant::now()));
+        let line = match is_busy {
+            true if since.elapsed() < LONG_BUSY => String::new(),
+            true => format!(
+                "readers have held the lock on {} for ten minutes; files are written when they release it",
+                settings.dataset.display()
+            ),
+            false => format!("{error}; collecting continues when this works again"),
+        };
+        if line != logged && !line.is_empty() {
+            (self.log)(&line);
         }
-        self.write_error = Some(shown);
-        sleep(WRITE_PAUSE).await;
+        self.write_error = Some((line, since));
         Ok(())
     }
 
     /// Writes what is due, and shows how it goes.
-    fn tick(&mut self) -> Result<(), CollectError> {
+    fn tick(&mut self) -> Result<()> {
         let now = UnixSeconds::now();
-        let written = self.collector.tick(now);
-        self.drain_log();
-        let (mut sizes, counted) = self.sizes;
-        if counted.elapsed() >= COUNTING_PAUSE * u32::try_from(sizes.islands).unwrap_or(u32::MAX) {
-            sizes = self.collector.plan.sizes(now);
-            self.sizes = (sizes, Instant::now());
+        if Instant::now() >= self.write_at {
+            let written = self.collector.tick(now);
+            self.drain_log();
+            self.check_write(written)?;
         }
+        let begun = Instant::now();
+        if begun >= self.count_at {
+            match plan::sizes(&self.collector.store, now) {
+                Ok(sizes) => self.collector.sizes = sizes,
+                Err(error) => self.check_write(Err(error))?,
+            }
+            self.count_at = Instant::now() + begun.elapsed() * COUNTING_PAUSE;
+        }
+        self.collector.rate = self.pace.rate;
         let problem = match self.collector.counts.last_usable {
             0 => Some("no usable response yet"),
             last if now.0 - last > READY_SECONDS => Some("no usable response for 15 minutes"),
             _ => None,
         };
-        let (collector, rate) = (&self.collector, self.pace.rate);
-        let metrics = metrics::page(&Figures {
-            collector,
-            sizes,
-            rate,
-        });
+        let metrics = metrics::page(&self.collector);
         *lock(&self.page) = Page { metrics, problem };
-        let due = sizes.fresh + sizes.never_requested + sizes.inactive_due;
-        let (done, all) = (sizes.islands.saturating_sub(due), sizes.islands);
+        let all = self.collector.sizes.islands;
+        let done = all.saturating_sub(self.collector.sizes.due());
         if now.0 % STATUS_SECONDS == 0 {
             let status = format!("{done} of {all} islands are up to date");
             self.notifier.status(&status);
         }
         (self.show_progress)(done, all);
-        written?;
-        if self.write_error.take().is_some() {
-            (self.log)("writing works again");
-        }
-        Ok(())
-    }
-
-    /// Adapts the pace to a response.
-    fn heed(&mut self, reply: Reply<()>, target: &str) -> Result<(), CollectError> {
-        let now = Instant::now();
-        let (reason, pause) = match reply {
-            Ok(()) | Err(ReplyError::Gone) => {
-                self.pace.succeeded();
-                if let Some((count, since)) = self.failures.take() {
-                    let seconds = since.elapsed().as_secs();
-                    (self.log)(&format!(
-                        "the upstream responds again after {count} failures in {seconds} s"
-                    ));
-                }
-                return Ok(());
-            }
-            Err(ReplyError::Throttled {
-                reason,
-                retry_after_seconds,
-            }) => {
-                let pause = self.pace.throttled(now, retry_after_seconds);
-                (format!("throttled by {reason}"), pause)
-            }
-            Err(ReplyError::Rejected(reason) | ReplyError::Broken(reason)) => {
-                (reason, self.pace.failed(now, Duration::ZERO))
-            }
-        };
-        let (count, since) = self
-            .failures
-            .map_or((1, now), |(count, since)| (count + 1, since));
-        if count == 1 {
-            let seconds = pause.as_secs();
-            (self.log)(&format!(
-                "{target}: {reason}; the next attempt is in {seconds} s"
-            ));
-        }
-        self.failures = Some((count, since));
-        if self.collector.settings.once
-            && count >= MAX_FAILURES
-            && since.elapsed() >= MAX_FAILURE_TIME
-        {
-            self.collector.finish(UnixSeconds::now())?;
-            return Err(CollectError::Unavailable(format!(
-                "the upstream gave no usable response to {count} requests in a row; the last one: {reason}"
-            )));
-        }
         Ok(())
     }
 

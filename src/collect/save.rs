@@ -1,259 +1,283 @@
-//! Writing: the ledger in intervals, and the files of the dataset.
+//! Writing: the files of the dataset, as functions of the database and the files that are there.
 
 use super::collector::Collector;
-use super::coverage::Coverage;
-use super::dataset_files::Change;
-use super::error::{CollectError, io_error};
-use super::ledger::{Ledger, newer};
-use super::live::Steps;
-use super::plan::fresh_day;
-use crate::calendar::{DAY_SECONDS, UnixSeconds};
-use crate::dataset::{Island, Metrics};
-use crate::model::IslandCode;
+use super::error::Result;
+use super::islands;
+use super::readings::{self, newer};
+use super::rules::{self, WINDOW_DAYS};
+use super::store::{Store, Task};
+use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::dataset::Metrics;
+use crate::model::SortField;
 
-/// Longest time between two writes of collected values: a crash of this process repeats the requests since the
-/// last one.
-const FLUSH_SECONDS: i64 = 5;
-/// And made durable this often: a crash of the machine repeats the requests since then.
-const SYNC_SECONDS: i64 = 60;
-/// Time between merges while islands remain that were never requested.
-const COLD_MERGE_SECONDS: i64 = 3600;
-/// Time between two attempts to write to a dataset whose lock readers hold.
-const BUSY_SECONDS: i64 = 10;
-/// Time after which that is logged.
-const LONG_BUSY_SECONDS: i64 = 600;
+/// Longest time for which a value of a day that readers see is in the database only.
+const WRITE_SECONDS: i64 = 30 * 60;
+/// Shortest time between two writes of a day.
+const REWRITE_SECONDS: i64 = 10 * 60;
+/// Share of the previous day's peaks whose islands must have a value before a new day is shown, in percent.
+const ENOUGH_PERCENT: u128 = 95;
+/// Time after the end of a day at which it is shown in any case.
+const LATEST_SECONDS: i64 = 12 * 3600;
+/// Days that stay in the database after they left the window, for the comparison with the day after.
+const KEPT_DAYS: i32 = WINDOW_DAYS + 2;
+/// Time between two looks at the days that are hidden, complete or old.
+const LOOK_SECONDS: i64 = 60;
+/// Time between two summaries in the log.
+const SUMMARY_SECONDS: i64 = 3600;
 /// A clock that goes back by more than this was set.
 const CLOCK_SLACK_SECONDS: i64 = 60;
 /// Time for which live steps are kept.
 const LIVE_KEPT_SECONDS: i64 = 48 * 3600;
 /// Time for which points of the platform are kept.
 const PLATFORM_KEPT_SECONDS: i64 = 14 * DAY_SECONDS;
-/// The action that failed, in errors of the ledger.
-const WRITE_DAYS: &str = "write the collected days in";
+
+/// Returns the days with values that their files lack, oldest first, with the times of the first of these values
+/// and of the last write of the file.
+pub(super) fn changed_days(store: &Store) -> Result<Vec<(UtcDay, UnixSeconds, UnixSeconds)>> {
+    let sql = "SELECT day, changed_at, coalesce(written_at, 0) FROM day
+         WHERE changed_at IS NOT NULL ORDER BY day";
+    store.rows(sql, [], |row| {
+        let [changed_at, written_at] = [row.get(1)?, row.get(2)?].map(UnixSeconds);
+        Ok((UtcDay(row.get(0)?), changed_at, written_at))
+    })
+}
+
+/// Records that the file of a day has all values.
+pub(super) fn record_written(store: &Store, day: UtcDay, now: UnixSeconds) -> Result<()> {
+    let sql = "UPDATE day SET changed_at = NULL, written_at = ?2 WHERE day = ?1";
+    store.execute(sql, (day.0, now.0))?;
+    store.set_task(Task::DAYS_WRITTEN, now.0)
+}
+
+/// Removes the values of days that left the window and are written.
+pub(super) fn prune(store: &Store, now: UnixSeconds) -> Result<()> {
+    for sql in [
+        "DELETE FROM value WHERE day < ?1 AND day IN (SELECT day FROM day WHERE changed_at IS NULL)",
+        "DELETE FROM day WHERE day < ?1 AND changed_at IS NULL",
+    ] {
+        store.execute(sql, [now.day().0 - KEPT_DAYS])?;
+    }
+    Ok(())
+}
 
 impl Collector {
-    /// Writes what is due. To be called about once a second.
-    pub(super) fn tick(&mut self, now: UnixSeconds) -> Result<(), CollectError> {
-        if now.0 < self.ticked.0 - CLOCK_SLACK_SECONDS {
-            self.adapt_to_clock(now);
-        }
-        self.ticked = now;
-        if now.0 - self.flushed.0 >= FLUSH_SECONDS {
-            let flushed = self.ledger.flush();
-            flushed.map_err(io_error(WRITE_DAYS, &self.settings.state))?;
-            self.flushed = now;
-        }
-        if now.0 - self.synced.0 >= SYNC_SECONDS {
-            self.sync()?;
-            self.synced = now;
-        }
-        let day = fresh_day(now);
-        if day != self.coverage.day {
-            self.coverage = Coverage::new(day, &self.dataset.day_before(day)?);
-        }
-        let is_waiting = |(_, tried): (_, UnixSeconds)| now.0 - tried.0 < BUSY_SECONDS;
-        if self.busy.is_some_and(is_waiting) {
-            return Ok(());
-        }
-        match self.write(now) {
-            Err(error) if error.is_busy() => self.record_busy(now),
-            other => {
-                self.busy = None;
-                return other;
+    /// Makes the files of days that were lost due again, and requests their islands again.
+    pub(super) fn restore_lost_days(&mut self, now: UnixSeconds) -> Result<()> {
+        let written = "SELECT day FROM day WHERE written_at > 0 ORDER BY day";
+        for day in self.store.rows(written, [], |row| row.get(0).map(UtcDay))? {
+            if self.dataset.has_day(day) {
+                continue;
             }
+            let sql = "UPDATE reading SET covered = min(covered, ?1 - 1), due_at = 0
+                 WHERE class >= 0 AND read_at > 0";
+            self.store.execute(sql, [day.0])?;
+            let sql = "UPDATE day SET changed_at = ?2, written_at = NULL WHERE day = ?1";
+            self.store.execute(sql, (day.0, now.0))?;
+            self.log.push(format!(
+                "the dataset lacks {day}, which this collector wrote; it is written again with what the database \
+                 has, and requested again"
+            ));
+            self.is_state_replaced = true;
         }
         Ok(())
+    }
+
+    /// Writes what is due. To be called about once a second.
+    pub(super) fn tick(&mut self, now: UnixSeconds) -> Result<()> {
+        if now.0 < self.ticked.0 - CLOCK_SLACK_SECONDS {
+            self.adapt_to_clock(now)?;
+        }
+        self.ticked = now;
+        if now.0 - self.summarized.0 >= SUMMARY_SECONDS {
+            self.summarized = now;
+            let counts = self.endpoints.summarize();
+            let day = self
+                .complete_day
+                .map_or("none".to_owned(), |day| day.to_string());
+            self.log.push(format!(
+                "requests in the last hour: {counts}; newest complete day: {day}"
+            ));
+        }
+        let day = rules::newest_day(now);
+        if self.before.0 != day {
+            self.before = (day, self.dataset.day_before(day)?);
+        }
+        self.write(now)
     }
 
     /// Forgets times that lie in the future after the clock was set back: nothing would be due before then.
-    fn adapt_to_clock(&mut self, now: UnixSeconds) {
-        self.progress.limit(now);
-        self.plan.forget_after(now);
-        // Due now.
-        self.flushed = UnixSeconds(now.0 - SYNC_SECONDS);
-        self.synced = self.flushed;
-        (self.not_before, self.platform_failed) = (now, now);
-        (self.busy, self.live) = (None, None);
+    fn adapt_to_clock(&mut self, now: UnixSeconds) -> Result<()> {
+        self.store.forget_after(now)?;
+        self.endpoints.release();
+        (self.looked, self.summarized) = (UnixSeconds(0), now);
+        (self.not_before, self.complete_day) = (now, None);
+        self.live = None;
         self.log.push("the clock was set back".to_owned());
-    }
-
-    fn record_busy(&mut self, now: UnixSeconds) {
-        let since = self.busy.map_or(now, |(since, _)| since);
-        let is_long = |at: UnixSeconds| at.0 - since.0 >= LONG_BUSY_SECONDS;
-        if is_long(now) && !self.busy.is_some_and(|(_, tried)| is_long(tried)) {
-            let directory = self.settings.dataset.display();
-            self.log.push(format!(
-                "readers have held the lock on {directory} for ten minutes; files are written when they release it"
-            ));
-        }
-        self.busy = Some((since, now));
+        Ok(())
     }
 
     /// Writes to the dataset what is due. What could not be written stays due.
-    fn write(&mut self, now: UnixSeconds) -> Result<(), CollectError> {
-        if self.is_catalogue_due {
-            self.dataset
-                .replace("write islands.csv to", &[Change::Islands])?;
-            self.is_catalogue_due = false;
+    fn write(&mut self, now: UnixSeconds) -> Result<()> {
+        if self.crawl.is_none() {
+            self.save_islands()?;
         }
         self.save_platform()?;
         self.save_live(now)?;
-        if self.is_merge_due(now) {
-            self.merge(now)?;
+        let is_look = !(0..LOOK_SECONDS).contains(&(now.0 - self.looked.0));
+        for (day, changed_at, written_at) in changed_days(&self.store)? {
+            let waited = now.0 - changed_at.0 >= WRITE_SECONDS;
+            let is_due = waited || (self.is_idle && now.0 - written_at.0 >= REWRITE_SECONDS);
+            // A hidden day is shown as soon as there is enough of it.
+            let is_due = if self.is_hidden(day, now) {
+                is_look && self.is_shown(day, is_due, now)?
+            } else {
+                is_due
+            };
+            if is_due {
+                self.save_day(day, now)?;
+            }
+        }
+        if is_look {
+            self.looked = now;
+            prune(&self.store, now)?;
+            self.update_complete_day(now)?;
         }
         Ok(())
     }
 
-    /// Writes everything that was collected, whether it is due or not.
-    pub(super) fn finish(&mut self, now: UnixSeconds) -> Result<(), CollectError> {
-        self.write(now)?;
-        self.merge(now)
+    /// Looks for a newer complete day.
+    pub(super) fn update_complete_day(&mut self, now: UnixSeconds) -> Result<()> {
+        self.complete_day = self
+            .complete_day
+            .max(readings::complete_day(&self.store, now)?);
+        Ok(())
     }
 
-    /// Makes everything durable that was collected.
-    pub(super) fn sync(&mut self) -> Result<(), CollectError> {
-        let synced = self.ledger.sync();
-        synced.map_err(io_error(WRITE_DAYS, &self.settings.state))?;
-        self.write_progress()
+    /// Returns whether a day is the newest one and readers do not see it yet.
+    fn is_hidden(&self, day: UtcDay, now: UnixSeconds) -> bool {
+        day == rules::newest_day(now) && !self.dataset.has_day(day)
     }
 
-    fn is_merge_due(&mut self, now: UnixSeconds) -> bool {
-        let day = self.coverage.day;
-        let is_cold = self.plan.has_never_requested();
-        if !self.dataset.has_day(day) {
-            // Shown when enough of it is there; then hourly, if no island had data yet.
-            let is_tried = self.progress.merged > day.end().0
-                && now.0 - self.progress.merged < COLD_MERGE_SECONDS;
-            let began = UnixSeconds(self.progress.began);
-            return !is_tried && self.coverage.is_enough(&self.plan, began, now);
+    /// Returns whether a hidden day is to be shown: the islands that had most of the players in the newest file
+    /// before it have a value. Without such a file, `is_due` decides.
+    fn is_shown(&self, day: UtcDay, is_due: bool, now: UnixSeconds) -> Result<bool> {
+        let values = readings::values(&self.store, day)?;
+        let (mut all, mut covered) = (0, 0);
+        for (code, row) in &self.before.1 {
+            let peak = u128::from(row.count(SortField::PeakCcu).unwrap_or(0));
+            all += peak;
+            covered += u128::from(values.contains_key(code)) * peak;
         }
-        if is_cold {
-            return now.0 - self.progress.merged >= COLD_MERGE_SECONDS;
-        }
-        self.progress.complete_day < day.0 && self.plan.is_fresh(now)
+        let is_late = now.0 >= day.end().0 + LATEST_SECONDS;
+        Ok((is_due || all > 0) && (is_late || covered * 100 >= all * ENOUGH_PERCENT))
     }
 
-    /// Merges the collected days into `daily/`. An existing row keeps its values where there is no new one.
-    pub(super) fn merge(&mut self, now: UnixSeconds) -> Result<(), CollectError> {
-        self.sync()?;
-        let state = self.settings.state.clone();
-        let state_error = io_error("read the collected days in", &state);
-        for day in Ledger::days(&state).map_err(&state_error)? {
-            let collected = Ledger::rows(&state, day).map_err(&state_error)?;
-            let mut rows = self.dataset.day(day)?;
-            let (mut revised, mut is_changed) = (0, false);
-            for (code, metrics) in &collected {
-                let old = rows.get(code);
-                let (merged, is_revised) = newer(old.unwrap_or(&Metrics::NULL), metrics);
-                is_changed |= old != Some(&merged);
-                revised += u64::from(is_revised);
-                rows.insert(*code, merged);
-                // An island that a crash took from the catalogue. The next crawl has its title.
-                if !self.dataset.catalogue.contains_key(code) {
-                    self.dataset.insert(stub(*code));
-                }
+    /// Writes everything that was collected, whether it is due or not; a hidden day only with `has_hidden`, or if
+    /// there is enough of it.
+    pub(super) fn finish(&mut self, has_hidden: bool, now: UnixSeconds) -> Result<()> {
+        self.save_islands()?;
+        self.save_platform()?;
+        self.save_live(now)?;
+        for (day, ..) in changed_days(&self.store)? {
+            if has_hidden || !self.is_hidden(day, now) || self.is_shown(day, true, now)? {
+                self.save_day(day, now)?;
             }
-            if is_changed {
-                let is_new = !self.dataset.has_day(day);
-                self.dataset
-                    .replace("write a day to", &[Change::Day(day, &rows)])?;
-                if is_new {
-                    let count = rows.len();
-                    self.log
-                        .push(format!("{day}: written with {count} islands"));
-                }
-            }
-            if revised > 0 {
-                self.counts.revised += revised;
+        }
+        self.update_complete_day(now)
+    }
+
+    /// Writes islands.csv if an island has changed. Comes before all files that have islands.
+    fn save_islands(&self) -> Result<()> {
+        if self.store.task(Task::ISLANDS_CHANGED)? == 0 {
+            return Ok(());
+        }
+        let all = islands::all(&self.store)?;
+        self.dataset.write_islands(&all)?;
+        let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
+        self.store.set_task(Task::ISLANDS_WRITTEN, count)?;
+        self.store.set_task(Task::ISLANDS_CHANGED, 0)
+    }
+
+    /// Writes a file of `daily/`: the rows that are there, with the values of the database in place of theirs.
+    fn save_day(&mut self, day: UtcDay, now: UnixSeconds) -> Result<()> {
+        self.save_islands()?;
+        let mut rows = self.dataset.day(day)?;
+        let (mut revised, mut is_changed) = (0, false);
+        for (code, metrics) in readings::values(&self.store, day)? {
+            let old = rows.get(&code).copied().unwrap_or(Metrics::NULL);
+            let merged = newer(&old, &metrics);
+            is_changed |= merged != old;
+            // A value replaced another one if it matters which of them is newer.
+            revised += u64::from(merged != newer(&metrics, &old));
+            rows.insert(code, merged);
+        }
+        if is_changed {
+            let is_new = !self.dataset.has_day(day);
+            self.dataset.write_day(day, &rows)?;
+            if is_new {
+                let count = rows.len();
                 self.log
-                    .push(format!("{day}: the upstream revised {revised} islands"));
+                    .push(format!("{day}: written with {count} islands"));
             }
         }
-        let ledger = Ledger::replace(&state, self.plan.states());
-        self.ledger = ledger.map_err(io_error("write the ledger in", &state))?;
+        record_written(&self.store, day, now)?;
+        if revised > 0 {
+            self.counts.revised += revised;
+            self.log
+                .push(format!("{day}: the upstream revised {revised} islands"));
+        }
         let refused = self.counts.refused - self.refused_logged;
         if refused > 0 {
             self.refused_logged = self.counts.refused;
             self.log
                 .push(format!("left out {refused} values that are out of range"));
         }
-        self.progress.merged = now.0;
-        if self.plan.is_fresh(now) {
-            self.progress.complete_day = fresh_day(now).0;
-        }
-        self.write_progress()
+        Ok(())
     }
 
     /// Adds the collected points to platform.csv, and removes old ones.
-    fn save_platform(&mut self) -> Result<(), CollectError> {
+    fn save_platform(&mut self) -> Result<()> {
         if self.platform_points.is_empty() {
             return Ok(());
         }
-        let mut all = self.dataset.platform()?;
-        let before = all.clone();
+        let before = self.dataset.platform()?;
+        let mut all = before.clone();
         all.extend(self.platform_points.iter().copied());
         if let Some((&newest, _)) = all.last_key_value() {
             all = all.split_off(&UnixSeconds(newest.0 - PLATFORM_KEPT_SECONDS));
         }
         if all != before {
-            self.dataset
-                .replace("write platform.csv to", &[Change::Platform(&all)])?;
+            self.dataset.write_platform(&all)?;
         }
         self.platform_points.clear();
         Ok(())
     }
 
     /// Writes the collected live steps, and removes old ones.
-    fn save_live(&mut self, now: UnixSeconds) -> Result<(), CollectError> {
-        let mut steps = Steps::new();
+    fn save_live(&mut self, now: UnixSeconds) -> Result<()> {
         for (step, players) in &self.live_steps {
-            let mut rows = self.dataset.step(*step)?;
-            let before = rows.clone();
-            let is_known =
-                |(code, _): &(&IslandCode, &u64)| self.dataset.catalogue.contains_key(code);
-            rows.extend(players.iter().filter(is_known));
+            let before = self.dataset.step(*step)?;
+            let mut rows = before.clone();
+            rows.extend(players);
             if rows != before {
-                steps.insert(*step, rows);
-            }
-        }
-        let is_old = |step: &i64| now.0 - step > LIVE_KEPT_SECONDS;
-        let files = self.progress.live_files.iter().copied();
-        let (old, mut kept): (Vec<i64>, Vec<i64>) = files.partition(is_old);
-        if !steps.is_empty() || !old.is_empty() {
-            kept.extend(steps.keys().map(|step| step.0));
-            kept.sort_unstable();
-            kept.dedup();
-            // Written before the files: a file that a crash leaves is removed later too.
-            self.progress.live_files = [&old[..], &kept].concat();
-            self.write_progress()?;
-            let written = steps.iter().map(|(step, rows)| Change::Step(*step, rows));
-            let removed = old
-                .iter()
-                .map(|step| Change::RemovedStep(UnixSeconds(*step)));
-            let changes: Vec<Change<'_>> = written.chain(removed).collect();
-            self.dataset.replace("write a live step to", &changes)?;
-            self.progress.live_files = kept;
-            if !steps.is_empty() {
+                self.save_islands()?;
+                // Before the file: one that a crash leaves is removed later too.
+                let sql = "INSERT OR IGNORE INTO live_file VALUES (?1)";
+                self.store.execute(sql, [step.0])?;
+                self.dataset.write_step(*step, &rows)?;
                 self.counts.live_written = now.0;
             }
         }
         self.live_steps.clear();
+        let old = "SELECT step FROM live_file WHERE step <= ?1 ORDER BY step";
+        for step in self
+            .store
+            .rows(old, [now.0 - LIVE_KEPT_SECONDS], |row| row.get(0))?
+        {
+            self.dataset.remove_step(UnixSeconds(step))?;
+            self.store
+                .execute("DELETE FROM live_file WHERE step = ?1", [step])?;
+        }
         Ok(())
-    }
-
-    fn write_progress(&self) -> Result<(), CollectError> {
-        let written = self.progress.write(&self.settings.state);
-        written.map_err(io_error("write the progress in", &self.settings.state))
-    }
-}
-
-/// An island whose title is not known yet.
-fn stub(code: IslandCode) -> Island {
-    Island {
-        code,
-        title: "".into(),
-        creator: None,
-        created_in: None,
-        tags: "".into(),
     }
 }

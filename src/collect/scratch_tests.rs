@@ -1,7 +1,21 @@
-//! Temporary directories of tests.
+//! Temporary directories and islands of tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::dataset::Island;
+use crate::model::IslandCode;
+
+/// An island without texts.
+pub(super) fn island(code: IslandCode) -> Island {
+    Island {
+        code,
+        title: "".into(),
+        creator: None,
+        created_in: None,
+        tags: "".into(),
+    }
+}
 
 /// A new directory that is removed with its contents.
 #[derive(Debug)]

@@ -1,17 +1,19 @@
 //! Settings of a collector: source, destination and rate.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use hyper::Uri;
 
-use super::error::CollectError;
+use super::error::{CollectError, Result};
+use super::proxy::Proxy;
+use crate::model::IslandCode;
 
 /// A file of the server's state directory.
 const KEY_FILE: &str = "keys.jsonl";
 
-/// Settings of a collector (CONTRACT section 8).
 #[derive(Debug)]
 pub struct CollectSettings {
     pub dataset: PathBuf,
@@ -19,38 +21,38 @@ pub struct CollectSettings {
     pub state: PathBuf,
     /// How the upstream's operator reaches this collector's operator. Sent in `User-Agent`.
     pub contact: String,
-    /// Base URL of the upstream.
     pub upstream: Upstream,
     /// Requests per second at most.
     pub rate: f64,
     /// Islands of the live snapshot; 0 for no live snapshot.
     pub live: usize,
-    /// Which of the platform's series is collected.
-    pub platform: PlatformSeries,
-    /// Certificates to trust in place of the system's.
+    /// Which of the platform's series is collected, by its name in responses.
+    pub platform: &'static str,
+    /// The only islands that are collected; all if none.
+    pub codes: Option<BTreeSet<IslandCode>>,
     pub ca_file: Option<PathBuf>,
+    pub proxy: Option<Proxy>,
     /// Ends when everything that was due is done.
     pub once: bool,
     /// Address of the listener for metrics and readiness.
     pub admin: Option<SocketAddr>,
 }
 
-/// The platform's own series of players.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlatformSeries {
-    /// Players in a match: comparable with sums over islands.
-    InMatch,
-    /// Players in the client, menus included.
-    InClient,
+impl CollectSettings {
+    /// Returns the time of some requests at the rate, in hours.
+    #[expect(clippy::cast_precision_loss, reason = "counts of islands")]
+    pub(super) fn hours(&self, requests: usize) -> f64 {
+        requests as f64 / self.rate / 3600.0
+    }
 }
 
-impl PlatformSeries {
-    pub fn parse(text: &str) -> Option<PlatformSeries> {
-        match text {
-            "in-match" => Some(PlatformSeries::InMatch),
-            "in-client" => Some(PlatformSeries::InClient),
-            _ => None,
-        }
+/// Returns the upstream's name of one of the platform's own series of players: those in a match, which are comparable
+/// with sums over islands, or those in the client, menus included.
+pub fn platform(text: &str) -> Option<&'static str> {
+    match text {
+        "in-match" => Some("inMatchPeakCCU"),
+        "in-client" => Some("inClientPeakCCU"),
+        _ => None,
     }
 }
 
@@ -60,6 +62,35 @@ pub fn contact(text: &str) -> Option<String> {
     let plain = |letter: char| matches!(letter, ' '..='~') && !matches!(letter, '(' | ')' | '\\');
     let is_valid = matches!(text.len(), 1..=200) && text.trim() == text && text.chars().all(plain);
     is_valid.then(|| text.to_owned())
+}
+
+/// Reads the file of `--codes`: one a line. A `#` begins a comment, and empty lines are ignored.
+pub fn codes(path: &Path) -> Result<BTreeSet<IslandCode>, String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read --codes {shown}: {error}"))?;
+    parse_codes(&text).map_err(|(line, problem)| format!("{shown}:{line}: {problem}"))
+}
+
+/// Parses the text of a file. An error has the number of the line.
+fn parse_codes(text: &str) -> Result<BTreeSet<IslandCode>, (usize, String)> {
+    let mut codes = BTreeSet::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let code = line.split('#').next().unwrap_or_default().trim();
+        if code.is_empty() {
+            continue;
+        }
+        let Ok(code) = code.parse() else {
+            let problem =
+                format!("an island code such as 1234-5678-9012 is expected, got {code:?}");
+            return Err((number, problem));
+        };
+        codes.insert(code);
+    }
+    if codes.is_empty() {
+        return Err((1, "the file must have an island code".to_owned()));
+    }
+    Ok(codes)
 }
 
 /// Highest rate for an upstream that is not on a loopback address.
@@ -72,12 +103,10 @@ pub fn rate(text: &str) -> Option<f64> {
     rate.filter(|rate| (0.1..=1000.0).contains(rate))
 }
 
-/// Base URL of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     /// Whether requests go over TLS.
     pub is_tls: bool,
-    /// Host name, or an address without brackets.
     pub host: String,
     pub port: u16,
     /// The value of the `Host` header.
@@ -126,11 +155,9 @@ impl FromStr for Upstream {
 }
 
 /// Refuses directories that cannot be used.
-pub(super) fn check(settings: &CollectSettings) -> Result<(), CollectError> {
-    let real = |path: &Path| path.canonicalize().ok();
-    if settings.state == settings.dataset
-        || real(&settings.state).is_some_and(|state| Some(state) == real(&settings.dataset))
-    {
+pub(super) fn check(settings: &CollectSettings) -> Result<()> {
+    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    if real(&settings.state) == real(&settings.dataset) {
         return Err(CollectError::Setting(format!(
             "--state and --dataset must be different directories, got {} for both",
             settings.state.display()
@@ -202,6 +229,31 @@ mod tests {
         assert!(contact("ann@example.com").is_some());
         for text in ["", " ", "a(b)", "a\r\nX: y", "ü", &"x".repeat(201)] {
             assert!(contact(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_has_a_code_a_line_with_comments_between() {
+        let text = "# mine\n0000-0000-0007\r\n\n 0000-0000-0005 # the first one\n0000-0000-0007";
+        let codes: Vec<u64> = parse_codes(text)
+            .unwrap()
+            .iter()
+            .map(|code| code.number())
+            .collect();
+        assert_eq!(codes, [5, 7]);
+    }
+
+    #[test]
+    fn a_line_that_is_no_code_is_named() {
+        for (text, line) in [
+            ("0000-0000-0007\n\n7", 3),
+            ("0000-0000-0007,x", 1),
+            ("# none\n", 1),
+            ("", 1),
+        ] {
+            let (found, problem) = parse_codes(text).unwrap_err();
+            assert_eq!(found, line, "{text:?}: {problem}");
+            assert!(problem.contains("island code"), "{problem}");
         }
     }
 }

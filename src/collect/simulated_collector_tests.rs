@@ -2,7 +2,7 @@
 
 use super::collector::{Collector, Next};
 use super::scratch_tests::Scratch;
-use super::settings::{CollectSettings, PlatformSeries};
+use super::settings::CollectSettings;
 use super::virtual_upstream_tests::{VirtualUpstream, start};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files, validate};
@@ -51,8 +51,6 @@ impl Simulation {
 
     /// Ends the collector without a last write, as SIGKILL does, and begins again.
     pub(super) fn crash(&mut self) {
-        let upstream = &mut self.upstream;
-        upstream.uncertain.append(&mut upstream.unsynced);
         self.collector = self.open();
         self.validate();
     }
@@ -63,17 +61,13 @@ impl Simulation {
             if !(0..self.tick_seconds).contains(&(self.now.0 - self.ticked.0)) {
                 self.ticked = self.now;
                 let clock = self.clock();
-                let before = self.collector.synced;
                 self.collector.tick(clock).unwrap();
-                if self.collector.synced != before {
-                    self.upstream.unsynced.clear();
-                }
             }
-            match self.collector.next(self.clock()) {
+            match self.collector.next(self.clock()).unwrap() {
                 Next::Send(request) => {
                     let raw = self.upstream.reply(&request, self.now);
                     let clock = self.clock();
-                    let _reply = self.collector.receive(&request, raw, clock);
+                    let _reply = self.collector.receive(&request, raw, clock).unwrap();
                     self.now.0 += seconds;
                 }
                 Next::Wait => self.now.0 += self.tick_seconds.min(60),
@@ -100,8 +94,10 @@ fn open(scratch: &Scratch, once: bool, live: usize, now: UnixSeconds) -> Collect
         upstream: "http://localhost".parse().unwrap(),
         rate: "1".parse().unwrap(),
         live,
-        platform: PlatformSeries::InMatch,
+        platform: "inMatchPeakCCU",
+        codes: None,
         ca_file: None,
+        proxy: None,
         once,
         admin: None,
     };

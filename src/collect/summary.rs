@@ -1,51 +1,70 @@
 //! Summary of what a collector has to do, for `--plan`. Sends no request and writes nothing.
 
+use std::collections::BTreeSet;
+
 use super::dataset_files::Dataset;
-use super::error::{CollectError, io_error};
-use super::plan::Plan;
-use super::progress::Progress;
+use super::error::Result;
+use super::islands;
+use super::plan;
+use super::readings;
 use super::settings::{CollectSettings, check};
+use super::store::{Store, Task};
 use crate::calendar::UnixSeconds;
 
 /// Size of the real catalogue.
 const REAL_ISLANDS: usize = 300_000;
 
-/// Returns what is due, what is at risk, and how long a cold start takes at this rate, without a request.
-pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
-    check(settings)?;
-    let now = UnixSeconds::now();
-    let state_error = io_error("read the state directory", &settings.state);
-    let (mut plan, _) = Plan::read(&settings.state, now).map_err(&state_error)?;
-    let progress = Progress::read(&settings.state).map_err(&state_error)?;
-    plan.add(Dataset::catalogue(&settings.dataset)?.into_keys(), now);
-    let sizes = plan.sizes(now);
-    let due = sizes.fresh + sizes.never_requested + sizes.inactive_due;
-    #[expect(clippy::cast_precision_loss, reason = "counts of islands")]
-    let hours = |requests: usize| requests as f64 / settings.rate / 3600.0;
-    let moment = |time: i64| match time {
+/// Returns a time as text.
+fn moment(time: i64) -> String {
+    match time {
         0 => "never".to_owned(),
         time => UnixSeconds(time).to_string(),
-    };
-    let rate = settings.rate;
-    let catalogue = match progress.full_crawl {
+    }
+}
+
+/// Returns what is due, what is at risk, and how long a cold start takes at this rate, without a request.
+pub fn summary(settings: &CollectSettings) -> Result<String> {
+    check(settings)?;
+    let now = UnixSeconds::now();
+    let store = Store::open_read_only(&settings.state)?;
+    let mut sizes = plan::sizes(&store, now)?;
+    for island in Dataset::islands(&settings.dataset)? {
+        let is_collected = settings
+            .codes
+            .as_ref()
+            .is_none_or(|codes| codes.contains(&island.code));
+        if is_collected && !islands::has(&store, island.code)? {
+            sizes.islands += 1;
+            sizes.never_requested += 1;
+        }
+    }
+    let hours = |requests| settings.hours(requests);
+    let (rate, due) = (settings.rate, sizes.due());
+    let complete = readings::complete_day(&store, now)?;
+    let live = store.number("SELECT coalesce(max(step), 0) FROM live_file", [])?;
+    let all = settings.codes.as_ref().map_or(REAL_ISLANDS, BTreeSet::len);
+    let catalogue = match store.task(Task::FULL_CRAWL)? {
         0 => format!(
-            "never, so islands are missing here; a cold start of {REAL_ISLANDS} islands takes {:.1} hours \
+            "never, so islands are missing here; a cold start of {all} islands takes {:.1} hours \
              at {rate} requests per second",
-            hours(REAL_ISLANDS)
+            hours(all)
         ),
         time => moment(time),
     };
     Ok(format!(
         "islands: {}\n\
          never requested: {}, {:.1} hours at {rate} requests per second\n\
-         active, without metrics of yesterday: {}\n\
+         active and due: {}\n\
          inactive and due: {}\n\
          with a day that leaves the upstream's window within 36 hours: {}\n\
          no longer listed by the upstream: {}\n\
          due in total: {due}, {:.1} hours at {rate} requests per second\n\
+         next loss of a day: {}\n\
+         newest complete day: {}\n\
          last full crawl: {catalogue}\n\
+         last reading of the platform's players: {}\n\
          last live step written: {}\n\
-         last merge into daily/: {}\n",
+         last write into daily/: {}\n",
         sizes.islands,
         sizes.never_requested,
         hours(sizes.never_requested),
@@ -54,7 +73,10 @@ pub fn summary(settings: &CollectSettings) -> Result<String, CollectError> {
         sizes.at_risk,
         sizes.gone,
         hours(due),
-        moment(progress.live_files.iter().copied().max().unwrap_or(0)),
-        moment(progress.merged),
+        sizes.next_loss.map_or("none".to_owned(), moment),
+        complete.map_or("none".to_owned(), |day| day.to_string()),
+        moment(store.task(Task::PLATFORM)?),
+        moment(live),
+        moment(store.task(Task::DAYS_WRITTEN)?),
     ))
 }

@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::faults_tests::{NOT_FOUND, Spell, Trouble, bucket, reply, unusable, usual};
 use super::reply::RawReply;
-use super::request::Request;
+use super::request::{Endpoint, Request};
 use super::wire::STEP_SECONDS;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
-use crate::model::IslandCode;
+use crate::model::{IslandCode, SortField};
 
 /// First day of simulations. Long ago: a dataset must not have days after that of this machine's clock.
 pub(super) const FIRST_DAY: i32 = 20_000;
@@ -45,13 +46,14 @@ pub(super) struct VirtualUpstream {
     pub(super) page: usize,
     /// Percentage of requests that fail.
     pub(super) faults: u64,
+    pub(super) spells: Vec<Spell>,
     pub(super) requests: u64,
-    /// Values given, in order.
-    pub(super) given: BTreeMap<Key, Vec<u64>>,
-    /// Those of them that a crash would take.
-    pub(super) unsynced: BTreeSet<Key>,
-    /// Those that a crash may have taken, until they are given again.
-    pub(super) uncertain: BTreeSet<Key>,
+    /// Requests by endpoint.
+    pub(super) requested: [u64; Endpoint::ALL.len()],
+    /// Values given, in order, with the time of the last.
+    pub(super) given: BTreeMap<Key, (Vec<u64>, UnixSeconds)>,
+    /// Days of islands that have a value, of which it gave a null or a 404 that must be believed.
+    pub(super) denied: BTreeSet<(u64, i32)>,
 }
 
 impl VirtualUpstream {
@@ -61,10 +63,11 @@ impl VirtualUpstream {
             islands,
             page: 40,
             faults,
+            spells: Vec::new(),
             requests: 0,
+            requested: [0; Endpoint::ALL.len()],
             given: BTreeMap::new(),
-            unsynced: BTreeSet::new(),
-            uncertain: BTreeSet::new(),
+            denied: BTreeSet::new(),
         }
     }
 
@@ -95,17 +98,29 @@ impl VirtualUpstream {
         }
     }
 
-    /// The value as of a day: provisional on the day itself, revised once on the day after the next.
-    fn value(&self, number: u64, day: i32, field: usize, today: i32) -> Option<u64> {
+    /// The value as of a time: null until some minutes after the day, provisional until 03:00Z of the day after,
+    /// and revised once on the third day.
+    pub(super) fn value(
+        &self,
+        number: u64,
+        day: i32,
+        field: usize,
+        now: UnixSeconds,
+    ) -> Option<u64> {
+        let today = now.day().0;
         if day > today || !self.has_data(number, day) {
             return None;
         }
-        let revision = if day == today {
-            2
-        } else {
-            u64::from(
-                today > day + 2 && hash(&[self.seed, 6, number, day as u64]).is_multiple_of(5),
-            )
+        let late = hash(&[self.seed, 13, day as u64]) % 1800;
+        let age = now.0 - UtcDay(day).end().0;
+        if (0..1200 + late.cast_signed()).contains(&age) {
+            return None;
+        }
+        let is_revised = hash(&[self.seed, 6, number, day as u64]).is_multiple_of(5);
+        let revision = match age {
+            ..0 => 3,
+            0..10_800 => 2,
+            _ => u64::from(today > day + 2 && is_revised),
         };
         let value = hash(&[self.seed, 7, number, day as u64, field as u64, revision]);
         // The first metric is always there; others are null at times, in a revision too.
@@ -130,13 +145,34 @@ impl VirtualUpstream {
         now: UnixSeconds,
     ) -> Result<RawReply, String> {
         self.requests += 1;
+        let endpoint = request.endpoint();
+        self.requested[endpoint as usize] += 1;
         let roll = hash(&[self.seed, 8, self.requests]);
-        if roll % 100 < self.faults {
-            return fault(roll / 100);
+        let mut trouble = (roll % 100 < self.faults).then(|| usual(roll / 100));
+        let hour = now.0.div_euclid(3600);
+        trouble = trouble.or_else(|| {
+            let is_in = |spell: &&Spell| {
+                spell.times.contains(&now)
+                    && spell.endpoint.is_none_or(|of| of == endpoint)
+                    && (roll / 700).is_multiple_of(spell.one_in)
+                    && hour % spell.one_hour_in == 0
+            };
+            Some(self.spells.iter().find(is_in)?.trouble)
+        });
+        let is_denial = matches!(trouble, Some(Trouble::Nulls | Trouble::Missing));
+        if let (true, Request::Days(code, times)) = (is_denial, request) {
+            let number = number(*code);
+            let days = times.start.day().0..times.end.day().0;
+            let days = days.filter(|day| self.has_data(number, *day));
+            let days: Vec<_> = days.map(|day| (number, day)).collect();
+            self.denied.extend(days);
+        }
+        if let Some(raw) = trouble.and_then(unusable) {
+            return raw;
         }
         let today = now.day();
         let body = match request {
-            Request::Catalogue { after } => self.catalogue(after.as_deref(), now),
+            Request::Catalogue { after } => self.catalogue(after.as_deref(), trouble, now),
             Request::Genres => json!({"data": [{"slug": "party"}]}),
             Request::Ranking { .. } => {
                 let rows = (0..self.islands / 10).map(
@@ -156,9 +192,10 @@ impl VirtualUpstream {
                     return Ok(reply(400, "{\"errorCode\":\"bad_request\"}"));
                 }
                 if !self.is_public(number(*code), today.0) {
-                    return Ok(reply(404, "{\"errorCode\":\"not_found\"}"));
+                    return Ok(reply(404, NOT_FOUND));
                 }
-                self.days(number(*code), (times.start.day(), times.end.day()), today.0)
+                let days = (times.start.day(), times.end.day());
+                self.days(number(*code), days, trouble, now)
             }
             Request::Steps(code, times) => {
                 let players = |step| self.players(number(*code), step);
@@ -184,7 +221,7 @@ impl VirtualUpstream {
         steps.map(point).collect()
     }
 
-    fn catalogue(&self, after: Option<&str>, now: UnixSeconds) -> Value {
+    fn catalogue(&self, after: Option<&str>, trouble: Option<Trouble>, now: UnixSeconds) -> Value {
         let today = now.day().0;
         let start: u64 = after.map_or(0, |cursor| cursor.parse().unwrap());
         let shown: Vec<u64> = (start..self.islands)
@@ -197,56 +234,52 @@ impl VirtualUpstream {
                 "creatorCode": format!("creator{}", number % 9), "createdIn": "UEFN", "tags": ["pvp", "a|b"]})
         };
         let mode = json!({"code": "playlist_solo", "title": "x", "tags": []});
-        let rows: Vec<_> = page.iter().map(row).chain([mode]).collect();
-        json!({"data": rows, "meta": {"page": {"nextCursor": next}}, "links": {"next": next}})
+        let rows: Vec<_> = page.iter().map(row).chain([mode, Value::Null]).collect();
+        let (rows, cursor, link) = match trouble {
+            Some(Trouble::EmptyPage) => (Vec::new(), None, None),
+            Some(Trouble::NoCursor) => (rows, None, Some("/islands?after=x".to_owned())),
+            Some(Trouble::Short) => (rows, None, None),
+            _ => (rows, next.clone(), next),
+        };
+        json!({"data": rows, "meta": {"page": {"nextCursor": cursor}}, "links": {"next": link}})
     }
 
     /// The metrics of the days, today among them: the collector must leave it out.
-    fn days(&mut self, number: u64, (from, to): (UtcDay, UtcDay), today: i32) -> Value {
-        let days: Vec<i32> = (from.0..=to.0.max(today)).collect();
-        let mut series = |field: usize| -> Value {
-            let points = days.iter().map(|&day| {
-                let value = self.value(number, day, field, today);
-                let key = (number, day, field);
-                if let Some(value) = value.filter(|_| day < to.0) {
-                    self.given.entry(key).or_default().push(value);
-                    self.unsynced.insert(key);
-                    self.uncertain.remove(&key);
+    fn days(
+        &mut self,
+        number: u64,
+        (from, to): (UtcDay, UtcDay),
+        trouble: Option<Trouble>,
+        now: UnixSeconds,
+    ) -> Value {
+        let last = to.0.max(now.day().0);
+        let is_absent = |day: &i32| trouble == Some(Trouble::NewestAbsent) && day + 1 >= to.0;
+        let days: Vec<i32> = (from.0..=last).filter(|day| !is_absent(day)).collect();
+        let mut body = json!({"averageMinutesPerPlayer": [], "retention": []});
+        for (field, name) in SortField::ALL.into_iter().enumerate() {
+            let mut points = Vec::new();
+            for day in &days {
+                let value = self.value(number, *day, field, now);
+                let (point, is_read) = bucket(value, UtcDay(*day), trouble);
+                if let Some(value) = value.filter(|_| is_read && *day < to.0) {
+                    let given = self.given.entry((number, *day, field));
+                    let given = given.or_insert((Vec::new(), now));
+                    given.0.push(value);
+                    given.1 = now;
                 }
-                json!({"value": value, "timestamp": format!("{}T00:00:00.000Z", UtcDay(day))})
-            });
-            points.collect()
-        };
-        json!({
-            "peakCCU": series(0), "uniquePlayers": series(1), "minutesPlayed": series(2),
-            "favorites": series(3), "plays": series(4), "recommendations": series(5),
-            "averageMinutesPerPlayer": [], "retention": [],
-        })
-    }
-}
-
-fn reply(status: u16, body: &str) -> RawReply {
-    RawReply {
-        status,
-        content_type: "application/json".to_owned(),
-        body: body.as_bytes().to_vec(),
-        ..RawReply::default()
-    }
-}
-
-fn fault(number: u64) -> Result<RawReply, String> {
-    let typed = |kind: &str, reply: RawReply| RawReply {
-        content_type: kind.to_owned(),
-        ..reply
-    };
-    match number % 7 {
-        0 => Err("connection reset".to_owned()),
-        1 => Ok(reply(200, "")),
-        2 => Ok(typed("text/plain", reply(429, "slow down"))),
-        3 => Ok(typed("text/html", reply(522, "<html>"))),
-        4 => Ok(reply(200, "{\"data\":[{\"code\":")),
-        5 => Ok(reply(200, "{}")),
-        _ => Ok(reply(400, "{\"errorCode\":\"bad\"}")),
+                points.push(point);
+            }
+            match trouble {
+                Some(Trouble::Renamed) => body[name.as_str().to_uppercase()] = json!(points),
+                Some(Trouble::OneSeries) if field > 0 => {}
+                _ => body[name.as_str()] = json!(points),
+            }
+            // The others are absent, so nothing of them was given.
+            if trouble == Some(Trouble::OneSeries) {
+                break;
+            }
+        }
+        body
     }
 }
 

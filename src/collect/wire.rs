@@ -1,23 +1,49 @@
 //! Content of the upstream's responses, as far as it is used. Unknown members are ignored.
 //!
-//! Parsing is strict about the shape of a response and lenient about its rows: a response without the
-//! expected members is refused, a row or value that cannot be used is left out and counted.
+//! Parsing is as lenient as the public description: no series is required, rows may be null, integers may be
+//! strings. A row or value that cannot be used is left out and counted. A response without anything that was
+//! requested is refused.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::Range;
 
-use serde::Deserialize;
+use serde_json::Value;
 
-use super::clean::{Cleaned, RawIsland, clean};
-use super::ledger::newer;
+use super::clean::{Cleaned, clean};
 use super::repair::repair;
-use super::settings::PlatformSeries;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::{Island, Metrics};
-use crate::model::{COUNT_MAX, IslandCode};
+use crate::model::{COUNT_MAX, IslandCode, SortField, digits};
 
 pub(super) const STEP_SECONDS: i64 = 600;
 
-#[derive(Debug, Default)]
+fn parse(body: &[u8]) -> Result<Value, String> {
+    serde_json::from_str(&repair(body)).map_err(unexpected)
+}
+
+fn unexpected(problem: impl Display) -> String {
+    format!("the body is not as expected: {problem}")
+}
+
+/// Returns the rows of a page and the cursor of the next one, unless it is the last.
+fn page(body: &Value) -> Result<(&[Value], Option<String>), String> {
+    let Some(rows) = body["data"].as_array() else {
+        return Err(unexpected("missing field `data`, a list"));
+    };
+    let cursor = &body["meta"]["page"]["nextCursor"];
+    let links = body.get("links").filter(|links| !links.is_null());
+    // Members that disagree are no end.
+    match (cursor, links.map_or(cursor, |links| &links["next"])) {
+        (Value::Null, Value::Null) => Ok((rows, None)),
+        (Value::String(cursor), Value::String(_)) => Ok((rows, Some(cursor.clone()))),
+        (cursor, next) => Err(format!(
+            "the page must have links.next and nextCursor, or neither, got {next} and {cursor}"
+        )),
+    }
+}
+
+#[derive(Debug)]
 pub(super) struct CataloguePage {
     pub(super) islands: Vec<Island>,
     /// Cursor of the next page; `None` on the last.
@@ -25,52 +51,17 @@ pub(super) struct CataloguePage {
     pub(super) cleaned: Cleaned,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Paging {
-    next_cursor: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PageMeta {
-    page: Option<Paging>,
-    snapshot_available: Option<bool>,
-}
-
-#[derive(Deserialize)]
-struct Links {
-    next: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Page<T> {
-    data: Vec<T>,
-    meta: Option<PageMeta>,
-    links: Option<Links>,
-}
-
-impl<T> Page<T> {
-    /// Returns the cursor of the next page. Both members that tell of one must.
-    fn next(&self) -> Option<String> {
-        let linked = self.links.as_ref().is_none_or(|links| links.next.is_some());
-        let paging = self.meta.as_ref()?.page.as_ref()?;
-        paging
-            .next_cursor
-            .clone()
-            .filter(|_| linked && !self.data.is_empty())
-    }
-}
-
-fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| format!("the body is not as expected: {error}"))
-}
-
 pub(super) fn catalogue_page(body: &[u8]) -> Result<CataloguePage, String> {
-    let page: Page<RawIsland> = parse(&repair(body))?;
-    let (next, mut cleaned) = (page.next(), Cleaned::default());
-    let rows = page.data.iter();
-    let islands = rows.filter_map(|row| clean(row, &mut cleaned)).collect();
+    let body = parse(body)?;
+    let (rows, next) = page(&body)?;
+    if rows.is_empty() {
+        return Err("the page of the catalogue is empty".to_owned());
+    }
+    let mut cleaned = Cleaned::default();
+    let islands = rows
+        .iter()
+        .filter_map(|row| clean(row, &mut cleaned))
+        .collect();
     Ok(CataloguePage {
         islands,
         next,
@@ -78,22 +69,20 @@ pub(super) fn catalogue_page(body: &[u8]) -> Result<CataloguePage, String> {
     })
 }
 
+/// Parses `/genres`: slugs, or objects with a slug.
 pub(super) fn genres(body: &[u8]) -> Result<Vec<String>, String> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Genre {
-        Slug(String),
-        Object { slug: String },
-    }
-    let page: Page<Genre> = parse(&repair(body))?;
-    let slug = |genre| match genre {
-        Genre::Slug(slug) | Genre::Object { slug } => slug,
-    };
-    let is_plain = |slug: &String| {
+    let body = parse(body)?;
+    let is_plain = |slug: &&str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        matches!(slug.len(), 1..=64) && slug.bytes().all(plain) && slug != "." && slug != ".."
+        matches!(slug.len(), 1..=64) && slug.bytes().all(plain) && !matches!(*slug, "." | "..")
     };
-    Ok(page.data.into_iter().map(slug).filter(is_plain).collect())
+    let slugs = page(&body)?.0.iter();
+    let slugs = slugs.filter_map(|genre| genre.as_str().or_else(|| genre["slug"].as_str()));
+    let slugs: Vec<String> = slugs.filter(is_plain).map(str::to_owned).collect();
+    if slugs.is_empty() {
+        return Err("the list of genres is empty".to_owned());
+    }
+    Ok(slugs)
 }
 
 /// A page of a genre's ranking.
@@ -103,127 +92,101 @@ pub(super) struct RankingPage {
     pub(super) next: Option<String>,
 }
 
-/// Parses a page of `/genres/{slug}/rankings`.
 pub(super) fn ranking_page(body: &[u8]) -> Result<RankingPage, String> {
-    #[derive(Deserialize)]
-    struct Ranked {
-        #[serde(rename = "islandCode")]
-        island_code: String,
-        rank: u32,
-    }
-    let page: Page<Ranked> = parse(&repair(body))?;
-    if page.meta.as_ref().and_then(|meta| meta.snapshot_available) == Some(false) {
+    let body = parse(body)?;
+    if body["meta"]["snapshotAvailable"] == false {
         return Ok(RankingPage::default());
     }
-    let next = page.next();
-    let ranks = page
-        .data
-        .iter()
-        .filter_map(|row| Some((row.island_code.parse().ok()?, row.rank)));
-    Ok(RankingPage {
-        ranks: ranks.collect(),
-        next,
+    let (rows, next) = page(&body)?;
+    let rank = |row: &Value| {
+        let rank = row["rank"].as_u64()?.try_into().ok()?;
+        Some((row["islandCode"].as_str()?.parse().ok()?, rank))
+    };
+    let ranks = rows.iter().filter_map(rank).collect();
+    Ok(RankingPage { ranks, next })
+}
+
+/// Iterates over the buckets of a series: the start, unless it is not a multiple of `seconds`, and the members.
+fn buckets<'a>(
+    body: &'a Value,
+    name: &str,
+    seconds: i64,
+) -> impl Iterator<Item = (Option<UnixSeconds>, &'a Value)> {
+    let points = body[name].as_array().into_iter().flatten();
+    points.filter(|point| !point.is_null()).map(move |point| {
+        let start = point["timestamp"].as_str().and_then(UnixSeconds::parse);
+        (start.filter(|start| start.0 % seconds == 0), point)
     })
-}
-
-#[derive(Deserialize)]
-struct Point {
-    value: Option<serde_json::Number>,
-    timestamp: String,
-}
-
-#[derive(Deserialize)]
-struct RetentionPoint {
-    d1: Option<serde_json::Number>,
-    d7: Option<serde_json::Number>,
-    timestamp: String,
 }
 
 /// The nine metrics of an island by day.
 #[derive(Debug, Default)]
 pub(super) struct IslandDays {
-    /// Days with at least one value.
+    /// Days that have a bucket, also if it is null.
     pub(super) rows: BTreeMap<UtcDay, Metrics>,
-    /// Number of values that were out of range.
+    /// Number of values and timestamps that cannot be used.
     pub(super) refused: u64,
 }
 
-/// Parses `/islands/{code}/metrics/day`.
-pub(super) fn island_days(body: &[u8]) -> Result<IslandDays, String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Series {
-        #[serde(rename = "peakCCU")]
-        peak_ccu: Vec<Point>,
-        unique_players: Vec<Point>,
-        minutes_played: Vec<Point>,
-        favorites: Vec<Point>,
-        plays: Vec<Point>,
-        recommendations: Vec<Point>,
-        average_minutes_per_player: Vec<Point>,
-        retention: Vec<RetentionPoint>,
-    }
-    let series: Series = parse(&repair(body))?;
-    let mut days = IslandDays::default();
-    // In the order of `SortField::ALL`.
-    let counts = [
-        series.peak_ccu,
-        series.unique_players,
-        series.minutes_played,
-        series.favorites,
-        series.plays,
-        series.recommendations,
-    ];
-    for (field, points) in counts.into_iter().enumerate() {
-        for point in points {
-            let mut counts = [None; 6];
-            counts[field] = days.count(point.value.as_ref());
-            days.add(&point.timestamp, counts, [None; 3]);
+/// The metrics that are decimals: their series, members, and largest values.
+const DECIMALS: [(&str, &str, f64); 3] = [
+    ("averageMinutesPerPlayer", "value", f64::MAX),
+    ("retention", "d1", 1.0),
+    ("retention", "d7", 1.0),
+];
+
+/// The counts and the decimals of a day.
+type Row = ([Option<u64>; 6], [Option<f64>; 3]);
+
+/// Parses `/islands/{code}/metrics/day`. One of the `requested` days must have a bucket.
+pub(super) fn island_days(body: &[u8], requested: &Range<UtcDay>) -> Result<IslandDays, String> {
+    let body = parse(body)?;
+    let mut refused = 0;
+    let mut rows: BTreeMap<UtcDay, Row> = BTreeMap::new();
+    for (at, field) in SortField::ALL.into_iter().enumerate() {
+        for (start, point) in buckets(&body, field.as_str(), DAY_SECONDS) {
+            let value = &point["value"];
+            let number = count(value);
+            refused += u64::from(start.is_none()) + u64::from(number.is_none() && !value.is_null());
+            if let Some(start) = start {
+                let slot = &mut rows.entry(start.day()).or_default().0[at];
+                *slot = number.or(*slot);
+            }
         }
     }
-    for point in series.average_minutes_per_player {
-        let average = days.decimal(point.value.as_ref(), f64::MAX);
-        days.add(&point.timestamp, [None; 6], [average, None, None]);
+    for (at, (series, member, largest)) in DECIMALS.into_iter().enumerate() {
+        for (start, point) in buckets(&body, series, DAY_SECONDS) {
+            let value = &point[member];
+            let number = decimal(value, largest);
+            refused += u64::from(start.is_none()) + u64::from(number.is_none() && !value.is_null());
+            if let Some(start) = start {
+                let slot = &mut rows.entry(start.day()).or_default().1[at];
+                *slot = number.or(*slot);
+            }
+        }
     }
-    for point in series.retention {
-        let [d1, d7] = [point.d1, point.d7].map(|value| days.decimal(value.as_ref(), 1.0));
-        days.add(&point.timestamp, [None; 6], [None, d1, d7]);
+    rows.retain(|day, _| requested.contains(day));
+    if rows.is_empty() {
+        return Err(unexpected("it has none of the requested days"));
     }
-    days.rows.retain(|_, row| *row != Metrics::NULL);
-    Ok(days)
+    let rows = rows.into_iter();
+    let rows = rows.map(|(day, (counts, decimals))| (day, Metrics::new(counts, decimals)));
+    Ok(IslandDays {
+        rows: rows.collect(),
+        refused,
+    })
 }
 
-impl IslandDays {
-    /// Adds the values of a bucket, unless its timestamp is not the start of a day.
-    fn add(&mut self, timestamp: &str, counts: [Option<u64>; 6], decimals: [Option<f64>; 3]) {
-        let start = UnixSeconds::parse(timestamp).filter(|time| time.0 % DAY_SECONDS == 0);
-        let Some(start) = start else {
-            self.refused += 1;
-            return;
-        };
-        let row = self.rows.entry(start.day()).or_insert(Metrics::NULL);
-        *row = newer(row, &Metrics::new(counts, decimals)).0;
-    }
-
-    fn count(&mut self, number: Option<&serde_json::Number>) -> Option<u64> {
-        let count = count(number?);
-        self.refused += u64::from(count.is_none());
-        count
-    }
-
-    /// Returns a decimal from 0 to `largest`.
-    fn decimal(&mut self, number: Option<&serde_json::Number>, largest: f64) -> Option<f64> {
-        let decimal = number?
-            .as_f64()
-            .filter(|decimal| (0.0..=largest).contains(decimal));
-        self.refused += u64::from(decimal.is_none());
-        // Negative zero is written as "-0", which is no decimal of a dataset.
-        decimal.map(f64::abs)
-    }
+/// Returns a decimal from 0 to `largest`.
+fn decimal(value: &Value, largest: f64) -> Option<f64> {
+    let decimal = value.as_f64().or_else(|| value.as_str()?.parse().ok());
+    let decimal = decimal.filter(|decimal| (0.0..=largest).contains(decimal));
+    // Negative zero is written as "-0", which is no decimal of a dataset.
+    decimal.map(f64::abs)
 }
 
-/// Returns a count that a dataset can hold: an integer from 0 to 2^53 - 1, also if written as `12.0`.
-fn count(number: &serde_json::Number) -> Option<u64> {
+/// Returns a count that a dataset can hold: an integer from 0 to 2^53 - 1, also if written as `12.0` or `"12"`.
+fn count(value: &Value) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -233,56 +196,24 @@ fn count(number: &serde_json::Number) -> Option<u64> {
         let is_count = (0.0..=9_007_199_254_740_991.0).contains(&decimal);
         (is_count && decimal.fract() == 0.0).then_some(decimal as u64)
     };
-    let count = number.as_u64();
-    let count = count.or_else(|| number.as_f64().and_then(from_decimal));
+    let count = value.as_u64().or_else(|| digits(value.as_str()?));
+    let count = count.or_else(|| value.as_f64().and_then(from_decimal));
     count.filter(|count| *count <= COUNT_MAX)
 }
 
-/// Parses a series of 10-minute buckets: the non-null values, oldest first.
-fn steps(points: Vec<Point>) -> Vec<(UnixSeconds, u64)> {
-    let mut steps: Vec<(UnixSeconds, u64)> = points
-        .into_iter()
-        .filter_map(|point| {
-            let time = UnixSeconds::parse(&point.timestamp)?;
-            let value = count(point.value.as_ref()?)?;
-            (time.0 % STEP_SECONDS == 0).then_some((time, value))
-        })
-        .collect();
-    steps.sort_unstable_by_key(|(time, _)| *time);
-    steps
-}
-
-/// Parses `/islands/{code}/metrics/minute` of `peakCCU`.
-pub(super) fn island_steps(body: &[u8]) -> Result<Vec<(UnixSeconds, u64)>, String> {
-    #[derive(Deserialize)]
-    struct Series {
-        #[serde(rename = "peakCCU")]
-        peak_ccu: Vec<Point>,
+/// Parses a series of 10-minute buckets: the non-null values, oldest first. One bucket at least must be there.
+pub(super) fn steps(body: &[u8], name: &str) -> Result<Vec<(UnixSeconds, u64)>, String> {
+    let body = parse(body)?;
+    let buckets = buckets(&body, name, STEP_SECONDS);
+    let buckets = buckets.filter_map(|(start, point)| Some((start?, count(&point["value"]))));
+    let buckets: Vec<_> = buckets.collect();
+    if buckets.is_empty() {
+        return Err(unexpected(format_args!("{name} has no bucket")));
     }
-    let series: Series = parse(&repair(body))?;
-    Ok(steps(series.peak_ccu))
-}
-
-/// Parses one of the series of `/metrics/minute`.
-pub(super) fn platform_steps(
-    body: &[u8],
-    series: PlatformSeries,
-) -> Result<Vec<(UnixSeconds, u64)>, String> {
-    #[derive(Deserialize)]
-    struct Series {
-        #[serde(rename = "inMatchPeakCCU")]
-        in_match: Option<Vec<Point>>,
-        #[serde(rename = "inClientPeakCCU")]
-        in_client: Option<Vec<Point>>,
-    }
-    let both: Series = parse(&repair(body))?;
-    let (points, name) = match series {
-        PlatformSeries::InMatch => (both.in_match, "inMatchPeakCCU"),
-        PlatformSeries::InClient => (both.in_client, "inClientPeakCCU"),
-    };
-    points
-        .map(steps)
-        .ok_or_else(|| format!("the body is not as expected: {name} is missing"))
+    let steps = buckets.into_iter();
+    let steps = steps.filter_map(|(start, value)| Some((start, value?)));
+    let steps: BTreeMap<_, _> = steps.collect();
+    Ok(steps.into_iter().collect())
 }
 
 #[cfg(test)]

@@ -1,0 +1,209 @@
+//! Readings: what a reply about an island's days changes in the database.
+//!
+//! Coverage counts days that a reply has, not requests: a day without a bucket was not read.
+
+use std::collections::BTreeMap;
+
+use rusqlite::types::Value;
+use rusqlite::{Row, params_from_iter};
+
+use super::error::Result;
+use super::reply::Outcome;
+use super::rules::{self, Facts};
+use super::store::{Store, Task};
+use crate::calendar::{UnixSeconds, UtcDay};
+use crate::dataset::Metrics;
+use crate::model::{IslandCode, SortField};
+
+/// Unbelieved 404s in different hours after which an island with recent values is believed to be gone.
+const MISSING_HOURS: i64 = 3;
+/// Time after which an island that failed is requested again.
+const POSTPONED_SECONDS: i64 = 3600;
+/// Names of the columns of the metrics, in the order of [`Metrics::new`].
+const METRICS: &str = "peakCCU, uniquePlayers, minutesPlayed, favorites, plays, recommendations,
+    averageMinutesPerPlayer, retentionD1, retentionD7";
+
+/// Returns the metrics in nine columns from `first` on.
+fn metrics(row: &Row<'_>, first: usize) -> rusqlite::Result<Metrics> {
+    let (mut counts, mut decimals) = ([None; 6], [None; 3]);
+    for (column, count) in (first..).zip(&mut counts) {
+        *count = row.get(column)?;
+    }
+    for (column, decimal) in (first + counts.len()..).zip(&mut decimals) {
+        *decimal = row.get(column)?;
+    }
+    Ok(Metrics::new(counts, decimals))
+}
+
+/// Returns the values of an island's day; nulls if there are none.
+fn stored(store: &Store, code: IslandCode, day: i32) -> Result<Metrics> {
+    let sql = format!("SELECT {METRICS} FROM value WHERE day = ?1 AND code = ?2");
+    let found = store.row(&sql, (day, code), |row| metrics(row, 0))?;
+    Ok(found.unwrap_or(Metrics::NULL))
+}
+
+/// Returns the values of all islands of a day, by code.
+pub(super) fn values(store: &Store, day: UtcDay) -> Result<BTreeMap<IslandCode, Metrics>> {
+    let sql = format!("SELECT code, {METRICS} FROM value WHERE day = ?1 ORDER BY code");
+    let rows = store.rows(&sql, [day.0], |row| Ok((row.get(0)?, metrics(row, 1)?)))?;
+    Ok(rows.into_iter().collect())
+}
+
+fn write_value(
+    store: &Store,
+    code: IslandCode,
+    day: i32,
+    metrics: &Metrics,
+    now: UnixSeconds,
+) -> Result<()> {
+    let sql = format!(
+        "INSERT OR REPLACE INTO value(day, code, changed_at, {METRICS})
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+    );
+    let key = [day.into(), code.number().cast_signed().into(), now.0.into()];
+    let counts = SortField::ALL.map(|field| metrics.count(field).map(u64::cast_signed).into());
+    let values: [Value; 3] = metrics.decimals().map(Value::from);
+    store.execute(
+        &sql,
+        params_from_iter(key.into_iter().chain(counts).chain(values)),
+    )?;
+    let sql = "INSERT INTO day(day, changed_at) VALUES (?1, ?2)
+         ON CONFLICT DO UPDATE SET changed_at = coalesce(changed_at, excluded.changed_at)";
+    store.execute(sql, (day, now.0)).map(drop)
+}
+
+/// Records the days of an island that a reply has. Returns the outcome: [`Outcome::Vanished`] if a day has no value
+/// although an earlier reply had one, or the newest has none although one of the two before it has one.
+pub(super) fn record_days(
+    store: &Store,
+    code: IslandCode,
+    days: &BTreeMap<UtcDay, Metrics>,
+    now: UnixSeconds,
+) -> Result<Outcome> {
+    let sql = "SELECT covered, quiet, rank FROM reading WHERE code = ?1";
+    let found = store.row(sql, [code], |row| <(i32, u8, Option<u32>)>::try_from(row))?;
+    let Some((covered, quiet, rank)) = found else {
+        // Not an island of the catalogue.
+        return Ok(Outcome::Usable);
+    };
+    let (mut peaks, mut any, mut is_contradicted) = (BTreeMap::new(), false, false);
+    let window = rules::window(now);
+    for day in window.start.0..window.end.0 {
+        let old = stored(store, code, day)?;
+        let read = days.get(&UtcDay(day)).unwrap_or(&Metrics::NULL);
+        any |= *read != Metrics::NULL;
+        is_contradicted |= *read == Metrics::NULL && old != Metrics::NULL;
+        let merged = newer(&old, read);
+        if merged != old {
+            write_value(store, code, day, &merged, now)?;
+        }
+        if merged != Metrics::NULL {
+            let peak = merged.count(SortField::PeakCcu).unwrap_or(0);
+            peaks.insert(day, u32::try_from(peak).unwrap_or(u32::MAX));
+        }
+    }
+    let newest = rules::newest_day(now).0;
+    let has_value = peaks.contains_key(&newest);
+    let had_before = peaks.contains_key(&(newest - 1)) || peaks.contains_key(&(newest - 2));
+    is_contradicted |= !has_value && had_before;
+    let is_final = |day: i32| day < newest || rules::is_settled(now, has_value, had_before);
+    let mut covered = covered.max(window.start.0 - 1);
+    while covered < newest && days.contains_key(&UtcDay(covered + 1)) && is_final(covered + 1) {
+        covered += 1;
+    }
+    let facts = Facts {
+        has_recent_value: !peaks.is_empty(),
+        is_ranked: rank.is_some(),
+        peak: peaks.last_key_value().map_or(0, |(_, peak)| *peak),
+        quiet: u8::from(peaks.is_empty()) * quiet.saturating_add(1),
+        is_settled: covered >= newest,
+    };
+    let sql = "UPDATE reading SET read_at = ?2, covered = ?3, quiet = ?4, peak = ?5, class = ?6, due_at = ?7,
+         missing = 0, postponed_until = 0, contradicted_at = ?8 WHERE code = ?1";
+    let (class, due_at) = (rules::class(facts), rules::due_at(facts, now));
+    let contradicted_at = if is_contradicted { now.0 } else { 0 };
+    let values = (
+        code,
+        now.0,
+        covered,
+        facts.quiet,
+        facts.peak,
+        class,
+        due_at,
+        contradicted_at,
+    );
+    store.execute(sql, values)?;
+    Ok(match (is_contradicted, any) {
+        (true, _) => Outcome::Vanished,
+        (false, true) => Outcome::Usable,
+        (false, false) => Outcome::Null,
+    })
+}
+
+/// Records a 404 of an island. Returns whether it is believed: not at first for an island with a value on one of
+/// the last two days.
+pub(super) fn record_missing(store: &Store, code: IslandCode, now: UnixSeconds) -> Result<bool> {
+    let newest = rules::newest_day(now).0;
+    let sql = "SELECT count(*) FROM value WHERE day IN (?1 - 1, ?1) AND code = ?2";
+    let has_value = store.number(sql, (newest, code))? > 0;
+    let sql = "UPDATE reading SET missing = missing + (missing_hour <> ?2), missing_hour = ?2,
+         contradicted_at = ?3 WHERE code = ?1";
+    let contradicted_at = if has_value { now.0 } else { 0 };
+    store.execute(sql, (code, now.0.div_euclid(3600), contradicted_at))?;
+    let missing = store.number("SELECT missing FROM reading WHERE code = ?1", [code])?;
+    let is_believed = !has_value || missing >= MISSING_HOURS;
+    if is_believed {
+        let sql = "UPDATE reading SET class = -1, missing = 0 WHERE code = ?1";
+        store.execute(sql, [code])?;
+    } else {
+        postpone(store, code, now)?;
+    }
+    Ok(is_believed)
+}
+
+/// Postpones an island that failed several times in a row, so that it does not block others.
+pub(super) fn postpone(store: &Store, code: IslandCode, now: UnixSeconds) -> Result<()> {
+    let sql = "UPDATE reading SET postponed_until = ?2 WHERE code = ?1";
+    store.execute(sql, (code, now.0 + POSTPONED_SECONDS))?;
+    Ok(())
+}
+
+/// Returns all postponed islands to their queues. Returns their number.
+pub(super) fn release_postponed(store: &Store) -> Result<usize> {
+    let sql = "UPDATE reading SET postponed_until = 0 WHERE postponed_until > 0";
+    store.execute(sql, [])
+}
+
+/// Returns the number of islands that failed and were not read since.
+pub(super) fn postponed(store: &Store) -> Result<i64> {
+    let sql = "SELECT count(*) FROM reading WHERE postponed_until > 0 AND class >= 0";
+    store.number(sql, [])
+}
+
+/// Returns the newest whole day for which each island with a value on the day before was read after the day had
+/// settled, if any. No day is complete before a first crawl has ended and while islands remain that were never read.
+pub(super) fn complete_day(store: &Store, now: UnixSeconds) -> Result<Option<UtcDay>> {
+    let never = "SELECT EXISTS(SELECT 1 FROM reading WHERE read_at = 0 AND class >= 0)";
+    if store.task(Task::FULL_CRAWL)? == 0 || store.number(never, [])? > 0 {
+        return Ok(None);
+    }
+    let sql = "SELECT day + 1 FROM day AS before
+         WHERE day BETWEEN ?1 - 1 AND ?2 - 2 AND NOT EXISTS (
+           SELECT 1 FROM value CROSS JOIN reading USING (code)
+           WHERE value.day = before.day AND covered <= value.day AND class >= 0)
+         ORDER BY day DESC LIMIT 1";
+    let window = rules::window(now);
+    let day = store.row(sql, (window.start.0, window.end.0), |row| row.get(0))?;
+    Ok(day.map(UtcDay))
+}
+
+/// Returns the values of `new` where it has one, else those of `old`.
+pub(super) fn newer(old: &Metrics, new: &Metrics) -> Metrics {
+    let counts = SortField::ALL.map(|field| new.count(field).or(old.count(field)));
+    let (old, new) = (old.decimals(), new.decimals());
+    Metrics::new(counts, [0, 1, 2].map(|at| new[at].or(old[at])))
+}
+
+#[cfg(test)]
+#[path = "readings_tests.rs"]
+mod tests;

@@ -1,0 +1,173 @@
+use super::*;
+use crate::calendar::DAY_SECONDS;
+use crate::collect::scratch_tests::{Scratch, island};
+use crate::collect::{islands, plan, save};
+
+const TODAY: i32 = 20_700;
+
+fn at(hours: i64) -> UnixSeconds {
+    UnixSeconds(i64::from(TODAY) * DAY_SECONDS + hours * 3600)
+}
+
+fn code(number: u64) -> IslandCode {
+    IslandCode::from_number(number).unwrap()
+}
+
+fn store(scratch: &Scratch) -> Store {
+    let store = Store::open(scratch.path()).unwrap().0;
+    let first_seen = UnixSeconds(at(0).0 - 9 * DAY_SECONDS);
+    islands::record_page(&store, &[island(code(1))], first_seen).unwrap();
+    store
+}
+
+/// A reply with these peaks of the last days, the newest first; `None` for a null.
+fn reply(peaks: &[Option<u64>]) -> BTreeMap<UtcDay, Metrics> {
+    let days = (1..).zip(peaks);
+    days.map(|(ago, peak)| (UtcDay(TODAY - ago), Metrics::of_peak(*peak)))
+        .collect()
+}
+
+fn covered(store: &Store) -> i32 {
+    let sql = "SELECT covered FROM reading WHERE code = 1";
+    store.row(sql, [], |row| row.get(0)).unwrap().unwrap()
+}
+
+#[test]
+fn only_days_that_a_reply_has_are_covered_and_the_newest_when_it_has_settled() {
+    let week = [Some(5); 7];
+    let mut gap = reply(&week);
+    gap.remove(&UtcDay(TODAY - 4));
+    for (days, hour, want) in [
+        (reply(&week), 9, 1),
+        (reply(&week), 1, 2),
+        (reply(&[None; 7]), 4, 1),
+        (reply(&[None, Some(5), None, None, None, None, None]), 4, 2),
+        (reply(&[None, None, None, Some(5), None, None, None]), 4, 1),
+        // A day is missing, with everything after it.
+        (gap, 9, 5),
+        (reply(&[Some(5); 3]), 9, 8),
+    ] {
+        let scratch = Scratch::new();
+        let store = store(&scratch);
+        record_days(&store, code(1), &days, at(hour)).unwrap();
+        assert_eq!(covered(&store), TODAY - want, "{days:?} at {hour}");
+    }
+}
+
+#[test]
+fn a_404_of_an_island_with_players_is_believed_in_the_third_hour() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    record_days(&store, code(1), &reply(&[Some(5); 7]), at(9)).unwrap();
+    let is_believed = |hour| record_missing(&store, code(1), at(hour)).unwrap();
+    assert_eq!([10, 10, 10, 11, 11].map(is_believed), [false; 5]);
+    // A reading in between begins the count again.
+    record_days(&store, code(1), &reply(&[Some(5); 7]), at(12)).unwrap();
+    assert_eq!([13, 14, 15].map(is_believed), [false, false, true]);
+    let quiet = reply(&[None, None, Some(5), None, None, None, None]);
+    let scratch = Scratch::new();
+    let store = self::store(&scratch);
+    record_days(&store, code(1), &quiet, at(9)).unwrap();
+    assert!(record_missing(&store, code(1), at(10)).unwrap());
+}
+
+#[test]
+fn a_reply_says_whether_its_newest_day_is_a_surprise() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let read = |peaks: &[Option<u64>]| record_days(&store, code(1), &reply(peaks), at(9)).unwrap();
+    assert_eq!(read(&[None; 7]), Outcome::Null);
+    assert_eq!(read(&[None, None, None, Some(5)]), Outcome::Usable);
+    assert_eq!(read(&[None, None, Some(5)]), Outcome::Vanished);
+    // Also if the value before is only in the database.
+    assert_eq!(read(&[None; 7]), Outcome::Vanished);
+    let contradicted = || {
+        let sizes = plan::sizes(&store, at(9)).unwrap();
+        (sizes.contradicted, sizes.active)
+    };
+    assert_eq!(contradicted(), (1, 1));
+    assert_eq!(read(&[Some(5); 7]), Outcome::Usable);
+    assert_eq!(contradicted(), (0, 1));
+    // A value that was read before the fault began.
+    assert_eq!(read(&[None; 7]), Outcome::Vanished);
+    assert_eq!(read(&[Some(5); 7]), Outcome::Usable);
+    assert!(!record_missing(&store, code(1), at(9)).unwrap());
+    assert_eq!(contradicted(), (1, 1));
+    assert_eq!(
+        record_days(&store, code(2), &reply(&[Some(5)]), at(9)).unwrap(),
+        Outcome::Usable
+    );
+}
+
+#[test]
+fn a_day_changes_with_a_value_only_and_stays_changed_until_it_is_written() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let changed = || -> Vec<i32> {
+        let days = save::changed_days(&store).unwrap();
+        days.into_iter().map(|(day, ..)| TODAY - day.0).collect()
+    };
+    record_days(&store, code(1), &reply(&[None; 7]), at(9)).unwrap();
+    assert!(changed().is_empty());
+    record_days(&store, code(1), &reply(&[Some(5), None, Some(6)]), at(9)).unwrap();
+    assert_eq!(changed(), [3, 1]);
+    save::record_written(&store, UtcDay(TODAY - 3), at(9)).unwrap();
+    // The same values, and a null in place of one.
+    record_days(&store, code(1), &reply(&[Some(5), None, None]), at(10)).unwrap();
+    assert_eq!(changed(), [1]);
+    assert_eq!(save::changed_days(&store).unwrap()[0].1, at(9));
+    // Days that were not written stay, however old.
+    let later = UnixSeconds(at(0).0 + 30 * DAY_SECONDS);
+    save::prune(&store, later).unwrap();
+    let rows = |ago| values(&store, UtcDay(TODAY - ago)).unwrap().len();
+    assert_eq!([rows(1), rows(3)], [1, 0]);
+}
+
+#[test]
+fn values_come_back_as_they_were() {
+    arbtest::arbtest(|u| {
+        let scratch = Scratch::new();
+        let store = store(&scratch);
+        let mut counts = [None; 6];
+        for count in &mut counts {
+            *count = u
+                .arbitrary::<Option<u32>>()?
+                .map(|value| u64::from(value) << 21);
+        }
+        let mut decimals = [None; 3];
+        for decimal in &mut decimals {
+            *decimal = u
+                .arbitrary::<Option<u16>>()?
+                .map(|value| f64::from(value) / 65_535.0);
+        }
+        let metrics = Metrics::new(counts, decimals);
+        let days = BTreeMap::from([(UtcDay(TODAY - 1), metrics)]);
+        record_days(&store, code(1), &days, at(9)).unwrap();
+        drop(store);
+        let (store, _) = Store::open(scratch.path()).unwrap();
+        let found = values(&store, UtcDay(TODAY - 1)).unwrap();
+        let want = (metrics != Metrics::NULL).then_some((code(1), metrics));
+        assert_eq!(found.into_iter().next(), want);
+        Ok(())
+    });
+}
+
+#[test]
+fn null_never_replaces_a_value() {
+    let old = Metrics::new(
+        [Some(1), None, Some(3), None, None, None],
+        [Some(0.5), None, None],
+    );
+    let new = Metrics::new(
+        [None, Some(2), Some(4), None, None, None],
+        [None, Some(0.0), None],
+    );
+    let merged = newer(&old, &new);
+    // One of the values replaced another one.
+    assert_ne!(merged, newer(&new, &old));
+    assert_eq!(newer(&old, &old), old);
+    assert_eq!(merged.count(SortField::PeakCcu), Some(1));
+    assert_eq!(merged.count(SortField::UniquePlayers), Some(2));
+    assert_eq!(merged.count(SortField::MinutesPlayed), Some(4));
+    assert_eq!(merged.decimals(), [Some(0.5), Some(0.0), None]);
+}

@@ -1,0 +1,164 @@
+//! The rules of reading daily metrics, as functions of times and facts.
+//!
+//! A reply on day D has the seven whole days before D. The newest of them settles in the course of D; a day
+//! leaves the window of the upstream when day + 7 ends.
+
+use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+
+/// Whole days that a response covers.
+pub(super) const WINDOW_DAYS: i32 = 7;
+/// Time of the day from which the metrics of the day before are requested.
+const FRESH_SECONDS: i64 = 40 * 60;
+/// A day that was read before this time of the next day is read again.
+const PROVISIONAL_SECONDS: i64 = 3 * 3600;
+/// Time of the next day at which a day has settled.
+const SETTLED_SECONDS: i64 = 6 * 3600;
+/// Days between readings of an inactive island, by the number of readings without a value. The day after the
+/// last reading stays in the window for three days after the next one is due: outages of that length lose nothing.
+const BACK_OFF_DAYS: [i64; 3] = [1, 2, 4];
+/// Time before a day leaves the window at which its island comes first.
+pub(super) const RISK_SECONDS: i64 = 36 * 3600;
+
+/// The facts about an island after a reading.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// A day of the window has a value.
+    pub(super) has_recent_value: bool,
+    pub(super) is_ranked: bool,
+    /// Peak of the newest such day.
+    pub(super) peak: u32,
+    /// Readings without a value in the window, since the last one with a value.
+    pub(super) quiet: u8,
+    /// The newest whole day was read and has settled.
+    pub(super) is_settled: bool,
+}
+
+pub(super) fn start(day: UtcDay) -> i64 {
+    day.end().0 - DAY_SECONDS
+}
+
+pub(super) fn newest_day(now: UnixSeconds) -> UtcDay {
+    UtcDay(now.day().0 - 1)
+}
+
+/// Returns the whole days that a reply has.
+pub(super) fn window(now: UnixSeconds) -> std::ops::Range<UtcDay> {
+    let today = now.day();
+    UtcDay(today.0 - WINDOW_DAYS)..today
+}
+
+/// Returns whether a reading of the newest whole day is final: it was made after the day had settled, or late
+/// enough and without the surprise that an active island has no value.
+pub(super) fn is_settled(now: UnixSeconds, has_value: bool, had_value_before: bool) -> bool {
+    let time = now.0.rem_euclid(DAY_SECONDS);
+    time >= SETTLED_SECONDS || (time >= PROVISIONAL_SECONDS && (has_value || !had_value_before))
+}
+
+/// Returns the time at which the oldest day that is not covered leaves the window.
+pub(super) fn deadline(covered: UtcDay) -> i64 {
+    UtcDay(covered.0 + 1 + WINDOW_DAYS).end().0
+}
+
+/// Returns the newest covered day of islands that are at risk.
+pub(super) fn risk_day(now: UnixSeconds) -> UtcDay {
+    let end = UnixSeconds(now.0 + RISK_SECONDS - 1).day();
+    UtcDay(end.0 - 2 - WINDOW_DAYS)
+}
+
+/// Returns the class of an island, in which the next reading is due by time alone: 0 for an inactive island, 1
+/// for one that only a genre ranks, and from 2 on the size of the last peak in bits.
+pub(super) fn class(facts: Facts) -> i64 {
+    if facts.has_recent_value {
+        2 + i64::from(u32::BITS - facts.peak.leading_zeros())
+    } else {
+        i64::from(facts.is_ranked)
+    }
+}
+
+/// The highest class.
+pub(super) const MAX_CLASS: i64 = 2 + u32::BITS as i64;
+
+/// Returns the time of the next reading after one now.
+pub(super) fn due_at(facts: Facts, now: UnixSeconds) -> i64 {
+    if class(facts) == 0 {
+        let readings = usize::from(facts.quiet).min(BACK_OFF_DAYS.len());
+        return now.0 + BACK_OFF_DAYS[readings.saturating_sub(1)] * DAY_SECONDS;
+    }
+    let today = start(now.day());
+    let times = [today + FRESH_SECONDS, today + SETTLED_SECONDS];
+    let next = times
+        .into_iter()
+        .find(|time| now.0 < *time && !facts.is_settled);
+    next.unwrap_or(today + DAY_SECONDS + FRESH_SECONDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: UtcDay = UtcDay(20_700);
+
+    fn at(hours: i64, minutes: i64) -> UnixSeconds {
+        UnixSeconds(start(DAY) + hours * 3600 + minutes * 60)
+    }
+
+    #[test]
+    fn a_day_settles_at_six_or_at_three_if_nothing_surprises() {
+        for (now, has_value, had_before, want) in [
+            (at(2, 59), true, true, false),
+            (at(2, 59), false, false, false),
+            (at(3, 0), true, true, true),
+            (at(3, 0), false, false, true),
+            (at(3, 0), false, true, false),
+            (at(5, 59), false, true, false),
+            (at(6, 0), false, true, true),
+        ] {
+            assert_eq!(is_settled(now, has_value, had_before), want, "{now}");
+        }
+    }
+
+    #[test]
+    fn an_active_island_is_read_at_0_40_and_again_at_6_until_the_day_has_settled() {
+        let facts = |is_settled| Facts {
+            has_recent_value: true,
+            is_ranked: false,
+            peak: 9,
+            quiet: 0,
+            is_settled,
+        };
+        assert_eq!(due_at(facts(false), at(0, 5)), at(0, 40).0);
+        assert_eq!(due_at(facts(false), at(0, 45)), at(6, 0).0);
+        assert_eq!(due_at(facts(true), at(3, 30)), at(24, 40).0);
+        assert_eq!(due_at(facts(true), at(6, 1)), at(24, 40).0);
+        // An incomplete reply.
+        assert_eq!(due_at(facts(false), at(7, 0)), at(24, 40).0);
+    }
+
+    #[test]
+    fn an_inactive_island_is_read_again_within_the_window_with_three_days_to_spare() {
+        let mut facts = Facts {
+            has_recent_value: false,
+            is_ranked: false,
+            peak: 0,
+            quiet: 1,
+            is_settled: true,
+        };
+        let now = at(9, 0);
+        for (quiet, days) in [(1, 1), (2, 2), (3, 4), (4, 4), (255, 4)] {
+            facts.quiet = quiet;
+            assert_eq!(due_at(facts, now), now.0 + days * DAY_SECONDS);
+            assert!(due_at(facts, now) + 3 * DAY_SECONDS < deadline(newest_day(now)));
+        }
+        facts.is_ranked = true;
+        assert_eq!(due_at(facts, now), at(24, 40).0);
+    }
+
+    #[test]
+    fn islands_are_at_risk_from_36_hours_before_their_deadline() {
+        let covered = UtcDay(DAY.0 - 8);
+        let deadline = deadline(covered);
+        assert_eq!(deadline, start(UtcDay(DAY.0 + 1)));
+        assert!(risk_day(UnixSeconds(deadline - RISK_SECONDS)) < covered);
+        assert!(risk_day(UnixSeconds(deadline - RISK_SECONDS + 1)) >= covered);
+    }
+}

@@ -1,0 +1,131 @@
+//! A database that cannot be used, and a state that does not fit its dataset.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+use super::*;
+use crate::calendar::{DAY_SECONDS, UtcDay};
+use crate::collect::request::Endpoint;
+use crate::collect::rules::newest_day;
+use crate::collect::scratch_tests::Scratch;
+use crate::collect::simulated_collector_tests::Simulation;
+use crate::collect::simulation_tests::compare;
+use crate::collect::virtual_upstream_tests::VirtualUpstream;
+
+/// Seconds of one request.
+const PACE: i64 = 20;
+
+/// A collector that has read everything.
+fn collected(seed: u64) -> Simulation {
+    let mut run = Simulation::new(VirtualUpstream::new(seed, 60, 0), false);
+    run.advance(UnixSeconds(run.now.0 + DAY_SECONDS), PACE);
+    // Values that are only in the database may have been withdrawn when they are read again.
+    run.collector.finish(true, run.now).unwrap();
+    run
+}
+
+/// Closes the database, so that its log is copied into it. Returns its path.
+fn closed(run: &mut Simulation) -> PathBuf {
+    let elsewhere = Scratch::new();
+    let path = run.scratch.path().join("state").join(NAME);
+    let other = Store::open(elsewhere.path()).unwrap().0;
+    drop(std::mem::replace(&mut run.collector.store, Rc::new(other)));
+    path
+}
+
+#[test]
+fn a_damaged_database_is_set_aside_and_everything_is_read_again() {
+    for offset in [0, 5_000] {
+        let mut run = collected(61);
+        let path = closed(&mut run);
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&[0xA5; 4_096], offset).unwrap();
+        run.crash();
+        assert!(run.collector.is_state_replaced);
+        let log = run.collector.log.join("\n");
+        assert!(
+            log.contains("is damaged") && log.contains("collect.sqlite.aside"),
+            "{log}"
+        );
+        let before = run.upstream.requested[Endpoint::Days as usize];
+        run.advance(UnixSeconds(run.now.0 + DAY_SECONDS), PACE);
+        assert!(run.upstream.requested[Endpoint::Days as usize] >= before + 50);
+        assert!(compare(&mut run) > 300);
+    }
+}
+
+#[test]
+fn a_database_of_another_version_is_set_aside() {
+    let scratch = Scratch::new();
+    let store = Store::open(scratch.path()).unwrap().0;
+    store.set_task(Task::PLATFORM, 7).unwrap();
+    store
+        .run(|db| db.pragma_update(None, "user_version", 99))
+        .unwrap();
+    drop(store);
+    let (store, problem) = Store::open(scratch.path()).unwrap();
+    assert!(
+        problem
+            .unwrap()
+            .contains("has version 99, and this program reads version 1")
+    );
+    assert_eq!(store.task(Task::PLATFORM).unwrap(), 0);
+    drop(store);
+    let (_, problem) = Store::open(scratch.path()).unwrap();
+    assert_eq!(problem, None);
+}
+
+#[test]
+fn a_state_of_another_dataset_is_set_aside() {
+    let mut run = collected(62);
+    // The dataset of another collector in place of this one's.
+    let other = collected(63);
+    let path = run.scratch.path().join("dataset");
+    fs::remove_dir_all(&path).unwrap();
+    fs::rename(other.scratch.path().join("dataset"), &path).unwrap();
+    let islands = "code,title,creator,createdIn,tags\n0000-0002-4757,x,,,\n";
+    crate::durable::replace(&path.join("islands.csv"), islands.as_bytes()).unwrap();
+    for folder in ["daily", "live"] {
+        fs::remove_dir_all(path.join(folder)).unwrap();
+    }
+    run.crash();
+    assert!(run.collector.is_state_replaced);
+    let log = run.collector.log.join("\n");
+    assert!(log.contains("belongs to another dataset"), "{log}");
+    run.advance(UnixSeconds(run.now.0 + DAY_SECONDS), PACE);
+    run.validate();
+    assert!(run.collector.dataset.has_day(newest_day(run.now)));
+}
+
+#[test]
+fn a_lost_file_of_a_day_is_written_again_and_requested_again() {
+    let mut run = collected(64);
+    let day = UtcDay(newest_day(run.now).0 - 2);
+    let rows = run.collector.dataset.day(day).unwrap();
+    assert!(rows.len() > 5);
+    fs::remove_file(run.scratch.path().join(format!("dataset/daily/{day}.csv"))).unwrap();
+    run.crash();
+    let log = run.collector.log.join("\n");
+    assert!(log.contains(&format!("the dataset lacks {day}")), "{log}");
+    let before = run.upstream.requested[Endpoint::Days as usize];
+    run.advance(UnixSeconds(run.now.0 + 2 * 3600), PACE);
+    assert!(run.upstream.requested[Endpoint::Days as usize] >= before + 50);
+    assert_eq!(run.collector.dataset.day(day).unwrap(), rows);
+}
+
+#[test]
+fn a_state_of_an_earlier_version_is_not_read_and_its_cost_is_logged() {
+    let mut run = collected(65);
+    let state = run.scratch.path().join("state");
+    closed(&mut run);
+    fs::remove_file(state.join(NAME)).unwrap();
+    crate::durable::replace(&state.join("ledger"), b"im-ledger     2\n").unwrap();
+    run.crash();
+    let log = run.collector.log.join("\n");
+    assert!(
+        log.contains("islands is requested once, which takes 0.0 hours"),
+        "{log}"
+    );
+    assert!(!run.collector.is_state_replaced);
+}
