@@ -84,20 +84,6 @@ pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Replaces `to` atomically with a symbolic link to `target`.
-pub fn replace_link(to: &Path, target: &str) -> io::Result<()> {
-    let (directory, name) = split(to);
-    let temp_path = directory.join(format!("{name}{TEMP_SUFFIX}"));
-    remove(&temp_path)?;
-    std::os::unix::fs::symlink(target, &temp_path)?;
-    if let Err(error) = fs::rename(&temp_path, to) {
-        // Best effort: the next run removes a remaining link.
-        let _ = fs::remove_file(&temp_path);
-        return Err(error);
-    }
-    sync_directory(directory)
-}
-
 /// Removes a file, a link, or a directory with its contents. A missing path is not an error.
 pub fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {

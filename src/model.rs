@@ -20,12 +20,8 @@ impl IslandCode {
     }
 
     /// Returns the code with the twelve digits of `number`; `None` if it has more digits.
-    pub const fn from_number(number: u64) -> Option<IslandCode> {
-        if number < 1_000_000_000_000 {
-            Some(IslandCode(number))
-        } else {
-            None
-        }
+    pub fn from_number(number: u64) -> Option<IslandCode> {
+        (number < 1_000_000_000_000).then_some(IslandCode(number))
     }
 
     /// Returns `dddd-dddd-dddd` without the cost of `fmt`: a publish writes it a hundred million times.
@@ -44,7 +40,6 @@ impl IslandCode {
 pub struct CodeText([u8; 14]);
 
 impl CodeText {
-    /// Returns the text as a string slice.
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).expect("digits and hyphens")
     }
@@ -127,6 +122,8 @@ pub enum CreatedIn {
     /// The in-game creative mode.
     Creative,
 }
+
+pub(crate) use named;
 
 named!(CreatedIn: Uefn = "uefn", Creative = "creative");
 

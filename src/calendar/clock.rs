@@ -8,6 +8,11 @@
 //!   its expected time. Otherwise the jump is ignored for ten minutes, during which time advances by
 //!   the boot-time clock; it is accepted if the wall clock still shows it after that. A wrong year
 //!   therefore uses up no quota of today.
+//!
+//! A day that simply followed the wall clock would need less code. But the day of a counter never goes back: after a
+//! jump a year ahead, the clients that sent requests meanwhile would be counted on that day for a year, and refused
+//! once their limit is reached. A clock that starts too early is no better: the counters of today would look like
+//! damaged ones of a later day, and be cleared.
 
 use std::sync::Arc;
 
@@ -51,17 +56,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Creates a clock that reads the system's, with a first day not before `newest`.
-    pub fn system(newest: Option<UtcDay>) -> Clock {
-        Clock::new(None, newest)
-    }
-
-    /// Creates a clock for tests.
-    pub fn manual(time: Arc<ManualTime>, newest: Option<UtcDay>) -> Clock {
-        Clock::new(Some(time), newest)
-    }
-
-    fn new(manual: Option<Arc<ManualTime>>, newest: Option<UtcDay>) -> Clock {
+    /// Creates a clock that reads the system's, or that of a test, with a first day not before `newest`.
+    pub fn new(manual: Option<Arc<ManualTime>>, newest: Option<UtcDay>) -> Clock {
         let time = manual.as_deref();
         let guard = ClockGuard::new(wall(time), steady(time), newest);
         Clock {
@@ -139,7 +135,7 @@ mod tests {
     fn at(wall: i64) -> (Arc<ManualTime>, Clock) {
         let time = Arc::new(ManualTime::default());
         time.jump(wall);
-        let clock = Clock::manual(Arc::clone(&time), None);
+        let clock = Clock::new(Some(Arc::clone(&time)), None);
         (time, clock)
     }
 
@@ -202,7 +198,7 @@ mod tests {
     #[test]
     fn a_machine_that_starts_with_an_old_clock_uses_the_newest_day() {
         let time = Arc::new(ManualTime::default());
-        let clock = Clock::manual(Arc::clone(&time), Some(UtcDay(TODAY)));
+        let clock = Clock::new(Some(Arc::clone(&time)), Some(UtcDay(TODAY)));
         assert_eq!(clock.now().day, UtcDay(TODAY));
         time.pass(60);
         // The clock is corrected. The jump is not doubted, because the day is the current one.

@@ -24,7 +24,6 @@ const LAST_SECOND: i64 = 253_402_300_799;
 pub struct UnixSeconds(pub i64);
 
 impl UnixSeconds {
-    /// Returns the UTC day of the timestamp.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "an i32 of days covers five million years"
@@ -81,12 +80,10 @@ impl UnixSeconds {
 /// may be made of any number in a published file.
 impl fmt::Display for UnixSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.has_text() {
-            return self.0.fmt(f);
+        match jiff::Timestamp::from_second(self.0) {
+            Ok(moment) if self.has_text() => moment.fmt(f),
+            _ => self.0.fmt(f),
         }
-        let second = self.0.rem_euclid(DAY_SECONDS);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        write!(f, "{}T{hour:02}:{minute:02}:{second:02}Z", self.day())
     }
 }
 

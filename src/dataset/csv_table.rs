@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::io;
+use std::io::{self, Read};
 
-use super::csv_records::{CsvRecords, Quotes};
-use super::fault::{Fault, FaultLog, quoted, quoted_up_to};
-use super::files::{FileChecksum, OpenFile};
+use super::csv_records::CsvRecords;
+use super::fault::{Fault, Faults, quoted, quoted_up_to};
 use super::hints::hint;
 use super::rows::FileKind;
 use crate::model::{COUNT_MAX, CreatorSlug, IslandCode, digits};
@@ -22,23 +21,23 @@ pub(super) const WANT_SLUG: &str =
 /// Expected form of a step's time.
 pub(super) const WANT_TIME: &str = "Unix seconds in digits, a multiple of 600";
 
-/// An open file, positioned on a row.
 pub(super) struct CsvTable<'a> {
     name: &'a str,
     records: CsvRecords<'a>,
     columns: &'static [&'static str],
     /// Position of each column in a row; `None` for an optional column that is absent.
     places: Vec<Option<usize>>,
-    faults: &'a Mutex<FaultLog>,
+    faults: &'a Mutex<Faults>,
+    warnings: &'a Mutex<Faults>,
 }
 
 impl<'a> CsvTable<'a> {
     /// Reads the header of a file. Returns `None` if its faults make the rows meaningless.
     pub(super) fn new(
         name: &'a str,
-        file: OpenFile<'a>,
+        file: Box<dyn Read + 'a>,
         kind: FileKind,
-        faults: &'a Mutex<FaultLog>,
+        [faults, warnings]: [&'a Mutex<Faults>; 2],
     ) -> io::Result<Option<CsvTable<'a>>> {
         let (columns, required) = kind.columns();
         let mut table = CsvTable {
@@ -47,8 +46,13 @@ impl<'a> CsvTable<'a> {
             columns,
             places: Vec::new(),
             faults,
+            warnings,
         };
-        Ok(table.read_header(required)?.then_some(table))
+        let is_usable = table.read_header(required)?;
+        if is_usable && kind == FileKind::Creators {
+            table.find_unread_columns();
+        }
+        Ok(is_usable.then_some(table))
     }
 
     fn read_header(&mut self, required: usize) -> io::Result<bool> {
@@ -90,11 +94,23 @@ impl<'a> CsvTable<'a> {
         Ok(is_usable)
     }
 
-    /// Calls `row` for each row with the right number of fields. Returns the checksum of the file.
-    pub(super) fn for_each_row(
-        mut self,
-        mut row: impl FnMut(&CsvTable<'_>),
-    ) -> io::Result<FileChecksum> {
+    /// Columns of creators.csv are optional, so one with a similar name is not noticed otherwise.
+    fn find_unread_columns(&self) {
+        for place in 0..self.records.width {
+            let found = self.records.field(place);
+            let is_similar =
+                |column: &&&str| **column != found && letters(column) == letters(found);
+            if let Some(column) = self.columns.iter().find(is_similar) {
+                let found = quoted(found);
+                let problem =
+                    format!("the column is not read; its name must be {column}, got {found}");
+                self.push(self.warnings, Some(place), problem);
+            }
+        }
+    }
+
+    /// Calls `row` for each row with the right number of fields.
+    pub(super) fn for_each_row(mut self, mut row: impl FnMut(&CsvTable<'_>)) -> io::Result<()> {
         let want = self.records.width;
         while let Some(is_sound) = self.read_record()? {
             let found = self.records.width;
@@ -106,7 +122,13 @@ impl<'a> CsvTable<'a> {
                 self.fault_at(None, problem);
             }
         }
-        Ok(self.records.file.checksum())
+        // A file that was cut off mostly ends within a line, and what is left of its last number is a number too.
+        let last = self.records.last_byte;
+        if last.is_some_and(|last| !matches!(last, b'\n' | b'\r')) {
+            let problem = "the last line must end with a newline, got none; the end of the file may be missing";
+            lock(self.warnings).push_file(self.name, problem.to_owned());
+        }
+        Ok(())
     }
 
     /// Reads one record. Returns false if it is malformed, which is recorded as a fault, and `None` at
@@ -115,21 +137,17 @@ impl<'a> CsvTable<'a> {
         let Some(checked) = self.records.next()? else {
             return Ok(None);
         };
-        if let Err((place, problem)) = checked {
-            let column = self.places.iter().position(|other| *other == place);
-            let subject = match (place, column) {
-                (None, _) => "the row",
-                (Some(_), None) => "the field",
-                (Some(_), Some(column)) => self.columns[column],
-            };
-            self.fault_at(place, format!("{subject} {problem}"));
-            return Ok(Some(false));
-        }
-        if self.records.quotes == Quotes::Stray {
-            let problem = "a quoted field must end at its closing quote, got text after it; a stray quote joins everything up to the next quote into one field";
-            self.fault_at(None, problem.to_owned());
-        }
-        Ok(Some(true))
+        let Err((place, problem)) = checked else {
+            return Ok(Some(true));
+        };
+        let column = self.places.iter().position(|other| *other == place);
+        let problem = match (place, column) {
+            (None, _) => problem,
+            (Some(_), None) => format!("the field {problem}"),
+            (Some(_), Some(column)) => format!("{} {problem}", self.columns[column]),
+        };
+        self.fault_at(place, problem);
+        Ok(Some(false))
     }
 
     /// Returns a field of the current row, empty if the column is absent.
@@ -148,7 +166,11 @@ impl<'a> CsvTable<'a> {
     }
 
     fn fault_at(&self, place: Option<usize>, problem: String) {
-        lock(self.faults).push(Fault {
+        self.push(self.faults, place, problem);
+    }
+
+    fn push(&self, log: &Mutex<Faults>, place: Option<usize>, problem: String) {
+        lock(log).push(Fault {
             file: self.name.to_owned(),
             line: Some(self.records.line),
             column: place.map(|place| place + 1),
@@ -213,13 +235,11 @@ impl<'a> CsvTable<'a> {
         self.required(column, want, |text| text.parse().ok())
     }
 
-    /// Parses a creator slug, or an empty field.
     pub(super) fn slug(&self, column: usize) -> Option<CreatorSlug> {
         let want = format!("{WANT_SLUG}, or empty");
         self.optional(column, &want, |text| text.parse().ok())
     }
 
-    /// Parses a count, or an empty field.
     pub(super) fn count(&self, column: usize) -> Option<u64> {
         let want = "an integer from 0 to 9007199254740991 or empty";
         self.optional(column, want, |text| {
@@ -293,6 +313,12 @@ fn decimal(text: &str) -> Option<f64> {
     } else {
         None
     }
+}
+
+/// Returns the letters and digits of a name, in lower case.
+pub(super) fn letters(name: &str) -> String {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    letters.map(|c| c.to_ascii_lowercase()).collect()
 }
 
 /// Parses the time of a 10-minute step.

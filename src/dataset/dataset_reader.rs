@@ -1,14 +1,15 @@
 //! Reader of a dataset: lists the files, and reads one at a time from any thread.
 //!
-//! Faults are collected while files are read; [`DatasetReader::finish_checks`] returns them at the end.
-//! The checksum of each file is computed on the way, for change detection in the next publish.
+//! Faults and warnings are collected while files are read; [`DatasetReader::finish_checks`] returns the faults at the
+//! end.
+//! The metadata of each file that was read are kept, for change detection in the next publish.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 
 use super::csv_table::{CsvTable, step_time};
-use super::fault::{FaultLog, LoadError, quoted};
-use super::files::{FileChecksum, FileStamp, Files};
+use super::fault::{Fault, Faults, LoadError, quoted};
+use super::files::{FileStamp, Files, OpenFile};
 use super::hints::{hint, unit_hint};
 use super::rows::FileKind;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
@@ -31,8 +32,11 @@ pub struct DatasetReader<'a> {
     pub days: Vec<DayFiles>,
     /// Live steps, ascending.
     pub steps: Vec<StepFile>,
-    pub(super) faults: Mutex<FaultLog>,
-    sums: Mutex<BTreeMap<String, FileChecksum>>,
+    /// Whether warnings are faults.
+    pub strict: bool,
+    pub(super) faults: Mutex<Faults>,
+    pub(super) warnings: Mutex<Faults>,
+    stamps: Mutex<BTreeMap<String, FileStamp>>,
 }
 
 /// Files of one day; at least one of them exists.
@@ -53,7 +57,6 @@ impl DayFiles {
 /// `live/UNIXSECONDS.csv`.
 #[derive(Clone, Debug)]
 pub struct StepFile {
-    /// Time in the file name.
     pub time: UnixSeconds,
     /// File name, relative to the dataset.
     pub name: String,
@@ -68,13 +71,29 @@ impl<'a> DatasetReader<'a> {
             today,
             days: Vec::new(),
             steps: Vec::new(),
+            strict: false,
             faults: Mutex::default(),
-            sums: Mutex::default(),
+            warnings: Mutex::default(),
+            stamps: Mutex::default(),
         };
-        files.probe().map_err(|error| source.io_error("", error))?;
+        files
+            .names("")
+            .map_err(|error| source.io_error("", error))?;
         source.list_days()?;
         source.list_steps()?;
         Ok(source)
+    }
+
+    /// Iterates over the names of the files that a dataset may have, of which those of days and steps exist.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let tables = [
+            DatasetReader::ISLANDS,
+            DatasetReader::CREATORS,
+            DatasetReader::PLATFORM,
+        ];
+        let days = self.days.iter().flat_map(DayFiles::names);
+        let steps = self.steps.iter().map(|step| step.name.as_str());
+        tables.into_iter().chain(days).chain(steps)
     }
 
     /// Returns the metadata of a file, or `None` if it does not exist.
@@ -83,31 +102,51 @@ impl<'a> DatasetReader<'a> {
         stamp.map_err(|error| self.io_error(name, error))
     }
 
-    /// Computes the checksum of a file without parsing it. Returns `None` if it does not exist.
-    pub fn sum(&self, name: &str) -> Result<Option<FileChecksum>, LoadError> {
-        let sum = || {
-            let Some(mut file) = self.files.open(name)? else {
-                return Ok(None);
-            };
-            // The copy reads as much at a time as the writer's buffer has room for.
-            let mut sink = io::BufWriter::with_capacity(1 << 16, io::sink());
-            io::copy(&mut file, &mut sink)?;
-            Ok(Some(file.checksum()))
-        };
-        sum().map_err(|error| self.io_error(name, error))
+    /// Copies a file without parsing it. Returns its metadata from before the first byte was read, or `None` if it
+    /// does not exist.
+    pub fn copy(&self, name: &str, to: &mut impl Write) -> Result<Option<FileStamp>, LoadError> {
+        self.read(name, |mut file| {
+            io::copy(&mut file.content, to)?;
+            Ok(file.stamp)
+        })
     }
 
-    /// Returns the sums of all files read so far, by name.
-    pub fn sums(&self) -> BTreeMap<String, FileChecksum> {
-        lock(&self.sums).clone()
+    /// Reads a file with `read`. Returns `None` if it does not exist.
+    pub(super) fn read<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(OpenFile<'_>) -> io::Result<T>,
+    ) -> Result<Option<T>, LoadError> {
+        let opened = self.files.open(name);
+        let read = opened.and_then(|file| file.map(read).transpose());
+        read.map_err(|error| self.io_error(name, error))
+    }
+
+    /// Returns the metadata of all files read so far, by name, from before the first byte was read.
+    pub fn stamps(&self) -> BTreeMap<String, FileStamp> {
+        lock(&self.stamps).clone()
     }
 
     /// Returns all faults recorded since the previous call as an error.
     pub fn finish_checks(&self) -> Result<(), LoadError> {
-        let faults = std::mem::take(&mut *lock(&self.faults));
-        faults
-            .finish()
-            .map_or(Ok(()), |faults| Err(LoadError::Faults(faults)))
+        let mut faults = std::mem::take(&mut *lock(&self.faults));
+        if self.strict {
+            faults.append(self.take_warnings());
+        }
+        match faults.total {
+            0 => Ok(()),
+            _ => Err(LoadError::Faults(faults)),
+        }
+    }
+
+    /// Records a warning of an earlier publish about a file that is not read again.
+    pub fn repeat_warning(&self, warning: Fault) {
+        lock(&self.warnings).push(warning);
+    }
+
+    /// Returns all warnings recorded since the previous call.
+    pub fn take_warnings(&self) -> Faults {
+        std::mem::take(&mut *lock(&self.warnings))
     }
 
     /// Calls `row` for each row of a file. Returns false if the file does not exist.
@@ -115,19 +154,17 @@ impl<'a> DatasetReader<'a> {
         &self,
         name: &str,
         kind: FileKind,
-        mut row: impl FnMut(&CsvTable<'_>),
+        row: impl FnMut(&CsvTable<'_>),
     ) -> Result<bool, LoadError> {
-        let mut read = || {
-            let Some(file) = self.files.open(name)? else {
-                return Ok(false);
-            };
-            if let Some(table) = CsvTable::new(name, file, kind, &self.faults)? {
-                let sum = table.for_each_row(&mut row)?;
-                lock(&self.sums).insert(name.to_owned(), sum);
+        let read = self.read(name, |file| {
+            let logs = [&self.faults, &self.warnings];
+            if let Some(table) = CsvTable::new(name, file.content, kind, logs)? {
+                table.for_each_row(row)?;
+                lock(&self.stamps).insert(name.to_owned(), file.stamp);
             }
-            Ok(true)
-        };
-        read().map_err(|error| self.io_error(name, error))
+            Ok(())
+        })?;
+        Ok(read.is_some())
     }
 
     pub(super) fn io_error(&self, name: &str, error: io::Error) -> LoadError {

@@ -44,6 +44,7 @@ fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
     let source = DatasetReader::open(&files, TODAY)?;
     let catalogue = source.catalogue()?;
     let platform = source.platform()?;
+    source.notice()?;
     let mut days = BTreeMap::new();
     for files in &source.days {
         days.insert(files.day, source.day(&catalogue, files)?);

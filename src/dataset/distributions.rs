@@ -17,10 +17,11 @@ pub struct SyntheticSpec {
     pub long_run_days: u32,
     /// Islands with a row per day, if that many exist; 30 % if not given.
     pub rows: Option<u32>,
-    /// Seed of the random numbers.
     pub seed: u64,
-    /// Latest day with daily rows; the live steps end at 12:00 UTC on the day after.
+    /// Latest day with daily rows.
     pub last_day: UtcDay,
+    /// Time of the newest live step, in Unix seconds.
+    pub newest_step: i64,
 }
 
 /// A piecewise linear curve: pairs of position (ascending) and value.
@@ -55,7 +56,6 @@ pub(super) fn curve(name: &str) -> &'static Curve {
     &CURVES[name]
 }
 
-/// Parameters of the rows of one size class.
 pub(super) struct SizeClass {
     pub(super) peak_below: u32,
     /// Prefix of the names of its curves.
@@ -79,7 +79,7 @@ pub(super) const HOUR_MAX: f64 = 1.425;
 pub(super) const LAUNCHES_PER_DAY: f64 = 0.015 / 7.0;
 
 /// Seconds between two live steps.
-pub(super) const STEP_SECONDS: i64 = 600;
+pub const STEP_SECONDS: i64 = 600;
 
 /// `SplitMix64`: small, fast, and identical on every machine.
 #[derive(Clone, Debug)]

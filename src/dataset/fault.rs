@@ -5,6 +5,8 @@ use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 /// Number of faults that are listed; more are only counted.
 const LISTED_MAX: usize = 100;
 
@@ -18,7 +20,7 @@ const FIRST: &str = "islands.csv";
 const QUOTED_MAX: usize = 40;
 
 /// A fault of one file. Sorts by file, line and column.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Fault {
     /// Path relative to the dataset, such as `daily/2026-11-20.csv`.
     pub file: String,
@@ -62,23 +64,81 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Faults of a dataset, or its warnings.
-#[derive(Debug)]
+/// Faults of a dataset, or its warnings, found in any order. Keeps the first ones of each file only, since a wrong
+/// export may have a fault in each of millions of rows.
+#[derive(Debug, Default)]
 pub struct Faults {
-    /// At most 100 faults, sorted, those of islands.csv first. A few of each file are preferred over many
-    /// of one.
-    pub listed: Vec<Fault>,
+    files: BTreeMap<String, Vec<Fault>>,
+    /// Faults that are probably caused by faults of another file, and are listed last.
+    consequent: Vec<Fault>,
     pub total: usize,
+}
+
+impl Faults {
+    pub(super) fn push(&mut self, fault: Fault) {
+        self.total += 1;
+        let kept = self.files.entry(fault.file.clone()).or_default();
+        kept.push(fault);
+        // Truncated in batches rather than on each push, to keep sorting cheap.
+        if kept.len() >= 16 * LISTED_MAX {
+            kept.sort_unstable();
+            kept.truncate(LISTED_MAX);
+        }
+    }
+
+    /// Records a fault of a whole file.
+    pub(super) fn push_file(&mut self, file: &str, problem: String) {
+        self.push(Fault::of_file(file, problem));
+    }
+
+    /// Records a fault of a whole file that is probably caused by faults of another one.
+    pub(super) fn push_consequent(&mut self, file: &str, problem: String) {
+        self.total += 1;
+        self.consequent.push(Fault::of_file(file, problem));
+    }
+
+    /// Adds the warnings of a dataset, which are few in each file.
+    pub(super) fn append(&mut self, warnings: Faults) {
+        let warnings = warnings.files.into_values();
+        warnings.flatten().for_each(|warning| self.push(warning));
+    }
+
+    /// Returns the faults that a file has of its own.
+    pub fn of(&self, file: &str) -> &[Fault] {
+        self.files.get(file).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns at most 100 faults, sorted, those of islands.csv first. They are selected in rounds, in each of which
+    /// every file lists one more; the first ones of islands.csv come before all rounds.
+    pub fn listed(&self) -> Vec<&Fault> {
+        let mut candidates: Vec<(i32, bool, &Fault)> = Vec::new();
+        for (file, kept) in &self.files {
+            let mut kept: Vec<&Fault> = kept.iter().collect();
+            kept.sort_unstable();
+            let is_other = file != FIRST;
+            let first_round = if is_other { 0 } else { -ISLANDS_LISTED_MIN };
+            let rounds = (first_round..).zip(kept);
+            candidates.extend(rounds.map(|(round, fault)| (round, is_other, fault)));
+        }
+        let last = self.consequent.iter();
+        candidates.extend(last.map(|fault| (i32::MAX, true, fault)));
+        candidates.sort_unstable();
+        candidates.truncate(LISTED_MAX);
+        let mut listed: Vec<&Fault> = candidates.into_iter().map(|(.., fault)| fault).collect();
+        listed.sort_unstable_by_key(|fault| (fault.file != FIRST, *fault));
+        listed
+    }
 }
 
 /// Writes one fault per line; a last line counts the faults that are not listed.
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, fault) in self.listed.iter().enumerate() {
+        let listed = self.listed();
+        for (at, fault) in listed.iter().enumerate() {
             let parting = if at == 0 { "" } else { "\n" };
             write!(f, "{parting}{fault}")?;
         }
-        match self.total.saturating_sub(self.listed.len()) {
+        match self.total.saturating_sub(listed.len()) {
             0 => Ok(()),
             more => write!(f, "\n… and {more} more"),
         }
@@ -105,78 +165,6 @@ impl fmt::Display for LoadError {
 
 // `source` is not implemented: the message already contains the text of the inner error.
 impl Error for LoadError {}
-
-/// Collector of faults in any order. Keeps the first ones of each file only, since a wrong export may
-/// have a fault in each of millions of rows.
-#[derive(Debug, Default)]
-pub(super) struct FaultLog {
-    files: BTreeMap<String, Vec<Fault>>,
-    /// Faults that are probably caused by faults of another file, and are listed last.
-    consequent: Vec<Fault>,
-    total: usize,
-}
-
-impl FaultLog {
-    pub(super) fn push(&mut self, fault: Fault) {
-        self.total += 1;
-        let kept = self.files.entry(fault.file.clone()).or_default();
-        kept.push(fault);
-        // Truncated in batches rather than on each push, to keep sorting cheap.
-        if kept.len() >= 16 * LISTED_MAX {
-            kept.sort_unstable();
-            kept.truncate(LISTED_MAX);
-        }
-    }
-
-    /// Records a fault of a whole file.
-    pub(super) fn push_file(&mut self, file: &str, problem: String) {
-        self.push(Fault::of_file(file, problem));
-    }
-
-    /// Records a fault of a whole file that is probably caused by faults of another one.
-    pub(super) fn push_consequent(&mut self, file: &str, problem: String) {
-        self.total += 1;
-        self.consequent.push(Fault::of_file(file, problem));
-    }
-
-    pub(super) fn append(&mut self, other: FaultLog) {
-        let total = self.total + other.total;
-        for fault in other.files.into_values().flatten() {
-            self.push(fault);
-        }
-        self.consequent.extend(other.consequent);
-        // Some faults of the other log may have been counted only.
-        self.total = total;
-    }
-
-    /// Returns whether a file has a fault of its own.
-    pub(super) fn has(&self, file: &str) -> bool {
-        self.files.contains_key(file)
-    }
-
-    /// Returns the faults, or `None` if there are none. Selects those to list in rounds, in each of which
-    /// every file lists one more; the first ones of islands.csv come before all rounds.
-    pub(super) fn finish(mut self) -> Option<Faults> {
-        let mut candidates: Vec<(i32, bool, Fault)> = Vec::new();
-        for (file, mut kept) in self.files {
-            kept.sort_unstable();
-            let is_other = file != FIRST;
-            let first_round = if is_other { 0 } else { -ISLANDS_LISTED_MIN };
-            let rounds = (first_round..).zip(kept.into_iter().take(LISTED_MAX));
-            candidates.extend(rounds.map(|(round, fault)| (round, is_other, fault)));
-        }
-        self.consequent.sort_unstable();
-        let last = self.consequent.into_iter();
-        candidates.extend(last.map(|fault| (i32::MAX, true, fault)));
-        candidates.sort_by_key(|(round, is_other, _)| (*round, *is_other));
-        candidates.truncate(LISTED_MAX);
-        let mut listed: Vec<Fault> = candidates.into_iter().map(|(.., fault)| fault).collect();
-        listed.sort_unstable();
-        listed.sort_by_key(|fault| fault.file != FIRST);
-        let total = self.total;
-        (total > 0).then_some(Faults { listed, total })
-    }
-}
 
 /// Returns a text as messages quote it: escaped, and truncated if it is long.
 pub(super) fn quoted(text: &str) -> String {
@@ -217,8 +205,8 @@ mod tests {
         assert_eq!(quoted(&"é".repeat(41)), format!("\"{}\"…", "é".repeat(40)));
     }
 
-    fn log(faults: &[(&str, u64)]) -> FaultLog {
-        let mut log = FaultLog::default();
+    fn log(faults: &[(&str, u64)]) -> Faults {
+        let mut log = Faults::default();
         for (file, count) in faults {
             for line in 1..=*count {
                 log.push(Fault {
@@ -231,9 +219,9 @@ mod tests {
     }
 
     /// Number of listed faults per file, in the order of the files.
-    fn shares(log: FaultLog) -> Vec<(String, usize)> {
-        let listed = log.finish().unwrap().listed;
-        assert!(listed.is_sorted_by_key(|fault| (fault.file != FIRST, fault.clone())));
+    fn shares(log: &Faults) -> Vec<(String, usize)> {
+        let listed = log.listed();
+        assert!(listed.is_sorted_by_key(|fault| (fault.file != FIRST, *fault)));
         listed
             .chunk_by(|one, next| one.file == next.file)
             .map(|faults| (faults[0].file.clone(), faults.len()))
@@ -242,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_few_of_each_file_are_listed_before_many_of_one() {
-        let found = shares(log(&[
+        let found = shares(&log(&[
             ("ccu/a.csv", 5000),
             ("daily/a.csv", 3),
             ("live/1.csv", 30),
@@ -260,7 +248,7 @@ mod tests {
         for file in &files {
             log.push_consequent(file, "follows".into());
         }
-        let found = shares(log);
+        let found = shares(&log);
         assert_eq!(found[0], ("islands.csv".to_owned(), 11));
         assert_eq!(found.len(), 90);
     }
@@ -271,15 +259,14 @@ mod tests {
         for day in 0..5 {
             log.push_consequent(&format!("ccu/{day}.csv"), "follows".into());
         }
-        let faults = log.finish().unwrap();
-        assert_eq!((faults.listed.len(), faults.total), (100, 103));
-        assert_eq!(faults.listed[98].file, "ccu/0.csv");
-        assert!(faults.to_string().ends_with("follows\n… and 3 more"));
+        assert_eq!((log.listed().len(), log.total), (100, 103));
+        assert_eq!(log.listed()[98].file, "ccu/0.csv");
+        assert!(log.to_string().ends_with("follows\n… and 3 more"));
     }
 
     #[test]
     fn the_first_hundred_are_listed_however_late_they_were_found() {
-        let mut log = FaultLog::default();
+        let mut log = Faults::default();
         for line in (1..=5000).rev() {
             log.push(Fault {
                 file: "a.csv".into(),
@@ -288,10 +275,9 @@ mod tests {
                 problem: "bad".into(),
             });
         }
-        let faults = log.finish().unwrap();
-        assert_eq!((faults.listed.len(), faults.total), (100, 5000));
-        assert_eq!(faults.listed[0].line, Some(1));
-        let text = faults.to_string();
+        assert_eq!((log.listed().len(), log.total), (100, 5000));
+        assert_eq!(log.listed()[0].line, Some(1));
+        let text = log.to_string();
         assert!(text.ends_with("a.csv:100: bad\n… and 4900 more"), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt as _, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -20,30 +20,19 @@ pub enum Files<'a> {
 /// file system's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
-    /// Length in bytes.
     pub bytes: u64,
     /// Modification time (mtime) in Unix nanoseconds. A writer can set it.
     pub modified: i64,
     /// Change time (ctime) in Unix nanoseconds. It cannot be set.
     pub changed: i64,
-    /// Inode number.
     pub inode: u64,
 }
 
-/// Identity and checksum of a file that was read whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileChecksum {
-    /// Metadata from before the first byte was read.
-    pub stamp: FileStamp,
-    /// CRC-32 of the bytes.
-    pub checksum: u32,
-}
-
-/// An open file that computes its checksum while it is read. It is not buffered.
+/// An open file. It is not buffered.
 pub(super) struct OpenFile<'a> {
-    content: Box<dyn Read + 'a>,
-    stamp: FileStamp,
-    crc: crc32fast::Hasher,
+    pub(super) content: Box<dyn Read + 'a>,
+    /// Metadata from before the first byte was read.
+    pub(super) stamp: FileStamp,
 }
 
 impl<'a> Files<'a> {
@@ -56,21 +45,12 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Returns an error if the directory does not exist, which is a mistake of the operator and not an
-    /// empty dataset.
-    pub fn probe(&self) -> io::Result<()> {
-        match self {
-            Files::Directory(root) => fs::read_dir(root).map(drop),
-            Files::Embedded(_) => Ok(()),
-        }
-    }
-
-    /// Returns the names without `.csv` of the CSV files in a folder such as `daily`, sorted. Hidden
-    /// files and other kinds are skipped; a missing folder has no files.
-    pub fn stems(&self, folder: &str) -> io::Result<Vec<String>> {
+    /// Returns the names in a folder such as `daily`, sorted, without hidden ones; a missing folder has none. The folder
+    /// with the empty name is the dataset. If it does not exist, that is a mistake of the operator, and no empty dataset.
+    pub(super) fn names(&self, folder: &str) -> io::Result<Vec<String>> {
         let mut names: Vec<String> = match self {
             Files::Directory(root) => match fs::read_dir(root.join(folder)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !folder.is_empty() => {
                     regular_file::require_absent(&root.join(folder))?;
                     Vec::new()
                 }
@@ -87,10 +67,15 @@ impl<'a> Files<'a> {
             }
         };
         names.retain(|name| !name.starts_with('.'));
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Returns the names without `.csv` of the CSV files in a folder, sorted.
+    pub fn stems(&self, folder: &str) -> io::Result<Vec<String>> {
+        let names = self.names(folder)?;
         let stems = names.iter().filter_map(|name| name.strip_suffix(".csv"));
-        let mut stems: Vec<String> = stems.map(Into::into).collect();
-        stems.sort_unstable();
-        Ok(stems)
+        Ok(stems.map(Into::into).collect())
     }
 
     /// Opens a file. Returns `None` if it does not exist.
@@ -101,7 +86,8 @@ impl<'a> Files<'a> {
                     return Ok(None);
                 };
                 let stamp = FileStamp::of(&file.metadata()?);
-                Ok(Some(OpenFile::new(Box::new(file), stamp)))
+                let content = Box::new(file);
+                Ok(Some(OpenFile { content, stamp }))
             }
             Files::Embedded(files) => {
                 let found = files.iter().find(|(path, _)| *path == name);
@@ -110,29 +96,9 @@ impl<'a> Files<'a> {
                         bytes: content.len() as u64,
                         ..FileStamp::default()
                     };
-                    OpenFile::new(Box::new(*content), stamp)
+                    let content = Box::new(*content);
+                    OpenFile { content, stamp }
                 }))
-            }
-        }
-    }
-
-    /// Returns the last byte of a file, or `None` if it is empty or does not exist.
-    pub(super) fn last_byte(&self, name: &str) -> io::Result<Option<u8>> {
-        match self {
-            Files::Directory(root) => {
-                let Some(file) = regular_file::open(&root.join(name))? else {
-                    return Ok(None);
-                };
-                let Some(last) = file.metadata()?.len().checked_sub(1) else {
-                    return Ok(None);
-                };
-                let mut byte = [0];
-                let count = file.read_at(&mut byte, last)?;
-                Ok((count > 0).then_some(byte[0]))
-            }
-            Files::Embedded(files) => {
-                let found = files.iter().find(|(path, _)| *path == name);
-                Ok(found.and_then(|(_, content)| content.last().copied()))
             }
         }
     }
@@ -166,33 +132,6 @@ impl FileStamp {
     }
 }
 
-impl<'a> OpenFile<'a> {
-    pub(super) fn new(content: Box<dyn Read + 'a>, stamp: FileStamp) -> OpenFile<'a> {
-        let crc = crc32fast::Hasher::new();
-        OpenFile {
-            content,
-            stamp,
-            crc,
-        }
-    }
-
-    /// Returns the checksum, once the file has been read to its end.
-    pub(super) fn checksum(&self) -> FileChecksum {
-        FileChecksum {
-            stamp: self.stamp,
-            checksum: self.crc.clone().finalize(),
-        }
-    }
-}
-
-impl Read for OpenFile<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.content.read(buffer)?;
-        self.crc.update(&buffer[..count]);
-        Ok(count)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,7 +155,7 @@ mod tests {
     #[test]
     fn an_absent_directory_is_an_error_and_an_absent_file_is_none() {
         let files = Files::Directory(PathBuf::from("/nonexistent/dataset"));
-        assert!(files.probe().is_err());
+        assert!(files.names("").is_err());
         assert!(files.open("islands.csv").unwrap().is_none());
         assert!(files.stems("daily").unwrap().is_empty());
     }

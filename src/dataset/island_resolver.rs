@@ -14,9 +14,8 @@ pub(super) struct IslandResolver<'a> {
     next: usize,
     /// Whether islands.csv has faults, in which case codes may be missing.
     is_faulty: bool,
-    /// Number of rows with an unknown code, counted only if `is_faulty`, and the line of the first one.
-    unknown_rows: u64,
-    first_unknown: u64,
+    /// Lines of rows with an unknown code, collected only if `is_faulty`.
+    unknown: Vec<u64>,
 }
 
 impl<'a> IslandResolver<'a> {
@@ -26,21 +25,17 @@ impl<'a> IslandResolver<'a> {
             lines: vec![0; codes.len()],
             next: 0,
             is_faulty,
-            unknown_rows: 0,
-            first_unknown: 0,
+            unknown: Vec::new(),
         }
     }
 
     /// Returns one fault for all rows with an unknown code, if islands.csv has faults that may be the
     /// cause. `None` if there are no such rows, or if islands.csv has no valid island.
     pub(super) fn unknown_codes_fault(&self) -> Option<String> {
-        let (rows, first) = (self.unknown_rows, self.first_unknown);
-        if rows == 0 || self.codes.is_empty() {
-            return None;
-        }
-        let places = match rows {
+        let first = self.unknown.first().filter(|_| !self.codes.is_empty())?;
+        let places = match self.unknown.len() {
             1 => format!("1, on line {first}"),
-            _ => format!("{rows}, the first on line {first}"),
+            rows => format!("{rows}, the first on line {first}"),
         };
         Some(format!(
             "codes must be in islands.csv, got rows with other codes: {places}; correct islands.csv first"
@@ -53,10 +48,7 @@ impl<'a> IslandResolver<'a> {
         let Some(at) = self.find(code) else {
             if self.is_faulty {
                 // Counted instead of reported one by one.
-                self.unknown_rows += 1;
-                if self.unknown_rows == 1 {
-                    self.first_unknown = table.line();
-                }
+                self.unknown.push(table.line());
             } else {
                 table.fault(0, format!("code must be in islands.csv, got \"{code}\""));
             }

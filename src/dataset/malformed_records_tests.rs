@@ -286,3 +286,19 @@ fn a_file_in_another_format_is_one_fault_that_names_it() {
     let text = faults_with("creators.csv", b"s\0lug\neve\n");
     assert!(text.contains("must not contain a NUL"), "{text}");
 }
+
+#[test]
+fn a_notice_is_one_line() {
+    let fault = |notice: &[u8]| faults_with("notice.txt", notice);
+    let long = "x".repeat(1024);
+    for notice in ["made up", "made up\n", "made up\r\n", &long] {
+        assert_eq!(fault(notice.as_bytes()), "", "{notice:?}");
+    }
+    let want = "notice.txt: the notice must be one line of at most 1024 bytes in UTF-8, not empty and without control \
+         characters, got ";
+    for notice in [&b""[..], b" \n", b"a\nb", b"\na", b"a\tb", b"\xFF"] {
+        let found = fault(notice);
+        assert!(found.starts_with(want), "{notice:?}: {found}");
+    }
+    assert!(fault(format!("{long}x").as_bytes()).starts_with(want));
+}

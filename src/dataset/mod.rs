@@ -26,10 +26,10 @@ mod tables;
 mod warnings;
 
 pub use dataset_reader::{DatasetReader, DayFiles, StepFile};
-pub use distributions::SyntheticSpec;
+pub use distributions::{STEP_SECONDS, SyntheticSpec};
 pub use fault::{Fault, Faults, LoadError};
-pub use files::{FileChecksum, FileStamp, Files};
+pub use files::{FileStamp, Files};
 pub use rows::{Cell, DayRow, FileKind, Island, LiveStep, Metrics, Profile};
-pub use rows::{WHOLE_FILES, WholeFile, write_csv, write_csv_header, write_csv_row};
+pub use rows::{WHOLE_FILES, write_csv, write_csv_header, write_csv_row};
 pub use synthetic::synthesize;
 pub use tables::{Catalogue, DatasetCounts, validate};

@@ -6,33 +6,12 @@ use std::io::{self, Write};
 use crate::calendar::UnixSeconds;
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
 
-/// A dump that repeats the rows of many days. Where a dataset contains it, it is not read.
-#[derive(Clone, Copy, Debug)]
-pub struct WholeFile {
-    pub name: &'static str,
-    /// The columns behind the date.
-    pub kind: FileKind,
-    /// The number of newest days of this kind that it has; all of them if `None`.
-    pub newest: Option<usize>,
-}
-
-/// The dumps that repeat the rows of many days.
-pub const WHOLE_FILES: [WholeFile; 3] = [
-    WholeFile {
-        name: "history.csv.gz",
-        kind: FileKind::Daily,
-        newest: None,
-    },
-    WholeFile {
-        name: "last30days.csv.gz",
-        kind: FileKind::Daily,
-        newest: Some(30),
-    },
-    WholeFile {
-        name: "ccu.csv.gz",
-        kind: FileKind::Ccu,
-        newest: None,
-    },
+/// The dumps that repeat the rows of many days: the name, the kind of the rows, which follow a date, and the number of
+/// newest days of this kind; all of them if `None`. Where a dataset contains these files, they are not read.
+pub const WHOLE_FILES: [(&str, FileKind, Option<usize>); 3] = [
+    ("history.csv.gz", FileKind::Daily, None),
+    ("last30days.csv.gz", FileKind::Daily, Some(30)),
+    ("ccu.csv.gz", FileKind::Ccu, None),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +72,6 @@ pub struct Island {
     pub code: IslandCode,
     /// Title as written; may be empty.
     pub title: Box<str>,
-    /// Creator, if known.
     pub creator: Option<CreatorSlug>,
     /// Tool it was made with, if known.
     pub created_in: Option<CreatedIn>,
@@ -103,7 +81,6 @@ pub struct Island {
 }
 
 impl Island {
-    /// Iterates over the tags.
     pub fn tags(&self) -> impl Iterator<Item = &str> {
         self.tags.split_terminator('|')
     }
@@ -144,7 +121,6 @@ impl Profile {
     }
 }
 
-/// The row of an island on a day.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DayRow {
     /// Position in [`super::Catalogue::islands`].
@@ -171,47 +147,38 @@ impl DayRow {
     }
 }
 
-/// The nine metrics of an island on a day. Nulls are sentinel values, since a year of the platform has
-/// 22 million of these.
-#[derive(Clone, Copy, Debug)]
-pub struct Metrics {
-    counts: [u64; 6],
-    decimals: [f64; 3],
-}
-
-/// A null equals a null.
-impl PartialEq for Metrics {
-    fn eq(&self, other: &Metrics) -> bool {
-        self.counts == other.counts
-            && self.decimals.map(f64::to_bits) == other.decimals.map(f64::to_bits)
-    }
-}
+/// The nine metrics of an island on a day: six counts, and the bits of three decimals. A null is all ones and not
+/// `None`, since a year of the platform has 22 million of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metrics(pub(crate) [u64; 9]);
 
 impl Metrics {
-    pub const NULL: Metrics = Metrics {
-        counts: [u64::MAX; 6],
-        decimals: [f64::NAN; 3],
-    };
+    pub const NULL: Metrics = Metrics([u64::MAX; 9]);
 
     /// Creates metrics from the six counts in the order of [`SortField::ALL`] (each at most 2^53 - 1),
     /// then average minutes per player and the retention after one and after seven days.
     pub fn new(counts: [Option<u64>; 6], decimals: [Option<f64>; 3]) -> Metrics {
-        Metrics {
-            counts: counts.map(|count| count.unwrap_or(u64::MAX)),
-            decimals: decimals.map(|decimal| decimal.unwrap_or(f64::NAN)),
+        let bits = decimals.map(|decimal| decimal.map(f64::to_bits));
+        let mut metrics = Metrics::NULL;
+        for (to, value) in metrics.0.iter_mut().zip(counts.iter().chain(&bits)) {
+            *to = value.unwrap_or(u64::MAX);
         }
+        metrics
+    }
+
+    fn value(&self, place: usize) -> Option<u64> {
+        let value = self.0[place];
+        (value != u64::MAX).then_some(value)
     }
 
     /// Returns one of the six counts.
     pub fn count(&self, field: SortField) -> Option<u64> {
-        let count = self.counts[field as usize];
-        (count != u64::MAX).then_some(count)
+        self.value(field as usize)
     }
 
     /// Returns average minutes per player, and the retention after one and after seven days.
     pub fn decimals(&self) -> [Option<f64>; 3] {
-        self.decimals
-            .map(|decimal| (!decimal.is_nan()).then_some(decimal))
+        [6, 7, 8].map(|place| self.value(place).map(f64::from_bits))
     }
 
     /// Creates the metrics of a row of a ccu file.
@@ -277,13 +244,22 @@ pub fn write_csv_row<'c>(
             Cell::Count(Some(count)) => {
                 out.write_all(itoa::Buffer::new().format(count).as_bytes())?;
             }
-            // The shortest digits that parse to the same number, never with an exponent.
-            Cell::Decimal(Some(decimal)) => write!(out, "{decimal}")?,
+            Cell::Decimal(Some(decimal)) => write_decimal(out, decimal)?,
             Cell::Time(time) => write!(out, "{}", time.0)?,
             Cell::Count(None) | Cell::Decimal(None) => {}
         }
     }
     out.write_all(b"\n")
+}
+
+/// Writes the shortest digits that parse to the same number, never with an exponent.
+fn write_decimal(out: &mut impl Write, decimal: f64) -> io::Result<()> {
+    let mut buffer = zmij::Buffer::new();
+    let text = buffer.format_finite(decimal);
+    if text.contains('e') {
+        return write!(out, "{decimal}");
+    }
+    out.write_all(text.strip_suffix(".0").unwrap_or(text).as_bytes())
 }
 
 /// Writes a text, in quotes if it contains a character of the format.

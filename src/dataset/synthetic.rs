@@ -7,123 +7,123 @@
 
 use std::io::{self, Write as _};
 
+use super::dataset_reader::DatasetReader;
 use super::distributions::{
     CLASSES, Curve, HOUR_MAX, LAUNCHES_PER_DAY, STEP_SECONDS, SplitMix64, SyntheticSpec, at, count,
     curve, float, second_factor,
 };
 use super::rows::FileKind;
 use super::synthetic_catalogue;
-use crate::calendar::{DAY_SECONDS, UtcDay};
+use crate::calendar::UtcDay;
 use crate::model::IslandCode;
 
 /// Callback for one file: its path relative to the dataset, and its content.
 type WriteFile<'a> = &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>;
 
+/// The notice of data that is made up, as the sample is.
+const MADE_UP: &[u8] = include_bytes!("../../data/sample/notice.txt");
+
 /// Generates a dataset and passes its files to `write`, one at a time.
 pub fn synthesize(spec: &SyntheticSpec, write: WriteFile<'_>) -> io::Result<()> {
+    write(DatasetReader::NOTICE, MADE_UP)?;
     let codes = synthetic_catalogue::write_catalogue(spec, write)?;
-    let mut states = IslandStates::new(spec, codes);
+    let mut islands = islands(spec, codes);
     let mut file = Vec::new();
     // The last day is always simulated: the live steps are derived from its peaks.
     for before in (0..spec.days.saturating_add(spec.long_run_days).max(1)).rev() {
         let back = i32::try_from(before).map_err(io::Error::other)?;
         let day = UtcDay(spec.last_day.0.saturating_sub(back));
-        states.advance_day(spec, day, before);
+        advance_day(&mut islands, spec, day, before);
         file.clear();
         if before < spec.days {
-            daily_file(spec, day, &states, &mut file)?;
+            daily_file(spec, day, &islands, &mut file)?;
             write(&format!("daily/{day}.csv"), &file)?;
         } else if spec.long_run_days > 0 {
             writeln!(file, "code,peakCCU")?;
-            for (code, peak) in states.active() {
+            for SyntheticIsland { code, peak, .. } in active(&islands) {
                 writeln!(file, "{code},{peak}")?;
             }
             write(&format!("ccu/{day}.csv"), &file)?;
         }
     }
-    live_files(spec, &states, write)
+    live_files(spec, &islands, write)
 }
 
-/// State of the islands from day to day.
-struct IslandStates {
-    /// Codes, ascending.
-    codes: Vec<IslandCode>,
+/// State of an island from day to day.
+struct SyntheticIsland {
+    code: IslandCode,
     /// Permanent popularity, in doublings of rank.
-    strength: Vec<f64>,
+    strength: f64,
     /// Slow random walk around it.
-    drift: Vec<f64>,
+    drift: f64,
     /// Remaining boost of a launch or of a temporary trend.
-    boost: Vec<f64>,
+    boost: f64,
     /// Launch day, in days before the last one.
-    opened: Vec<u64>,
+    opened: u64,
     /// Peak of the day; 0 if the island has no row.
-    peaks: Vec<u32>,
+    peak: u32,
 }
 
-impl IslandStates {
-    fn new(spec: &SyntheticSpec, codes: Vec<IslandCode>) -> IslandStates {
-        let islands = codes.len();
-        let mut random = SplitMix64::new(spec.seed, 10, 0);
-        // If the days go far back, a third of the islands are older than all of them.
-        let days = spec.days.saturating_add(spec.long_run_days);
-        let span = (1.5 * f64::from(days)).max(1.0 / LAUNCHES_PER_DAY);
-        IslandStates {
-            codes,
-            strength: (0..islands).map(|_| random.doublings()).collect(),
-            drift: (0..islands).map(|_| random.bell() * 0.3).collect(),
-            boost: vec![0.0; islands],
-            opened: (0..islands).map(|_| count(random.unit() * span)).collect(),
-            peaks: vec![0; islands],
-        }
-    }
+/// Creates the islands from their codes, ascending.
+fn islands(spec: &SyntheticSpec, codes: Vec<IslandCode>) -> Vec<SyntheticIsland> {
+    let mut random = SplitMix64::new(spec.seed, 10, 0);
+    // If the days go far back, a third of the islands are older than all of them.
+    let days = spec.days.saturating_add(spec.long_run_days);
+    let span = (1.5 * f64::from(days)).max(1.0 / LAUNCHES_PER_DAY);
+    let islands = codes.into_iter().map(|code| SyntheticIsland {
+        code,
+        strength: random.doublings(),
+        drift: random.bell() * 0.3,
+        boost: 0.0,
+        opened: count(random.unit() * span),
+        peak: 0,
+    });
+    islands.collect()
+}
 
-    /// Iterates over the islands that have a row on the day, and their peaks.
-    fn active(&self) -> impl Iterator<Item = (IslandCode, u32)> {
-        let islands = self.codes.iter().copied().zip(self.peaks.iter().copied());
-        islands.filter(|(_, peak)| *peak > 0)
-    }
+/// Iterates over the islands that have a row on the day.
+fn active(islands: &[SyntheticIsland]) -> impl Iterator<Item = &SyntheticIsland> {
+    islands.iter().filter(|island| island.peak > 0)
+}
 
-    /// Advances by one day. Each island gets a score, and the measured peaks are assigned by its rank,
-    /// so that the distribution of peaks is right on every day.
-    fn advance_day(&mut self, spec: &SyntheticSpec, day: UtcDay, before: u32) {
-        let mut random = SplitMix64::new(spec.seed, 11, u64::from(day.0.cast_unsigned()));
-        let mut ranked: Vec<(u64, usize)> = Vec::with_capacity(self.peaks.len());
-        for island in 0..self.peaks.len() {
-            self.peaks[island] = 0;
-            // Popular islands vary little from day to day (measured: 0.4 instead of 1.1 in the
-            // logarithm).
-            let is_popular = self.strength[island] > 7.0;
-            let sway = if is_popular { 0.2 } else { 1.0 };
-            self.drift[island] = self.drift[island] * 0.95 + random.bell() * 0.2 * sway;
-            self.boost[island] *= 0.25;
-            let (noise, chance) = (random.bell() * 0.45 * sway, random.unit());
-            if self.opened[island] < u64::from(before) {
-                continue;
-            }
-            if self.opened[island] == u64::from(before) {
-                self.boost[island] = 4.0 + 4.0 * chance;
-            } else if chance < 0.03 {
-                self.boost[island] = 2.5 + 130.0 * chance;
-            }
-            // A boost ends below the top 1 %, which only permanent popularity reaches.
-            let boost_max = (7.2 - self.strength[island]).max(0.0);
-            self.boost[island] = self.boost[island].min(boost_max);
-            let score = self.strength[island] + self.drift[island] + self.boost[island] + noise;
-            ranked.push((count((score + 16.0) * 1e9), island));
+/// Advances by one day. Each island gets a score, and the measured peaks are assigned by its rank, so that the
+/// distribution of peaks is right on every day.
+fn advance_day(islands: &mut [SyntheticIsland], spec: &SyntheticSpec, day: UtcDay, before: u32) {
+    let mut random = SplitMix64::new(spec.seed, 11, u64::from(day.0.cast_unsigned()));
+    let mut ranked: Vec<(u64, usize)> = Vec::with_capacity(islands.len());
+    for (number, island) in islands.iter_mut().enumerate() {
+        island.peak = 0;
+        // Popular islands vary little from day to day (measured: 0.4 instead of 1.1 in the
+        // logarithm).
+        let sway = if island.strength > 7.0 { 0.2 } else { 1.0 };
+        island.drift = island.drift * 0.95 + random.bell() * 0.2 * sway;
+        island.boost *= 0.25;
+        let (noise, chance) = (random.bell() * 0.45 * sway, random.unit());
+        if island.opened < u64::from(before) {
+            continue;
         }
-        ranked.sort_unstable();
-        // Thirty percent of the islands have five players on a day.
-        let three_in_ten = (self.peaks.len() * 3).div_ceil(10);
-        let wanted = spec.rows.map_or(three_in_ten, |rows| rows as usize);
-        let active = wanted.min(ranked.len());
-        let weekday = at(curve("weekday"), f64::from((day.0 + 3).rem_euclid(7)));
-        let first = ranked.len() - active;
-        let peaks = curve("peak");
-        for (place, (_, island)) in ranked.split_off(first).into_iter().enumerate() {
-            let position = (float(place as u64) + 0.5) / float(active as u64);
-            let value = at(peaks, position) * weekday * (1.0 + 0.06 * random.bell());
-            self.peaks[island] = u32::try_from(count(value)).unwrap_or(u32::MAX).max(1);
+        if island.opened == u64::from(before) {
+            island.boost = 4.0 + 4.0 * chance;
+        } else if chance < 0.03 {
+            island.boost = 2.5 + 130.0 * chance;
         }
+        // A boost ends below the top 1 %, which only permanent popularity reaches.
+        island.boost = island.boost.min((7.2 - island.strength).max(0.0));
+        let score = island.strength + island.drift + island.boost + noise;
+        ranked.push((count((score + 16.0) * 1e9), number));
+    }
+    ranked.sort_unstable();
+    // Thirty percent of the islands have five players on a day.
+    let three_in_ten = (islands.len() * 3).div_ceil(10);
+    let wanted = spec.rows.map_or(three_in_ten, |rows| rows as usize);
+    let active = wanted.min(ranked.len());
+    let weekday = at(curve("weekday"), f64::from((day.0 + 3).rem_euclid(7)));
+    let first = ranked.len() - active;
+    let peaks = curve("peak");
+    for (place, (_, number)) in ranked.split_off(first).into_iter().enumerate() {
+        let position = (float(place as u64) + 0.5) / float(active as u64);
+        let value = at(peaks, position) * weekday * (1.0 + 0.06 * random.bell());
+        islands[number].peak = u32::try_from(count(value)).unwrap_or(u32::MAX).max(1);
     }
 }
 
@@ -131,7 +131,7 @@ impl IslandStates {
 fn daily_file(
     spec: &SyntheticSpec,
     day: UtcDay,
-    states: &IslandStates,
+    islands: &[SyntheticIsland],
     file: &mut Vec<u8>,
 ) -> io::Result<()> {
     writeln!(file, "{}", FileKind::Daily.columns().0.join(","))?;
@@ -147,7 +147,8 @@ fn daily_file(
         .map(|ratio| curve(&format!("{}.{ratio}", class.name)))
     });
     let retentions = ["retention_d1", "retention_d7"].map(curve);
-    for (code, peak) in states.active() {
+    for SyntheticIsland { code, peak, .. } in active(islands) {
+        let peak = *peak;
         // Each island has its own ratios; the day varies them a little, reflected at both ends.
         let mut own = SplitMix64::new(spec.seed, 13, code.number());
         let mut ratio = |curve: &Curve, random: &mut SplitMix64| {
@@ -187,16 +188,20 @@ fn daily_file(
 }
 
 /// Writes `live/` for the six latest steps, and `platform.csv` for a day of steps.
-fn live_files(spec: &SyntheticSpec, states: &IslandStates, write: WriteFile<'_>) -> io::Result<()> {
-    let newest = (i64::from(spec.last_day.0) + 1) * DAY_SECONDS + DAY_SECONDS / 2;
+fn live_files(
+    spec: &SyntheticSpec,
+    islands: &[SyntheticIsland],
+    write: WriteFile<'_>,
+) -> io::Result<()> {
+    let newest = spec.newest_step;
     let mut file = Vec::new();
     for time in (0..6).rev().map(|back| newest - back * STEP_SECONDS) {
         let mut random = SplitMix64::new(spec.seed, 14, time.unsigned_abs());
         let factor = second_factor(time) / HOUR_MAX;
         file.clear();
         writeln!(file, "code,players")?;
-        for (code, peak) in states.active() {
-            let players = count(f64::from(peak) * factor * (1.0 + 0.1 * random.bell()));
+        for SyntheticIsland { code, peak, .. } in active(islands) {
+            let players = count(f64::from(*peak) * factor * (1.0 + 0.1 * random.bell()));
             // One in thirty islands is missing in each step, as are those without players.
             if players > 0 && random.below(30) > 0 {
                 writeln!(file, "{code},{players}")?;
@@ -205,10 +210,9 @@ fn live_files(spec: &SyntheticSpec, states: &IslandStates, write: WriteFile<'_>)
         write(&format!("live/{time}.csv"), &file)?;
     }
     // The platform has about forty times the players of the catalogue's islands.
-    let shares = states
-        .peaks
+    let shares = islands
         .iter()
-        .map(|peak| 4.0 * f64::from(*peak) / HOUR_MAX);
+        .map(|island| 4.0 * f64::from(island.peak) / HOUR_MAX);
     let everyone: f64 = shares.sum();
     let mut random = SplitMix64::new(spec.seed, 15, 0);
     file.clear();

@@ -1,16 +1,19 @@
 //! Readers of the tables: islands and creators, days, live steps, platform totals, and all of them.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Read as _};
 
 use super::csv_table::{CsvTable, WANT_SLUG, WANT_TIME, step_time};
 use super::dataset_reader::{DatasetReader, DayFiles, StepFile, late_fault, time_text};
-use super::fault::LoadError;
+use super::fault::{LoadError, quoted};
 use super::island_resolver::IslandResolver;
 use super::rows::{DayRow, FileKind, Island, LiveStep, Metrics, Profile};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode};
 use crate::sync::{cores, in_order, lock};
+
+/// Longer notices are faults, as longer fields of tables are.
+const NOTICE_BYTES_MAX: u64 = 1024;
 
 /// All islands and all creator profiles. Other types refer to an island by its position here.
 #[derive(Debug)]
@@ -86,7 +89,7 @@ impl DatasetReader<'_> {
         }
         islands.sort_unstable_by_key(|island| island.code);
         Ok(Catalogue {
-            is_faulty: faults.has(DatasetReader::ISLANDS),
+            is_faulty: !faults.of(DatasetReader::ISLANDS).is_empty(),
             ..Catalogue::new(islands, Vec::new())
         })
     }
@@ -117,6 +120,38 @@ impl DatasetReader<'_> {
     /// Name of the file of platform totals, which is optional.
     pub const PLATFORM: &'static str = "platform.csv";
 
+    /// Name of the file with the dataset's notice, which is optional.
+    pub const NOTICE: &'static str = "notice.txt";
+
+    /// Reads the notice: a line about the origin of the data, shown with it. Returns `None` if the file does not
+    /// exist.
+    pub fn notice(&self) -> Result<Option<String>, LoadError> {
+        let name = DatasetReader::NOTICE;
+        let bytes = self.read(name, |file| {
+            let mut bytes = Vec::new();
+            let mut content = file.content.take(NOTICE_BYTES_MAX + 1);
+            content.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        })?;
+        let Some(bytes) = bytes else {
+            return Ok(None);
+        };
+        let lossy = String::from_utf8_lossy(&bytes);
+        let notice = lossy.strip_suffix('\n').unwrap_or(&lossy);
+        let notice = notice.strip_suffix('\r').unwrap_or(notice);
+        let is_short = bytes.len() as u64 <= NOTICE_BYTES_MAX;
+        let is_line = !notice.trim().is_empty() && !notice.contains(char::is_control);
+        if !is_short || !is_line || str::from_utf8(&bytes).is_err() {
+            let problem = format!(
+                "the notice must be one line of at most {NOTICE_BYTES_MAX} bytes in UTF-8, not empty and without \
+                 control characters, got {}",
+                quoted(notice)
+            );
+            lock(&self.faults).push_file(name, problem);
+        }
+        Ok(Some(notice.to_owned()))
+    }
+
     /// Reads the files of a day. Returns the rows by island ascending. If both files have a row of an
     /// island, the daily one is used.
     pub fn day(&self, catalogue: &Catalogue, files: &DayFiles) -> Result<Vec<DayRow>, LoadError> {
@@ -139,6 +174,10 @@ impl DatasetReader<'_> {
         // Stable: the daily row of an island stays in front.
         rows.sort_by_key(|row| row.island);
         rows.dedup_by_key(|row| row.island);
+        let is_newest = self.days.last().map(|newest| newest.day) == Some(files.day);
+        if is_newest && rows.iter().all(|row| row.peak_ccu().is_none()) {
+            self.warn_of_missing_peaks(files);
+        }
         Ok(rows)
     }
 
@@ -233,7 +272,9 @@ pub fn validate(
     source: &DatasetReader<'_>,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<DatasetCounts, LoadError> {
+    source.find_unread_entries()?;
     let catalogue = source.catalogue()?;
+    source.notice()?;
     source.platform()?;
     let (days, steps) = (&source.days, &source.steps);
     let all = days.len() + steps.len();

@@ -1,18 +1,13 @@
-//! Warnings of a dataset: entries and columns that look like data and are not read, and data that is
-//! probably incomplete.
-//!
-//! They do not depend on which files a publish reads again, so a refresh repeats those of the first
-//! publish.
+//! Warnings of a dataset as a whole: entries that look like data and are not read, and missing days or peaks. Those of
+//! the lines of a file are found while it is read, in `csv_table.rs`.
 
-use std::fs;
 use std::io;
-use std::path::Path;
 
-use super::csv_records::CsvRecords;
+use super::csv_table::letters;
 use super::dataset_reader::{DatasetReader, DayFiles};
-use super::fault::{Fault, FaultLog, Faults, LoadError, quoted};
+use super::fault::LoadError;
 use super::files::Files;
-use super::rows::{FileKind, WHOLE_FILES};
+use super::rows::WHOLE_FILES;
 use crate::durable::TEMP_SUFFIX;
 use crate::sync::lock;
 
@@ -20,7 +15,7 @@ use crate::sync::lock;
 const FOLDERS: [(&str, &str); 4] = [
     (
         "",
-        "a dataset has the files islands.csv, creators.csv and platform.csv and the folders daily, ccu and live",
+        "a dataset has the files islands.csv, creators.csv, platform.csv and notice.txt and the folders daily, ccu and live",
     ),
     ("daily", "daily has files named YYYY-MM-DD.csv only"),
     ("ccu", "ccu has files named YYYY-MM-DD.csv only"),
@@ -53,43 +48,35 @@ const BACKUP_ENDS: [&str; 10] = [
 const LEVELS: u32 = 2;
 
 impl DatasetReader<'_> {
-    /// Finds the warnings. If `strict`, records them as faults; otherwise returns them, if there are any.
-    pub fn warnings(&self, strict: bool) -> Result<Option<Faults>, LoadError> {
-        let mut log = FaultLog::default();
-        self.find_unread_entries(&mut log)?;
-        self.find_unread_columns(&mut log)?;
-        self.find_unfinished_lines(&mut log)?;
-        self.find_missing_peaks(&mut log)?;
-        if strict {
-            lock(&self.faults).append(log);
-            return Ok(None);
+    /// Finds what is not read, and whether there is no day.
+    pub fn find_unread_entries(&self) -> Result<(), LoadError> {
+        let mut warnings = lock(&self.warnings);
+        if self.days.is_empty() {
+            let problem = "there is no day, here or in ccu/; a day is a file named YYYY-MM-DD.csv";
+            warnings.push_file("daily/", problem.to_owned());
         }
-        Ok(log.finish())
-    }
-
-    fn find_unread_entries(&self, log: &mut FaultLog) -> Result<(), LoadError> {
-        let Files::Directory(root) = self.files else {
-            return Ok(());
-        };
         for (folder, want) in FOLDERS {
-            let path = root.join(folder);
-            let names = entries(&path).map_err(|error| self.io_error(folder, error))?;
+            let names =
+                entries(self.files, folder).map_err(|error| self.io_error(folder, error))?;
             for name in &names {
                 if is_read(folder, name) || self.is_repeated(folder, name, &names) {
                     continue;
                 }
-                let place = Path::new(folder).join(name);
-                let place = place.to_string_lossy();
-                if !path.join(name).is_dir() {
-                    if is_data(name) {
-                        log.push_file(&place, format!("is not read; {want}"));
+                let place = format!("{folder}/{name}");
+                let place = place.trim_start_matches('/');
+                let is_folder = self.files.path(place).is_dir();
+                let nor = match data_at(self.files, place, LEVELS) {
+                    None if !is_folder || !TABLES.contains(&letters(name).as_str()) => continue,
+                    Some(data) if is_folder => {
+                        format!(", nor is {} in it", &data[place.len() + 1..])
                     }
-                } else if let Some(found) = data_within(&path.join(name), LEVELS) {
-                    let problem = format!("is not read, nor is {found} in it; {want}");
-                    log.push_file(&format!("{place}/"), problem);
-                } else if TABLES.contains(&letters(name).as_str()) {
-                    log.push_file(&format!("{place}/"), format!("is not read; {want}"));
-                }
+                    _ => String::new(),
+                };
+                let end = if is_folder { "/" } else { "" };
+                warnings.push_file(
+                    &format!("{place}{end}"),
+                    format!("is not read{nor}; {want}"),
+                );
             }
         }
         Ok(())
@@ -101,99 +88,18 @@ impl DatasetReader<'_> {
         let table = stem.map(|stem| format!("{stem}.csv"));
         let has_days = folder.is_empty() && !self.days.is_empty();
         table.is_some_and(|table| is_read(folder, &table) && names.contains(&table))
-            || has_days && WHOLE_FILES.iter().any(|file| file.name == name)
+            || has_days && WHOLE_FILES.iter().any(|(file, ..)| *file == name)
     }
 
-    /// Columns of creators.csv are optional, so one with a similar name is not noticed otherwise.
-    fn find_unread_columns(&self, log: &mut FaultLog) -> Result<(), LoadError> {
-        let name = DatasetReader::CREATORS;
-        let mut read = || {
-            let Some(mut records) = self.files.open(name)?.map(CsvRecords::new) else {
-                return Ok(());
-            };
-            let Some(Ok(())) = records.next()? else {
-                return Ok(());
-            };
-            for place in 0..records.width {
-                let found = records.field(place);
-                let mut columns = FileKind::Creators.columns().0.iter();
-                let is_similar = |column: &&&str| letters(column) == letters(found);
-                if let Some(column) = columns.find(is_similar).filter(|column| **column != found) {
-                    log.push(Fault {
-                        file: name.to_owned(),
-                        line: Some(records.line),
-                        column: Some(place + 1),
-                        problem: format!(
-                            "the column is not read; its name must be {column}, got {}",
-                            quoted(found)
-                        ),
-                    });
-                }
-            }
-            Ok(())
-        };
-        read().map_err(|error| self.io_error(name, error))
-    }
-
-    /// A file that was cut off mostly ends within a line, and what is left of its last number is a
-    /// number too.
-    fn find_unfinished_lines(&self, log: &mut FaultLog) -> Result<(), LoadError> {
-        let tables = [
-            DatasetReader::ISLANDS,
-            DatasetReader::CREATORS,
-            DatasetReader::PLATFORM,
-        ];
-        let days = self.days.iter().flat_map(DayFiles::names);
-        let steps = self.steps.iter().map(|step| step.name.as_str());
-        for name in tables.into_iter().chain(days).chain(steps) {
-            let last = self.files.last_byte(name);
-            let last = last.map_err(|error| self.io_error(name, error))?;
-            if last.is_some_and(|last| !matches!(last, b'\n' | b'\r')) {
-                let problem = "the last line must end with a newline, got none; \
-                    the end of the file may be missing";
-                log.push_file(name, problem.to_owned());
-            }
+    /// Records that the newest day has no peak, unless faults of its files are the reason.
+    pub(super) fn warn_of_missing_peaks(&self, newest: &DayFiles) {
+        let faults = lock(&self.faults);
+        if newest.names().all(|name| faults.of(name).is_empty()) {
+            let problem = "at least one row of the newest day should have a peakCCU, got none; \
+                the peaks of all islands are null until there is a newer day";
+            let first = newest.names().next().unwrap_or_default();
+            lock(&self.warnings).push_file(first, problem.to_owned());
         }
-        Ok(())
-    }
-
-    fn find_missing_peaks(&self, log: &mut FaultLog) -> Result<(), LoadError> {
-        let Some(newest) = self.days.last() else {
-            let problem = "there is no day, here or in ccu/; a day is a file named YYYY-MM-DD.csv";
-            log.push_file("daily/", problem.to_owned());
-            return Ok(());
-        };
-        for name in newest.names() {
-            let has_peak = self.has_peak(name);
-            if has_peak.map_err(|error| self.io_error(name, error))? {
-                return Ok(());
-            }
-        }
-        let first = newest.names().next().unwrap_or_default();
-        let problem = "at least one row of the newest day should have a peakCCU, got none; \
-            the peaks of all islands are null until there is a newer day";
-        log.push_file(first, problem.to_owned());
-        Ok(())
-    }
-
-    /// Returns whether a file of a day has a peak, or has a fault before its first one.
-    fn has_peak(&self, name: &str) -> io::Result<bool> {
-        let Some(mut records) = self.files.open(name)?.map(CsvRecords::new) else {
-            return Ok(false);
-        };
-        let Some(Ok(())) = records.next()? else {
-            return Ok(true);
-        };
-        let column = (0..records.width).find(|place| records.field(*place) == "peakCCU");
-        let Some(column) = column else {
-            return Ok(true);
-        };
-        while let Some(record) = records.next()? {
-            if record.is_err() || column >= records.width || !records.field(column).is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 }
 
@@ -207,34 +113,26 @@ fn is_read(folder: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the names in a folder, sorted, without hidden files, backups and unfinished files.
-fn entries(folder: &Path) -> io::Result<Vec<String>> {
-    let listed = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        listed => listed?,
-    };
-    let names = listed.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-    let mut names = names.collect::<io::Result<Vec<String>>>()?;
+/// Returns the names in a folder without backups and unfinished files.
+fn entries(files: &Files<'_>, folder: &str) -> io::Result<Vec<String>> {
+    let mut names = files.names(folder)?;
     names.retain(|name| {
         let lower = name.to_lowercase();
         let mut ends = BACKUP_ENDS.iter().chain([&TEMP_SUFFIX]);
-        !lower.starts_with(['.', '~']) && !ends.any(|end| lower.ends_with(end))
+        !lower.starts_with('~') && !ends.any(|end| lower.ends_with(end))
     });
-    names.sort_unstable();
     Ok(names)
 }
 
-/// Returns the first file within a folder that looks like data. A folder that cannot be read has none.
-fn data_within(folder: &Path, levels: u32) -> Option<String> {
-    let names = entries(folder).unwrap_or_default();
-    names.into_iter().find_map(|name| {
-        let path = folder.join(&name);
-        if !path.is_dir() {
-            return is_data(&name).then_some(name);
-        }
-        let below = (levels > 1).then(|| data_within(&path, levels - 1))??;
-        Some(format!("{name}/{below}"))
-    })
+/// Returns the path of an entry, or of the first one within it, that looks like data. A folder that cannot be read has
+/// none.
+fn data_at(files: &Files<'_>, place: &str, levels: u32) -> Option<String> {
+    if !files.path(place).is_dir() {
+        return is_data(place.rsplit('/').next()?).then(|| place.to_owned());
+    }
+    let names = entries(files, place).ok().filter(|_| levels > 0)?;
+    let mut places = names.iter().map(|name| format!("{place}/{name}"));
+    places.find_map(|below| data_at(files, &below, levels - 1))
 }
 
 /// Returns whether the name of a file looks like that of data.
@@ -249,12 +147,6 @@ fn is_data(name: &str) -> bool {
     let is_named = is_time || TABLES.contains(&letters(stem).as_str());
     let has = |known: &[&str]| ends.iter().any(|end| known.contains(end));
     has(&TABLE_ENDS) || is_named && (ends.is_empty() || has(&OTHER_ENDS))
-}
-
-/// Returns the letters and digits of a name, in lower case.
-fn letters(name: &str) -> String {
-    let letters = name.chars().filter(char::is_ascii_alphanumeric);
-    letters.map(|c| c.to_ascii_lowercase()).collect()
 }
 
 #[cfg(test)]

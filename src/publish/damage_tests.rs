@@ -2,16 +2,16 @@
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 
-use super::{PublishOptions, check_published, publish};
+use super::{PublishOptions, publish};
 use crate::calendar::UnixSeconds;
 use crate::dataset::Files;
 use crate::regular_file::Directory;
-use crate::snapshot::{History, Live, Manifest, SnapshotError, Storage};
+use crate::snapshot::{History, Live, Manifest, SnapshotError, Storage, check_published};
 
 /// 2026-11-21T12:05:00Z
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
@@ -56,16 +56,8 @@ impl Published {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("im-damage-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
-        let options = PublishOptions {
-            directory: &directory,
-            published: PUBLISHED,
-            force: false,
-            full: false,
-            strict: false,
-            credit: "",
-        };
-        let published = publish(&FILES, &options, &mut |_| {}).unwrap();
-        Published(directory, published.manifest)
+        let manifest = publish_to(&directory, PUBLISHED);
+        Published(directory, manifest)
     }
 
     /// Contents of the two payload files.
@@ -82,12 +74,25 @@ impl Drop for Published {
     }
 }
 
+fn publish_to(directory: &Path, published: UnixSeconds) -> Manifest {
+    let options = PublishOptions {
+        directory,
+        published,
+        force: false,
+        full: false,
+        strict: false,
+        credit: "",
+    };
+    let published = publish(&FILES, &options, &mut |_| {});
+    published.unwrap().manifest
+}
+
 fn open_history(bytes: Bytes) -> Result<(), SnapshotError> {
-    History::open(Storage::Memory(bytes), 0)?.verify_bodies()
+    History::open(Storage::Memory(bytes))?.verify_bodies()
 }
 
 fn open_live(bytes: Bytes) -> Result<(), SnapshotError> {
-    Live::open(Storage::Memory(bytes), 0).map(drop)
+    Live::open(Storage::Memory(bytes)).map(drop)
 }
 
 #[track_caller]
@@ -163,4 +168,34 @@ fn every_cut_and_every_flipped_bit_of_a_manifest_is_found_or_means_the_same() {
         text[bit / 8] ^= 1 << (bit % 8);
         check(&text, &format!("byte {}, bit {}", bit / 8, bit % 8));
     }
+}
+
+/// As if a program with other sections had rendered it, and the version had not been raised.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "damage done on purpose need not survive a crash"
+)]
+fn a_history_that_cannot_be_opened_is_rendered_again_although_its_checksum_is_right() {
+    let Published(directory, first) = &Published::new();
+    let later = |seconds| UnixSeconds(PUBLISHED.0 + seconds);
+    let kept = publish_to(directory, later(600));
+    assert_eq!(kept.history, first.history, "no input has changed");
+    // The live payload has no section of a history.
+    let other = Manifest {
+        history: kept.live.clone(),
+        ..kept
+    };
+    let path = directory.join("sources.json");
+    let sources = fs::read(&path).unwrap();
+    let mut sources: serde_json::Value = serde_json::from_slice(&sources).unwrap();
+    sources["published"] = serde_json::to_value(&other).unwrap();
+    fs::write(&path, sources.to_string()).unwrap();
+    let text = serde_json::to_vec(&other).unwrap();
+    fs::write(directory.join(Manifest::FILE), text).unwrap();
+    assert!(check_published(directory).is_err());
+    let rendered = publish_to(directory, later(1200));
+    let time = later(1200).to_string();
+    assert_eq!(rendered.history.unwrap().generated_at, time);
+    check_published(directory).unwrap();
 }

@@ -1,61 +1,91 @@
-//! The published directory: its layout, the removal of stale files, and verification.
+//! The published directory: its layout, the files that a manifest names, and the removal of stale ones.
 //!
 //! ```text
-//! manifest.json                   names the payload files and the dumps; renamed last
+//! manifest.json                   names the payload files and the index of the dumps; renamed last
 //! history-TIME-CHECKSUM.snap      islands, creators, rankings, new islands
 //! live-TIME-CHECKSUM.snap         current players and the intraday curve
-//! dumps -> dumps-TIME-CHECKSUM/   the dataset as files for download
+//! dumps-TIME-CHECKSUM.json        names the files for download
+//! dumps/SHA256                    these files
 //! sources.json                    the input files, for change detection in the next publish
 //! ```
 //! Every file is written under another name, synced and renamed. The files of the previous manifest
 //! stay until the next publish, for readers that opened it.
 
-use std::fs;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind};
+use std::path::Path;
 
-use super::changes::KnownSources;
-use super::dumps_writer::{DUMPS_PREFIX, HashingWriter, REPEAT_SUFFIX};
-use super::options::{PublishError, at};
-use crate::durable::{self, TEMP_SUFFIX};
-use crate::regular_file::Directory;
-use crate::site::SiteSettings;
-use crate::snapshot::{Dump, DumpDirectory, DumpIndex, Manifest, Snapshot, SnapshotError};
-use crate::sync::{cores, in_order};
+use super::options::{PublishError, PublishOptions, at};
+use super::sources::Sources;
+use crate::durable::{self, AtomicFile, TEMP_SUFFIX};
+use crate::snapshot::{Dumps, Identity, Manifest, Payload};
 
-pub(super) const PAYLOAD_SUFFIX: &str = ".snap";
-/// Prefix of history payload names.
-pub(super) const HISTORY_PREFIX: &str = "history";
-/// Prefix of live payload names.
-pub(super) const LIVE_PREFIX: &str = "live";
+/// Prefix and suffix of the name of a file that the manifest names.
+type Kind = (&'static str, &'static str);
 
-/// Removes unfinished files. If `known` is true, the manifests are complete, and payload files and
-/// dumps that none of them names are removed too. The target of the dumps link stays, and so does
-/// every file whose name is not one of a publish.
+pub(super) const HISTORY: Kind = ("history", ".snap");
+pub(super) const LIVE: Kind = ("live", ".snap");
+/// The index of the dumps.
+pub(super) const INDEX: Kind = ("dumps", ".json");
+
+/// Creates the folder of the dumps. Up to version 1.0.0, its name was that of a link.
+pub(super) fn create_dumps_folder(directory: &Path) -> Result<(), PublishError> {
+    let folder = directory.join(Dumps::FOLDER);
+    let is_there = match folder.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        // What cannot be looked up may be the folder, with all files in it.
+        found => found.map_err(at(&folder))?.is_dir(),
+    };
+    if !is_there {
+        durable::remove(&folder).map_err(at(&folder))?;
+        durable::create_directory(&folder).map_err(at(&folder))?;
+    }
+    Ok(())
+}
+
+/// Writes a file that the manifest names. Returns its entry.
+pub(super) fn write_file(
+    options: &PublishOptions<'_>,
+    (prefix, suffix): Kind,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<Identity>,
+) -> Result<Payload, PublishError> {
+    let (directory, published) = (options.directory, options.published);
+    let unfinished = directory.join(format!("{prefix}{TEMP_SUFFIX}"));
+    let mut file = AtomicFile::create(directory, prefix).map_err(at(&unfinished))?;
+    let written = write(&mut file.out).map_err(at(&unfinished))?;
+    let checksum = format!("{:08x}", written.checksum);
+    let name = format!("{prefix}-{}-{checksum}{suffix}", published.compact());
+    let path = directory.join(&name);
+    file.commit(&path).map_err(at(&path))?;
+    Ok(Payload {
+        file: name,
+        bytes: written.bytes,
+        checksum,
+        generated_at: published.to_string(),
+    })
+}
+
+/// Removes unfinished files, and those that a publish created and whose names are not in `kept`; with `None`, which
+/// names are current is not known. Every other file stays.
 pub(super) fn remove_stale_files(
     directory: &Path,
-    keep: &[&Manifest],
-    known: bool,
+    kept: Option<&HashSet<String>>,
 ) -> Result<(), PublishError> {
     let mut first = Ok(());
-    // A killed publish may have left the link to dumps that no manifest names.
-    let link = directory.join(DumpIndex::LINK);
-    let linked = match fs::read_link(&link) {
-        Ok(linked) => linked,
-        // There is no file of that name, or it is not a link.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
-            PathBuf::new()
-        }
-        Err(error) => return Err(at(&link)(error)),
-    };
-    for entry in fs::read_dir(directory).map_err(at(directory))? {
-        let name = entry.map_err(at(directory))?.file_name();
-        let Some(name) = name.to_str() else { continue };
-        let is_kept = linked == Path::new(name) || keep.iter().any(|manifest| manifest.names(name));
-        if is_unfinished(name) || known && is_published(name) && !is_kept {
-            let path = directory.join(name);
-            // An entry that cannot be removed does not keep the others.
-            first = first.and(durable::remove(&path).map_err(at(&path)));
+    for prefix in [String::new(), format!("{}/", Dumps::FOLDER)] {
+        let folder = directory.join(&prefix);
+        for entry in fs::read_dir(&folder).map_err(at(&folder))? {
+            let name = entry.map_err(at(&folder))?.file_name();
+            let Some(name) = name.to_str().map(|name| format!("{prefix}{name}")) else {
+                continue;
+            };
+            let is_stale = |kept: &HashSet<String>| !kept.contains(&name) && is_published(&name);
+            if is_unfinished(&name) || kept.is_some_and(is_stale) {
+                let path = directory.join(&name);
+                // An entry that cannot be removed does not keep the others.
+                first = first.and(durable::remove(&path).map_err(at(&path)));
+            }
         }
     }
     first
@@ -63,79 +93,31 @@ pub(super) fn remove_stale_files(
 
 /// Returns whether a killed publish may leave a file of this name.
 fn is_unfinished(name: &str) -> bool {
-    let begun = [
-        HISTORY_PREFIX,
-        LIVE_PREFIX,
-        DumpIndex::LINK,
-        Manifest::FILE,
-        KnownSources::FILE,
-    ];
+    let begun = [HISTORY.0, LIVE.0, INDEX.0, Manifest::FILE, Sources::FILE];
     let name = name.strip_suffix(TEMP_SUFFIX);
-    name.is_some_and(|name| begun.contains(&name))
-}
-
-/// Returns whether a name is one that a publish creates: `history-20261121T120500Z-0123abcd.snap`,
-/// or that of dumps.
-pub(super) fn is_published(name: &str) -> bool {
-    const PATTERN: &[u8] = b"00000000T000000Z-xxxxxxxx";
-    let payload = name.strip_suffix(PAYLOAD_SUFFIX);
-    let stamp = match payload.and_then(|name| name.split_once('-')) {
-        Some((HISTORY_PREFIX | LIVE_PREFIX, stamp)) => Some(stamp),
-        _ => name
-            .strip_prefix(DUMPS_PREFIX)
-            .map(|name| name.trim_end_matches(REPEAT_SUFFIX)),
-    };
-    let matches = |(byte, pattern): (u8, &u8)| match pattern {
-        b'0' => byte.is_ascii_digit(),
-        b'x' => byte.is_ascii_hexdigit(),
-        exact => byte == *exact,
-    };
-    stamp.is_some_and(|stamp| {
-        stamp.len() == PATTERN.len() && stamp.bytes().zip(PATTERN).all(matches)
+    name.is_some_and(|name| {
+        begun.contains(&name) || Path::new(name).parent() == Some(Dumps::FOLDER.as_ref())
     })
 }
 
-/// Opens a published directory and verifies every body and every dump.
-pub fn check_published(directory: &Path) -> Result<Snapshot, PublishError> {
-    let directory = &Directory::open(directory).map_err(at(directory))?;
-    let path = |name: &str| directory.path().join(name);
-    let manifest_path = path(Manifest::FILE);
-    let manifest = Manifest::read(directory).map_err(at(&manifest_path))?;
-    let absent = || io::Error::new(ErrorKind::NotFound, "nothing is published here");
-    let manifest = manifest.ok_or_else(|| at(&manifest_path)(absent()))?;
-    let mut snapshot = Snapshot::open(directory, 0, &SiteSettings::new(""), None)?;
-    if let Some(dumps) = snapshot.dumps.take() {
-        let dumps = dumps.map_err(at(directory.path()))?;
-        check_dumps(&dumps)?;
-        snapshot.dumps = Some(Ok(dumps));
-    }
-    let history = manifest
-        .history
-        .map_or_else(String::new, |payload| payload.file);
-    snapshot.verify_bodies().map_err(at(&path(&history)))?;
-    Ok(snapshot)
-}
-
-/// Verifies the SHA-256 of every file of a dump directory against its index.
-fn check_dumps(dumps: &DumpDirectory) -> Result<(), PublishError> {
-    let dumps: Vec<&Dump> = dumps.files().collect();
-    let check = |(): &mut (), at: usize| -> Result<(), SnapshotError> {
-        let wanted = &dumps[at].file.sha256;
-        let mut hashing = HashingWriter::new(io::sink());
-        io::copy(&mut dumps[at].open_unchecked()?, &mut hashing)?;
-        let (_, _, found) = hashing.finish();
-        if found == *wanted {
-            return Ok(());
-        }
-        let problem = format!("its SHA-256 must be {wanted}, as in the index, got {found}");
-        Err(SnapshotError::malformed("the file", problem))
+/// Returns whether a name is one that a publish creates. In the patterns, `0` is a digit and `x` a hexadecimal one.
+pub(super) fn is_published(name: &str) -> bool {
+    const STAMP: &str = "00000000T000000Z-xxxxxxxx";
+    // Up to version 1.0.0, the dumps were a directory, which may have been repeated.
+    let name = name.trim_end_matches("-again");
+    let matches = |pattern: &str| {
+        let matches = |(byte, pattern): (u8, u8)| match pattern {
+            b'0' => byte.is_ascii_digit(),
+            b'x' => byte.is_ascii_hexdigit(),
+            exact => byte == exact,
+        };
+        name.len() == pattern.len() && name.bytes().zip(pattern.bytes()).all(matches)
     };
-    in_order(
-        (cores(), dumps.len()),
-        || (),
-        check,
-        |number, checked| checked.map_err(at(&dumps[number].path())),
-    )
+    let payload = |(prefix, suffix): Kind| matches(&format!("{prefix}-{STAMP}{suffix}"));
+    [HISTORY, LIVE, INDEX, (INDEX.0, "")]
+        .into_iter()
+        .any(payload)
+        || matches(&format!("{}/{}", Dumps::FOLDER, "x".repeat(64)))
 }
 
 #[cfg(test)]
@@ -147,6 +129,9 @@ mod tests {
         for ours in [
             "history-20261121T120500Z-0123abcd.snap",
             "live-20261121T120500Z-0123abcd.snap",
+            "dumps-20261121T120500Z-0123abcd.json",
+            &format!("dumps/{}", "0a".repeat(32)),
+            // Of older versions.
             "dumps-20261121T120500Z-0123abcd",
             "dumps-20261121T120500Z-0123abcd-again-again",
         ] {
@@ -156,6 +141,7 @@ mod tests {
             "history.tmp",
             "live.tmp",
             "dumps.tmp",
+            "dumps/daily-2026-11-20.csv.tmp",
             "manifest.json.tmp",
             "sources.json.tmp",
         ] {
@@ -170,6 +156,9 @@ mod tests {
             "dumps-20261121T120500Z-0123abcg",
             "notes.tmp",
             "dumps",
+            "dumps/mine",
+            &format!("dumps/{}", "0a".repeat(33)),
+            &"0a".repeat(32),
             ".tmp",
             ".snap",
         ] {

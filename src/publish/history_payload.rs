@@ -32,23 +32,30 @@ pub(crate) fn write<W: Write>(
         creators: creators.len(),
         days,
     };
-    let mut writer = BodyWriter {
-        out: SnapshotWriter::new(out)?,
-        all: counts.total(),
-        progress,
-    };
+    let mut out = SnapshotWriter::new(out)?;
     let mut rows = Vec::with_capacity(islands);
     let mut new = vec![Vec::new(); days];
     let mut ccu_histories = 0;
-    writer.write_islands(input, |island| {
-        if let Some((first, last)) = island.seen {
-            new[first as usize].push((row_number(rows.len()), last));
-        }
-        ccu_histories += u64::from(island.has_peak);
-        rows.push(island.list_row);
-    })?;
+    in_order(
+        (cores(), islands.div_ceil(RANGE_ISLANDS)),
+        || IslandRenderer::new(input),
+        IslandRenderer::render,
+        |_, rendered| {
+            for island in rendered {
+                out.body(&island.detail)?;
+                out.body(&island.ccu)?;
+                if let Some((first, last)) = island.seen {
+                    new[first as usize].push((row_number(rows.len()), last));
+                }
+                ccu_histories += u64::from(island.has_peak);
+                rows.push(island.list_row);
+            }
+            progress(out.body_count(), counts.total());
+            Ok::<_, io::Error>(())
+        },
+    )?;
     for (endpoints, per) in LAYOUT.iter().filter(|(_, per)| *per != Per::Island) {
-        writer.write_all(counts.of(*per) * endpoints.len(), |at| {
+        let render = |at: usize| {
             let number = at / endpoints.len();
             match endpoints[at % endpoints.len()] {
                 Endpoint::Creator => creators[number].body(input, &rows),
@@ -59,9 +66,18 @@ pub(crate) fn write<W: Write>(
                 }
                 other => unreachable!("the body of {} has no renderer", other.label()),
             }
-        })?;
+        };
+        in_order(
+            (cores(), counts.of(*per) * endpoints.len()),
+            Compressor::default,
+            |compressor, at| compressor.pack(&render(at)),
+            |_, packed| {
+                out.body(&packed)?;
+                progress(out.body_count(), counts.total());
+                Ok::<_, io::Error>(())
+            },
+        )?;
     }
-    let mut out = writer.out;
     list_sections::write(input, &rows, &creators, &mut out)?;
     out.array::<U64>(Section::CcuHistories, [ccu_histories])?;
     let row_end = render::null_metrics_suffix(input.latest_day());
@@ -69,52 +85,6 @@ pub(crate) fn write<W: Write>(
     out.array::<u8>(Section::PageTemplates, templates)?;
     out.array::<I32>(Section::Days, input.days.iter().map(|day| day.0))?;
     out.finish(input.published)
-}
-
-/// Writer of bodies that reports progress.
-struct BodyWriter<'a, W> {
-    out: SnapshotWriter<W>,
-    all: usize,
-    progress: &'a mut dyn FnMut(usize, usize),
-}
-
-impl<W: Write> BodyWriter<'_, W> {
-    /// Writes the detail and the ccu body of each island, and passes the islands to `rendered`.
-    fn write_islands(
-        &mut self,
-        input: &HistoryInput<'_>,
-        mut rendered: impl FnMut(RenderedIsland),
-    ) -> io::Result<()> {
-        let ranges = input.catalogue.islands.len().div_ceil(RANGE_ISLANDS);
-        in_order(
-            (cores(), ranges),
-            || IslandRenderer::new(input),
-            IslandRenderer::render,
-            |_, islands| {
-                for island in islands {
-                    self.out.body(&island.detail)?;
-                    self.out.body(&island.ccu)?;
-                    rendered(island);
-                }
-                (self.progress)(self.out.body_count(), self.all);
-                Ok(())
-            },
-        )
-    }
-
-    /// Renders and writes `count` bodies.
-    fn write_all(
-        &mut self,
-        count: usize,
-        render: impl Fn(usize) -> Vec<u8> + Sync,
-    ) -> io::Result<()> {
-        let pack = |compressor: &mut Compressor, at: usize| compressor.pack(&render(at));
-        in_order((cores(), count), Compressor::default, pack, |_, packed| {
-            self.out.body(&packed)?;
-            (self.progress)(self.out.body_count(), self.all);
-            Ok(())
-        })
-    }
 }
 
 /// `/v1/rankings/{date}`
@@ -152,7 +122,6 @@ pub(crate) struct IslandRenderer<'a> {
     timelines: Vec<Vec<(u32, DayRow)>>,
 }
 
-/// Output for one island.
 pub(crate) struct RenderedIsland {
     pub(crate) list_row: Vec<u8>,
     pub(crate) detail: PackedBody,

@@ -16,7 +16,6 @@ pub(crate) struct LiveInput {
     pub(crate) platform: Option<Vec<(UnixSeconds, u64)>>,
 }
 
-/// Renders the live payload to `out`.
 pub(crate) fn write<W: Write>(
     islands: &[Island],
     input: &LiveInput,
@@ -31,10 +30,7 @@ pub(crate) fn write<W: Write>(
     let mut out = SnapshotWriter::new(out)?;
     let mut compressor = Compressor::default();
     for body in bodies {
-        match body {
-            Some(plain) => out.body(&compressor.pack(&plain))?,
-            None => out.absent_body(),
-        }
+        out.body(&compressor.pack(&body.unwrap_or_default()))?;
     }
     out.finish(published)
 }

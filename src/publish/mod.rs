@@ -7,14 +7,13 @@
 //!
 //! In reading order:
 //!
-//! - `run` with its `options`: one publish; `refusal`: when it is refused; `changes`: the inputs that changed since the last one;
-//!   `directory`: the published files and their replacement;
+//! - `run` with its `options`: one publish; `refusal`: when it is refused; `previous` with its `sources`: the last one;
+//!   `plan`: what is kept of it; `directory`: the published files, and the removal of stale ones;
 //! - `tables`, `packed_day`: the dataset as columns; `history_input`: what the history is made from;
 //! - `history_payload`, `live_payload`: the two payload files; their parts `list_sections` and
 //!   `text_index`; `render`: the JSON of responses;
 //! - `dumps_writer`, `whole_files`: files for download; `sample`: the sample dataset in memory.
 
-mod changes;
 #[cfg(test)]
 mod damage_tests;
 mod directory;
@@ -25,17 +24,19 @@ mod list_sections;
 mod live_payload;
 mod options;
 mod packed_day;
+mod plan;
+mod previous;
 mod refusal;
 mod render;
 mod run;
 mod sample;
 #[cfg(test)]
 mod selection_tests;
+mod sources;
 mod tables;
 mod text_index;
 mod whole_files;
 
-pub use directory::check_published;
 pub use options::{DEFAULT_CREDIT, PublishError, PublishEvent, PublishOptions, Published};
 pub use run::publish;
 pub use sample::{SAMPLE_FILES, open_sample};

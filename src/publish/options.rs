@@ -16,7 +16,6 @@ const DAYS_NAMED: usize = 5;
 pub struct PublishOptions<'a> {
     /// Published directory; created if it does not exist.
     pub directory: &'a Path,
-    /// Publish timestamp.
     pub published: UnixSeconds,
     /// Ignores refusals, such as that of an older timestamp, and renders everything.
     pub force: bool,
@@ -30,6 +29,7 @@ pub struct PublishOptions<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub enum PublishEvent<'a> {
+    /// The warnings of the dataset, perhaps none.
     Warnings(&'a Faults),
     /// The manifest is about to be replaced, which publishes everything.
     Committing,
@@ -37,20 +37,16 @@ pub enum PublishEvent<'a> {
     Finished(&'a str),
     /// Progress of one phase.
     Progress {
-        /// Name of the phase.
         what: &'static str,
-        /// Number of finished items.
         done: usize,
         all: usize,
     },
-    /// The publish is complete, but a stale file could not be removed, or the dumps link not be
-    /// replaced.
+    /// The publish is complete, but a stale file could not be removed.
     CleanupFailed(&'a PublishError),
 }
 
 #[derive(Debug)]
 pub struct Published {
-    /// Manifest that was written.
     pub manifest: Manifest,
     pub islands: usize,
     pub days: usize,
@@ -72,7 +68,6 @@ pub enum PublishError {
     Older {
         /// Timestamp of the published data.
         published: String,
-        /// Timestamp of this publish.
         offered: String,
     },
     /// The dataset lacks these days of the published data, ascending.

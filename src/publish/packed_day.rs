@@ -13,6 +13,8 @@ use crate::model::SortField;
 pub(crate) const RANGE_ISLANDS: usize = 256;
 /// Most decimals are hundredths, which are packed into one or two bytes.
 const HUNDREDTHS: f64 = 100.0;
+/// Number of metrics that are counts, which come before the decimals.
+const COUNTS: usize = SortField::ALL.len();
 
 /// Converts an index of a row, creator, tag or day to its number in the file.
 pub(crate) fn row_number(at: usize) -> u32 {
@@ -39,15 +41,8 @@ impl PackedDay {
             while let Some(row) = rows.next_if(|row| row.island < end) {
                 let skipped = u64::from(row.island - next);
                 pack(&mut bytes, skipped << 1 | u64::from(row.is_daily));
-                if row.is_daily {
-                    for field in SortField::ALL {
-                        pack_count(&mut bytes, row.metrics.count(field));
-                    }
-                    for decimal in row.metrics.decimals() {
-                        pack_decimal(&mut bytes, decimal);
-                    }
-                } else {
-                    pack_count(&mut bytes, row.peak_ccu());
+                for (place, value) in row.metrics.0[..values(row.is_daily)].iter().enumerate() {
+                    pack_value(&mut bytes, place, *value);
                 }
                 next = row.island + 1;
             }
@@ -71,12 +66,10 @@ impl PackedDay {
             let head = unpack(&mut bytes);
             let (island, is_daily) = (next + number_u32(head >> 1), head & 1 == 1);
             next = island + 1;
-            let metrics = if is_daily {
-                let counts = std::array::from_fn(|_| unpack_count(&mut bytes));
-                Metrics::new(counts, std::array::from_fn(|_| unpack_decimal(&mut bytes)))
-            } else {
-                Metrics::of_peak(unpack_count(&mut bytes))
-            };
+            let mut metrics = Metrics::NULL;
+            for (place, value) in metrics.0[..values(is_daily)].iter_mut().enumerate() {
+                *value = unpack_value(&mut bytes, place);
+            }
             Some(DayRow {
                 island,
                 is_daily,
@@ -96,36 +89,32 @@ impl PackedDay {
     }
 }
 
-/// Writes a count plus 1, or 0 for null.
-fn pack_count(bytes: &mut Vec<u8>, count: Option<u64>) {
-    pack(bytes, count.map_or(0, |count| count + 1));
+/// Returns the number of metrics that are packed: a row of a ccu file has only the first.
+fn values(is_daily: bool) -> usize {
+    if is_daily { 9 } else { 1 }
 }
 
-fn unpack_count(bytes: &mut &[u8]) -> Option<u64> {
-    unpack(bytes).checked_sub(1)
-}
-
-/// Writes the hundredths of a decimal plus 2; 1 and its eight bytes if it has others; 0 for null.
-fn pack_decimal(bytes: &mut Vec<u8>, decimal: Option<f64>) {
-    match (decimal, decimal.and_then(to_hundredths)) {
-        (None, _) => pack(bytes, 0),
-        (Some(_), Some(hundredths)) => pack(bytes, u64::from(hundredths) + 2),
-        (Some(decimal), None) => {
-            pack(bytes, 1);
-            bytes.extend(decimal.to_le_bytes());
-        }
+/// Writes a count plus 1; of a decimal the hundredths plus 2, or 1 and its eight bytes if it has others. 0 is a null.
+fn pack_value(bytes: &mut Vec<u8>, place: usize, value: u64) {
+    if place < COUNTS || value == u64::MAX {
+        pack(bytes, value.wrapping_add(1));
+    } else if let Some(hundredths) = to_hundredths(f64::from_bits(value)) {
+        pack(bytes, u64::from(hundredths) + 2);
+    } else {
+        pack(bytes, 1);
+        bytes.extend(value.to_le_bytes());
     }
 }
 
-fn unpack_decimal(bytes: &mut &[u8]) -> Option<f64> {
+fn unpack_value(bytes: &mut &[u8], place: usize) -> u64 {
     match unpack(bytes) {
-        0 => None,
+        packed if place < COUNTS || packed == 0 => packed.wrapping_sub(1),
         1 => {
-            let (decimal, rest) = bytes.split_first_chunk().expect("packed whole");
+            let (value, rest) = bytes.split_first_chunk().expect("packed whole");
             *bytes = rest;
-            Some(f64::from_le_bytes(*decimal))
+            u64::from_le_bytes(*value)
         }
-        hundredths => Some(from_hundredths(number_u32(hundredths - 2))),
+        hundredths => from_hundredths(number_u32(hundredths - 2)).to_bits(),
     }
 }
 

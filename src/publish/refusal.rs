@@ -3,15 +3,16 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{self, Component, Path, PathBuf};
 
-use super::changes::KnownSources;
 use super::directory::is_published;
 use super::options::{PublishError, PublishOptions, at};
+use super::previous::Previous;
+use super::sources::Sources;
 use crate::calendar::UtcDay;
 use crate::dataset::{DatasetReader, Files, validate};
 use crate::regular_file::Directory;
-use crate::snapshot::{DumpDirectory, DumpIndex, Manifest};
+use crate::snapshot::{Dumps, Manifest};
 
 /// Refuses a directory that is the dataset or lies in it, or that holds a file of another program under
 /// a name that a publish replaces.
@@ -55,30 +56,26 @@ fn is_within(files: &Files<'_>, directory: &Path) -> Result<bool, PublishError> 
     Ok(above.any(|above| inode(above).is_ok_and(|inode| folders.contains(&inode))))
 }
 
-/// Returns the device and inode of a file or directory, which has several paths where it is mounted
-/// twice.
-pub(super) fn inode(path: &Path) -> Result<(u64, u64), PublishError> {
-    let found = fs::metadata(path).map_err(at(path))?;
-    Ok((found.dev(), found.ino()))
-}
-
 /// Returns the absolute path without links and `..`. Components that do not exist are resolved like the
 /// directories that will be created.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
-    let mut resolved = if path.is_absolute() {
-        PathBuf::new()
-    } else {
-        std::env::current_dir()?
-    };
-    for component in path.components() {
+    let step = |mut resolved: PathBuf, component| {
         if component == Component::ParentDir {
             resolved.pop();
         } else {
             resolved.push(component);
         }
-        resolved = fs::canonicalize(&resolved).unwrap_or(resolved);
-    }
-    Ok(resolved)
+        fs::canonicalize(&resolved).unwrap_or(resolved)
+    };
+    let absolute = path::absolute(path)?;
+    Ok(absolute.components().fold(PathBuf::new(), step))
+}
+
+/// Returns the device and inode of a file or directory, which has several paths where it is mounted
+/// twice.
+pub(super) fn inode(path: &Path) -> Result<(u64, u64), PublishError> {
+    let found = fs::metadata(path).map_err(at(path))?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// Finds a file that a publish would replace and no publish wrote. A publish writes its payload before
@@ -98,7 +95,7 @@ fn foreign_file(directory: &Path) -> io::Result<Option<PathBuf>> {
             return Ok(None);
         }
         // A directory is never replaced.
-        let is_replaced = [Manifest::FILE, KnownSources::FILE, DumpIndex::LINK].contains(&&*name);
+        let is_replaced = [Manifest::FILE, Sources::FILE, Dumps::FOLDER].contains(&&*name);
         if is_replaced && !entry.file_type()?.is_dir() {
             foreign = Some(entry.path());
         }
@@ -108,38 +105,27 @@ fn foreign_file(directory: &Path) -> io::Result<Option<PathBuf>> {
     Ok(foreign.filter(|_| !is_ours))
 }
 
-/// Refuses a timestamp older than that of the published data.
-pub(super) fn refuse_older(
-    before: &Manifest,
-    options: &PublishOptions<'_>,
-) -> Result<(), PublishError> {
-    let latest = before.payloads().map(|payload| &payload.generated_at);
-    let latest = latest.max();
-    let offered = options.published.to_string();
-    match latest.filter(|latest| !options.force && **latest > offered) {
-        Some(published) => Err(PublishError::Older {
-            published: published.clone(),
-            offered,
-        }),
-        None => Ok(()),
-    }
-}
-
-/// Refuses a dataset without a day that is published, in `daily/` or `ccu/`. The days are those of the published
-/// dumps, and of the list of files that they were made from: either may be damaged.
-pub(super) fn refuse_fewer_days(
+/// Refuses a timestamp older than that of the published data, and a dataset without a day that is published, in
+/// `daily/` or `ccu/`. The days are those of the published dumps, and of the list of files that they were made from:
+/// either may be damaged.
+pub(super) fn refuse_loss(
     dataset: &DatasetReader<'_>,
-    (published, before): (&Directory, &Manifest),
+    previous: &Previous,
     options: &PublishOptions<'_>,
 ) -> Result<(), PublishError> {
     if options.force {
         return Ok(());
     }
-    let mut names = KnownSources::names(published);
-    let dumps = before.dumps.as_ref();
-    if let Some(dumps) = dumps.and_then(|named| DumpDirectory::open(published, named).ok()) {
-        names.extend(dumps.files().map(|dump| dump.file.file.clone()));
+    let files = previous.manifest.files();
+    let latest = files.map(|named| &named.generated_at).max();
+    let offered = options.published.to_string();
+    if let Some(published) = latest.filter(|latest| **latest > offered) {
+        let published = published.clone();
+        return Err(PublishError::Older { published, offered });
     }
+    let dumps = previous.dumps.iter().flat_map(Dumps::files);
+    let dumps = dumps.map(|dump| &dump.file.file);
+    let names = previous.sources.files.keys().chain(dumps);
     let day = |name: &str| {
         let (folder, file) = name.split_once('/')?;
         let is_day = ["daily", "ccu"].contains(&folder);
@@ -151,7 +137,7 @@ pub(super) fn refuse_fewer_days(
             .binary_search_by_key(day, |held| held.day)
             .is_ok()
     };
-    let days = names.iter().filter_map(|name| day(name));
+    let days = names.filter_map(|name| day(name));
     let mut lost: Vec<UtcDay> = days.filter(|day| !is_held(day)).collect();
     lost.sort_unstable();
     lost.dedup();

@@ -1,23 +1,24 @@
 //! Entry point of publishing: the steps from a dataset to a published directory.
 
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind};
+use std::io::Write as _;
 use std::path::Path;
 
-use super::changes::{Changes, KnownSources};
-use super::directory::{HISTORY_PREFIX, LIVE_PREFIX, PAYLOAD_SUFFIX, remove_stale_files};
+use super::directory::{HISTORY, INDEX, LIVE, create_dumps_folder, remove_stale_files, write_file};
 use super::dumps_writer::DumpsWriter;
 use super::history_input::HistoryInput;
 use super::options::{EventSink, PublishEvent, PublishOptions, Published};
 use super::options::{PublishError, at};
-use super::refusal::{inode, refuse_fewer_days, refuse_older, refuse_target};
+use super::plan::Plan;
+use super::previous::Previous;
+use super::refusal::{inode, refuse_loss, refuse_target};
+use super::sources::Sources;
 use super::tables::Tables;
 use super::{history_payload, live_payload};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
-use crate::durable::{self, AtomicFile, TEMP_SUFFIX};
-use crate::regular_file::Directory;
-use crate::snapshot::{DumpIndex, Identity, Manifest, Payload, SnapshotError};
+use crate::durable;
+use crate::snapshot::{Dumps, Identity, Manifest, SnapshotError};
 
 /// Publishes a dataset to a directory. Concurrent publishes to the same directory wait for each
 /// other.
@@ -34,26 +35,27 @@ pub fn publish(
     durable::create_directory(directory).map_err(at(directory))?;
     let lock = durable::lock(directory, None);
     let _lock = lock.map_err(at(&directory.join(durable::LOCK_FILE)))?;
-    let opened =
-        Directory::open(directory).and_then(|opened| Ok((previous_manifest(&opened)?, opened)));
-    let (before, opened) = opened.map_err(at(&directory.join(Manifest::FILE)))?;
+    let previous = Previous::read(directory)?;
     let _dataset_lock = lock_dataset(files, directory)?;
-    let dataset = DatasetReader::open(files, UnixSeconds::now().day())?;
-    if let Some(warnings) = dataset.warnings(options.strict)? {
-        notify(PublishEvent::Warnings(&warnings));
-    }
-    refuse_older(&before, options)?;
-    refuse_fewer_days(&dataset, (&opened, &before), options)?;
+    let mut dataset = DatasetReader::open(files, UnixSeconds::now().day())?;
+    dataset.strict = options.strict;
+    let refused = refuse_loss(&dataset, &previous, options);
+    refused.inspect_err(|_| notify(PublishEvent::Warnings(&dataset.take_warnings())))?;
+    let plan = Plan::new(&dataset, &previous, options)?;
+    create_dumps_folder(directory)?;
     // Frees disk space first: the leftovers of a killed publish may fill most of the disk. Without
     // a manifest they cannot be distinguished from published files.
-    let is_known = before != Manifest::default();
-    let swept = remove_stale_files(directory, &[&before], is_known);
-    report_failure(swept, notify);
-    let published = publish_changes(&dataset, (&opened, &before), options, notify)?;
-    report_failure(link_dumps(directory, &published.manifest), notify);
-    let swept = remove_stale_files(directory, &[&before, &published.manifest], true);
-    report_failure(swept, notify);
-    Ok(published)
+    let mut kept = previous.names();
+    report_failure(remove_stale_files(directory, kept.as_ref()), notify);
+    let published = publish_changes(&dataset, &previous, plan, options, notify);
+    match &published {
+        Ok(_) if kept.is_some() => return published,
+        Ok(_) => kept = Previous::read(directory)?.names(),
+        Err(error) if error.is_unpublished() => {}
+        Err(_) => return published,
+    }
+    report_failure(remove_stale_files(directory, kept.as_ref()), notify);
+    published
 }
 
 /// Locks the dataset against a collector, which replaces several files together. With `--force` the
@@ -75,31 +77,32 @@ fn report_failure(result: Result<(), PublishError>, notify: EventSink<'_>) {
     }
 }
 
-/// Renders what has changed since `before`, writes the files, and writes the manifest, which makes
+/// Renders what has changed since the previous publish, writes the files, and writes the manifest, which makes
 /// them current.
 fn publish_changes(
     dataset: &DatasetReader<'_>,
-    (opened, before): (&Directory, &Manifest),
+    previous: &Previous,
+    plan: Plan,
     options: &PublishOptions<'_>,
     notify: EventSink<'_>,
 ) -> Result<Published, PublishError> {
     let (directory, published) = (options.directory, options.published);
-    let read_since = UnixSeconds::now();
-    let changes = Changes::find(dataset, (opened, before), options)?;
-    let mut dumps = DumpsWriter::begin(opened, changes.kept_dumps.as_ref(), published)?;
-    let mut tables = Tables {
+    let folder = Some(directory.join(Dumps::FOLDER));
+    let dumps = DumpsWriter::new(folder, (&plan, previous.dumps.as_ref()), published);
+    let tables = Tables {
         dataset,
-        changes: &changes,
-        dumps: &mut dumps,
+        plan: &plan,
+        dumps: &dumps,
         notify,
     };
-    let catalogue = tables.catalogue()?;
-    let days = tables.days(&catalogue)?;
-    let live_input = tables.live(&catalogue)?;
-    dataset.finish_checks()?;
-    let history = match &changes.kept_history {
+    let read = tables.read();
+    let warnings = dataset.take_warnings();
+    notify(PublishEvent::Warnings(&warnings));
+    let (catalogue, days, live_input) = read?;
+    let index = dumps.finish(options.credit)?;
+    let history = match &plan.kept_history {
         Some(history) => history.clone(),
-        None => write_payload(options, HISTORY_PREFIX, |out| {
+        None => write_file(options, HISTORY, |out| {
             let input = HistoryInput::new(&catalogue, days, published);
             history_payload::write(&input, out, &mut |done, all| {
                 let what = "rendering bodies";
@@ -107,22 +110,26 @@ fn publish_changes(
             })
         })?,
     };
-    let live = write_payload(options, LIVE_PREFIX, |out| {
+    let live = write_file(options, LIVE, |out| {
         live_payload::write(&catalogue.islands, &live_input, published, out)
     })?;
-    let (kept, tables) = dumps.kept();
-    let summary = format!("{}; dumps: {kept} of {tables} tables kept", changes.summary);
-    let dumps = dumps.finish(directory, options.credit)?;
-    let sources = directory.join(KnownSources::FILE);
-    changes
-        .into_sources(dataset, (&history, &dumps), read_since, &live_input.totals)
-        .write(directory)
-        .map_err(at(&sources))?;
+    let dumps = write_file(options, INDEX, |out| {
+        out.write_all(&index)?;
+        Ok(Identity {
+            bytes: index.len() as u64,
+            checksum: crc32fast::hash(&index),
+            published,
+        })
+    })?;
     let manifest = Manifest {
         history: Some(history),
         live: Some(live),
         dumps: Some(dumps),
     };
+    let summary = plan.summary.clone();
+    let sources = plan.into_sources(dataset, manifest.clone(), (&live_input, &warnings));
+    let written = sources.write(directory);
+    written.map_err(at(&directory.join(Sources::FILE)))?;
     let path = directory.join(Manifest::FILE);
     let mut text = serde_json::to_vec_pretty(&manifest).expect("a manifest is text and numbers");
     text.push(b'\n');
@@ -130,7 +137,7 @@ fn publish_changes(
     durable::replace(&path, &text).map_err(|error| {
         let error = SnapshotError::from(error).in_file(&path);
         // The file may have been renamed, and the directory not have been synced.
-        match Manifest::read(opened) {
+        match Manifest::read(&previous.directory) {
             Ok(current) if current.as_ref() != Some(&manifest) => PublishError::Published(error),
             _ => PublishError::Uncertain(error),
         }
@@ -141,49 +148,4 @@ fn publish_changes(
         islands: catalogue.islands.len(),
         days: dataset.days.len(),
     })
-}
-
-/// Reads the manifest that will be replaced. An invalid one counts as none, since publishing again
-/// repairs it. An unreadable one is an error, since it may be newer than this publish.
-fn previous_manifest(directory: &Directory) -> io::Result<Manifest> {
-    match Manifest::read(directory) {
-        Ok(manifest) => Ok(manifest.unwrap_or_default()),
-        Err(error) => match error.kind() {
-            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => Ok(Manifest::default()),
-            _ => Err(error),
-        },
-    }
-}
-
-/// Writes a payload file. Returns its entry for the manifest.
-fn write_payload(
-    options: &PublishOptions<'_>,
-    prefix: &str,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<Identity>,
-) -> Result<Payload, PublishError> {
-    let (directory, published) = (options.directory, options.published);
-    let unfinished = directory.join(format!("{prefix}{TEMP_SUFFIX}"));
-    let mut payload = AtomicFile::create(directory, prefix).map_err(at(&unfinished))?;
-    let written = write(&mut payload.out).map_err(at(&unfinished))?;
-    let checksum = format!("{:08x}", written.checksum);
-    let file = format!(
-        "{prefix}-{}-{checksum}{PAYLOAD_SUFFIX}",
-        published.compact()
-    );
-    let path = directory.join(&file);
-    payload.commit(&path).map_err(at(&path))?;
-    Ok(Payload {
-        file,
-        bytes: written.bytes,
-        checksum,
-        generated_at: published.to_string(),
-    })
-}
-
-/// Points the dumps link to the latest dumps. It is for other programs; the server uses the
-/// manifest.
-fn link_dumps(directory: &Path, manifest: &Manifest) -> Result<(), PublishError> {
-    let link = directory.join(DumpIndex::LINK);
-    let dumps = manifest.dumps.as_ref().map_or("", |dumps| &dumps.directory);
-    durable::replace_link(&link, dumps).map_err(at(&link))
 }

@@ -3,23 +3,26 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use super::changes::Changes;
 use super::dumps_writer::DumpsWriter;
 use super::history_input::HistoryInput;
 use super::options::DEFAULT_CREDIT;
+use super::plan::Plan;
 use super::tables::Tables;
 use super::{history_payload, live_payload};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
 use crate::site::SiteSettings;
-use crate::snapshot::{History, Live, Snapshot, Storage};
+use crate::snapshot::{Dumps, History, Live, Snapshot, Storage};
 
 macro_rules! files {
     ($($folder:literal: $($stem:literal)*;)*) => {
-        &[$($((
-            concat!($folder, $stem, ".csv"),
-            include_bytes!(concat!("../../data/sample/", $folder, $stem, ".csv")),
-        )),*),*]
+        &[
+            (DatasetReader::NOTICE, include_bytes!("../../data/sample/notice.txt")),
+            $($((
+                concat!($folder, $stem, ".csv"),
+                include_bytes!(concat!("../../data/sample/", $folder, $stem, ".csv")),
+            )),*),*
+        ]
     };
 }
 
@@ -37,41 +40,38 @@ pub const SAMPLE_FILES: &[(&str, &[u8])] = files! {
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
 
 /// Publishes the sample in memory and opens it. An error cannot occur, which a test verifies.
-pub fn open_sample(memory_bytes: usize, service: &SiteSettings) -> Result<Snapshot, String> {
-    open(memory_bytes, service).map_err(|error| error.to_string())
+pub fn open_sample(service: &SiteSettings) -> Result<Snapshot, String> {
+    open(service).map_err(|error| error.to_string())
 }
 
-fn open(memory_bytes: usize, service: &SiteSettings) -> Result<Snapshot, Box<dyn Error>> {
+fn open(service: &SiteSettings) -> Result<Snapshot, Box<dyn Error>> {
     let ([history, live], dumps) = render()?;
-    let history = History::open(history, memory_bytes)?;
-    let live = Live::open(live, memory_bytes)?;
-    let mut snapshot = Snapshot::new(Some(Arc::new(history)), Some(live), service);
-    snapshot.dumps = Some(Ok(Arc::new(dumps.into_memory(DEFAULT_CREDIT)?)));
-    Ok(snapshot)
+    let history = History::open(history)?;
+    let live = Live::open(live)?;
+    let (history, dumps) = (Some(Arc::new(history)), Some(Ok(Arc::new(dumps))));
+    Ok(Snapshot::new(history, Some(live), dumps, service, None))
 }
 
 /// Renders the history, the live payload and the dumps.
-fn render() -> Result<([Storage; 2], DumpsWriter), Box<dyn Error>> {
+fn render() -> Result<([Storage; 2], Dumps), Box<dyn Error>> {
     let files = Files::Embedded(SAMPLE_FILES);
     // The day of the sample is fixed, so that a machine whose clock is behind can serve it.
     let dataset = DatasetReader::open(&files, PUBLISHED.day())?;
-    let mut dumps = DumpsWriter::in_memory(PUBLISHED);
-    let mut tables = Tables {
+    let plan = Plan::default();
+    let dumps = DumpsWriter::new(None, (&plan, None), PUBLISHED);
+    let tables = Tables {
         dataset: &dataset,
-        changes: &Changes::default(),
-        dumps: &mut dumps,
+        plan: &plan,
+        dumps: &dumps,
         notify: &mut |_| {},
     };
-    let catalogue = tables.catalogue()?;
-    let days = tables.days(&catalogue)?;
-    let live = tables.live(&catalogue)?;
-    dataset.finish_checks()?;
+    let (catalogue, days, live) = tables.read()?;
     let input = HistoryInput::new(&catalogue, days, PUBLISHED);
     let (mut history, mut live_bytes) = (Vec::new(), Vec::new());
     history_payload::write(&input, &mut history, &mut |_, _| {})?;
     live_payload::write(&catalogue.islands, &live, PUBLISHED, &mut live_bytes)?;
     let payloads = [history, live_bytes].map(|bytes| Storage::Memory(bytes.into()));
-    Ok((payloads, dumps))
+    Ok((payloads, dumps.into_memory(DEFAULT_CREDIT)?))
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn the_embedded_files_are_those_of_the_directory() {
         let directory = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/data/sample"));
-        let mut count = 0;
+        let mut count = 1; // the notice
         for folder in ["", "daily", "ccu", "live"] {
             for entry in std::fs::read_dir(directory.join(folder)).unwrap() {
                 count += usize::from(
@@ -104,15 +104,21 @@ mod tests {
         let found = checksums[0] ^ checksums[1].rotate_left(1);
         assert_eq!(
             found, SAMPLE_CONTENT,
-            "the content of payload files has changed: raise VERSION in snapshot/format.rs, and set SAMPLE_CONTENT \
+            "the content of payload files has changed: raise VERSION in snapshot/layout.rs, and set SAMPLE_CONTENT \
              to {found}. With the old version, a publish would keep what an older program has rendered."
         );
     }
 
     #[test]
     fn the_sample_publishes_every_payload() {
-        let sample = open_sample(1 << 20, &SiteSettings::new("http://x.test")).unwrap();
-        let health = sample.health.choose(false).content.into_bytes().unwrap();
+        let sample = open_sample(&SiteSettings::new("http://x.test")).unwrap();
+        let health = sample
+            .health
+            .choose(false)
+            .content
+            .clone()
+            .into_bytes()
+            .unwrap();
         assert!(health.starts_with(b"{\"status\":\"ok\""));
     }
 }

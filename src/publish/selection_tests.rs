@@ -9,7 +9,7 @@ use super::packed_day::PackedDay;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, DayRow, Island, Metrics};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField, SortOrder, fold};
-use crate::request::{CreatorQuery, IslandQuery, Page};
+use crate::request::{FILTERS, ISLAND_PARAMETERS, IslandFilter, ListQuery, Page};
 use crate::snapshot::{History, SelectedRows, Storage};
 
 const ISLANDS: u32 = 5000;
@@ -119,22 +119,39 @@ fn needle(u: &mut Unstructured<'_>) -> Result<Option<String>> {
     filter(u, &needles)
 }
 
-fn query(u: &mut Unstructured<'_>) -> Result<IslandQuery> {
+fn query(u: &mut Unstructured<'_>) -> Result<ListQuery> {
     let q = needle(u)?;
-    Ok(IslandQuery {
-        tag: filter(u, &SHARES.map(|(word, _)| word))?,
-        creator: filter(u, &["large", "c7", "c8"])?,
-        created_in: if u.ratio(2, 5)? {
-            Some(*u.choose(&CreatedIn::ALL)?)
-        } else {
-            None
-        },
+    let mut query = ListQuery::parse(None, ISLAND_PARAMETERS).unwrap();
+    for row in &FILTERS {
+        let value = match row.filter {
+            IslandFilter::Tag => filter(u, &SHARES.map(|(word, _)| word))?,
+            IslandFilter::Creator => filter(u, &["large", "c7", "c8"])?,
+            IslandFilter::CreatedIn => filter(u, &CreatedIn::ALL.map(CreatedIn::as_str))?,
+        };
+        if let Some(value) = value {
+            query = query.with(row.filter, value);
+        }
+    }
+    Ok(ListQuery {
         folded: q.clone(),
         q,
         sort: *u.choose(&SortField::ALL)?,
         order: *u.choose(&SortOrder::ALL)?,
         page: page(u)?,
+        ..query
     })
+}
+
+/// Returns whether an island is in the group that a value of a filter names.
+fn is_in_group(island: &Island, filter: IslandFilter, value: &str) -> bool {
+    match filter {
+        IslandFilter::Tag => island.tags().any(|tag| tag == value),
+        IslandFilter::Creator => {
+            let slug = island.creator.as_ref().map(CreatorSlug::as_str);
+            slug == Some(value)
+        }
+        IslandFilter::CreatedIn => island.created_in.map(CreatedIn::as_str) == Some(value),
+    }
 }
 
 /// Returns the requested page of the matching rows in final order.
@@ -150,37 +167,24 @@ fn cut(rows: &[u32], page: Page, is_slice: bool) -> SelectedRows {
 
 /// Returns whether a page needs no more than one vector in final order: it has at most one filter and no
 /// search, or a filter that no island can match.
-fn is_slice(history: &History, world: &World, query: &IslandQuery) -> bool {
-    let mut islands = world.catalogue.islands.iter();
-    let has_tag = |tag: &String| islands.any(|island| island.tags().any(|input| *input == **tag));
-    let is_known = query.tag.as_ref().is_none_or(has_tag)
-        && (query.creator.as_ref()).is_none_or(|slug| history.find_creator(slug).is_some());
-    let filters = [
-        query.tag.is_some(),
-        query.creator.is_some(),
-        query.created_in.is_some(),
-        // A search is never a vector.
-        query.folded.is_some(),
-        query.folded.is_some(),
-    ];
-    !is_known || filters.into_iter().filter(|is_given| *is_given).count() <= 1
+fn is_slice(world: &World, query: &ListQuery) -> bool {
+    let is_known = |filter, value| {
+        let mut islands = world.catalogue.islands.iter();
+        islands.any(|island| is_in_group(island, filter, value))
+    };
+    let is_empty = query
+        .filters()
+        .any(|(row, value)| !is_known(row.filter, value));
+    // A search is never a vector.
+    is_empty || (query.filters().count() <= 1 && query.folded.is_none())
 }
 
-fn naive(history: &History, world: &World, query: &IslandQuery) -> SelectedRows {
+fn naive(world: &World, query: &ListQuery) -> SelectedRows {
     let matches = |row: &u32| {
         let island = &world.catalogue.islands[*row as usize];
-        let slug = island.creator.as_ref().map(CreatorSlug::as_str);
         query
-            .tag
-            .as_ref()
-            .is_none_or(|tag| island.tags().any(|input| *input == **tag))
-            && query
-                .creator
-                .as_ref()
-                .is_none_or(|creator| slug == Some(creator))
-            && query
-                .created_in
-                .is_none_or(|tool| island.created_in == Some(tool))
+            .filters()
+            .all(|(row, value)| is_in_group(island, row.filter, value))
             && query
                 .folded
                 .as_ref()
@@ -192,7 +196,7 @@ fn naive(history: &History, world: &World, query: &IslandQuery) -> SelectedRows 
         SortOrder::Asc => rows.sort_by_key(|row| (value(row).is_none(), value(row))),
         SortOrder::Desc => rows.sort_by_key(|row| std::cmp::Reverse(value(row))),
     }
-    cut(&rows, query.page, is_slice(history, world, query))
+    cut(&rows, query.page, is_slice(world, query))
 }
 
 fn published(world: &World) -> History {
@@ -204,7 +208,7 @@ fn published(world: &World) -> History {
     );
     let mut bytes = Vec::new();
     history_payload::write(&input, &mut bytes, &mut |_, _| {}).unwrap();
-    History::open(Storage::Memory(bytes.into()), 0).unwrap()
+    History::open(Storage::Memory(bytes.into())).unwrap()
 }
 
 #[test]
@@ -215,7 +219,7 @@ fn pages_of_islands_match_a_naive_implementation() {
         let query = query(u)?;
         assert_eq!(
             history.select_islands(&query),
-            naive(&history, &world, &query),
+            naive(&world, &query),
             "{query:?}"
         );
         Ok(())
@@ -245,10 +249,11 @@ fn pages_of_creators_match_a_naive_implementation() {
         .collect();
     arbtest::arbtest(|u| {
         let q = filter(u, &["c", "c1", "1", "large", "c77", "9", "arg"])?;
-        let query = CreatorQuery {
+        let query = ListQuery {
             folded: q.clone(),
             q,
             page: page(u)?,
+            ..ListQuery::parse(None, ISLAND_PARAMETERS).unwrap()
         };
         let found = |(slug, _): &&(String, u32)| {
             query

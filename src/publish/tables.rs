@@ -1,167 +1,137 @@
-//! Tables: reads those that changed or are rendered again, and links or writes their dumps.
+//! Tables: reads those that payloads need, and writes the dumps of those that changed.
 
-use super::changes::Changes;
 use super::dumps_writer::DumpsWriter;
 use super::live_payload::LiveInput;
 use super::options::PublishError;
 use super::options::{EventSink, PublishEvent};
 use super::packed_day::PackedDay;
-use super::whole_files::{DayParts, WholeFiles};
+use super::plan::Plan;
+use super::whole_files::{DayText, WholeFile};
 use crate::calendar::{UnixSeconds, UtcDay};
-use crate::dataset::{Catalogue, Cell, DatasetReader, DayFiles, DayRow, FileKind, Island, Profile};
+use crate::dataset::{
+    Catalogue, Cell, DatasetReader, DayRow, FileKind, Island, LiveStep, Profile, StepFile,
+};
 use crate::sync::{cores, in_order};
-
-/// Threads per core that read days and write dumps. More than one, since half of them wait for the
-/// disk.
-const THREADS_PER_CORE: usize = 2;
 
 /// The tables of a dataset in a publish.
 pub(super) struct Tables<'a> {
     pub(super) dataset: &'a DatasetReader<'a>,
-    pub(super) changes: &'a Changes,
-    pub(super) dumps: &'a mut DumpsWriter,
+    pub(super) plan: &'a Plan,
+    pub(super) dumps: &'a DumpsWriter<'a>,
     pub(super) notify: EventSink<'a>,
 }
 
+/// The input of payloads: the islands and creators, the days, and the live steps.
+pub(super) type PayloadInput = (Catalogue, Vec<(UtcDay, PackedDay)>, LiveInput);
+
 impl Tables<'_> {
-    /// Reads islands.csv, and creators.csv if it is rendered or dumped.
-    pub(super) fn catalogue(&mut self) -> Result<Catalogue, PublishError> {
-        let islands_kept = self.keep(DatasetReader::ISLANDS);
-        let has_creators = self.dataset.stamp(DatasetReader::CREATORS)?.is_some();
-        let dump_creators = has_creators && !self.keep(DatasetReader::CREATORS);
-        let catalogue = if self.changes.kept_history.is_some() && !dump_creators {
-            self.dataset.islands_only()?
-        } else {
-            self.dataset.catalogue()?
-        };
-        if !islands_kept {
-            let rows = catalogue.islands.iter().map(Island::cells);
-            self.dumps
-                .write(DatasetReader::ISLANDS, FileKind::Islands, &rows)?;
+    /// Reads the tables for payloads, and writes their dumps.
+    pub(super) fn read(mut self) -> Result<PayloadInput, PublishError> {
+        if let Some(notice) = self.dataset.notice()? {
+            self.dumps.write_notice(notice)?;
         }
-        if dump_creators {
+        let (catalogue, days) = if self.plan.kept_history.is_some() {
+            (self.dataset.islands_only()?, Vec::new())
+        } else {
+            let catalogue = self.catalogue()?;
+            let days = self.days(&catalogue)?;
+            (catalogue, days)
+        };
+        let live = self.live(&catalogue)?;
+        self.dataset.find_unread_entries()?;
+        self.plan.repeat_warnings(self.dataset);
+        self.dataset.finish_checks()?;
+        Ok((catalogue, days, live))
+    }
+
+    fn catalogue(&self) -> Result<Catalogue, PublishError> {
+        let (islands, creators) = (DatasetReader::ISLANDS, DatasetReader::CREATORS);
+        let catalogue = self.dataset.catalogue()?;
+        let rows = catalogue.islands.iter().map(Island::cells);
+        self.dumps.write(islands, FileKind::Islands, &rows)?;
+        if self.dataset.stamp(creators)?.is_some() {
             let rows = catalogue.profiles.iter().map(Profile::cells);
-            self.dumps
-                .write(DatasetReader::CREATORS, FileKind::Creators, &rows)?;
+            self.dumps.write(creators, FileKind::Creators, &rows)?;
         }
         Ok(catalogue)
     }
 
-    /// Reads the days: all of them, or those to dump if the history payload is kept. Writes the
-    /// dumps of many days if one of them changed.
-    pub(super) fn days(
-        &mut self,
-        catalogue: &Catalogue,
-    ) -> Result<Vec<(UtcDay, PackedDay)>, PublishError> {
-        let days = &self.dataset.days;
-        let keep = |files: &DayFiles| {
-            let is_same = self.changes.is_same_day(files);
-            self.dumps.keep(is_same, files.names())
-        };
-        let kept: Vec<bool> = days.iter().map(keep).collect();
-        let (dataset, dumps) = (self.dataset, &*self.dumps);
-        // A history that is kept has the same days.
-        let is_rendered = self.changes.kept_history.is_none();
-        let is_whole_kept = !is_rendered && !kept.contains(&false) && dumps.keep_whole();
-        let mut whole = if is_whole_kept {
-            None
-        } else {
-            Some(WholeFiles::create(dumps, days)?)
-        };
-        let has_whole = whole.is_some();
+    /// Reads all days, and writes the dumps of many days.
+    fn days(&mut self, catalogue: &Catalogue) -> Result<Vec<(UtcDay, PackedDay)>, PublishError> {
+        let (dataset, dumps) = (self.dataset, self.dumps);
+        let days = &dataset.days;
+        let mut whole = WholeFile::create_all(dumps, days)?;
         let read = |at: usize| {
             let files = &days[at];
-            if kept[at] && !is_rendered && !has_whole {
-                return Ok((files.day, None, None));
+            let rows = dataset.day(catalogue, files)?;
+            for (kind, name) in &files.files {
+                let is_daily = *kind == FileKind::Daily;
+                let of_kind = rows.iter().filter(|row| row.is_daily == is_daily);
+                let code = |row: &DayRow| catalogue.islands[row.island as usize].code;
+                dumps.write(name, *kind, &of_kind.map(|row| row.cells(code(row))))?;
             }
-            let day = dataset.day(catalogue, files)?;
-            if !kept[at] {
-                dump_day(dumps, catalogue, files, &day)?;
-            }
-            let render = || {
-                let parts = DayParts::render(catalogue, (files.day, &day));
-                parts.expect("writing to memory does not fail")
-            };
-            let parts = has_whole.then(render);
-            let packed = is_rendered.then(|| PackedDay::new(&day, catalogue.islands.len()));
-            Ok((files.day, packed, parts))
+            let text = DayText::render(catalogue, (files.day, &rows));
+            let text = text.expect("writing to memory does not fail");
+            Ok((PackedDay::new(&rows, catalogue.islands.len()), text))
         };
         let mut packed_days = Vec::with_capacity(days.len());
-        let deliver = |(day, packed, parts): (UtcDay, Option<PackedDay>, Option<DayParts>)| {
-            packed_days.extend(packed.map(|packed| (day, packed)));
-            match (&mut whole, parts) {
-                (Some(whole), Some(parts)) => whole.append(day, &parts, dumps),
-                _ => Ok(()),
-            }
+        let deliver = |(packed, text)| {
+            let day = days[packed_days.len()].day;
+            packed_days.push((day, packed));
+            let mut files = whole.iter_mut();
+            files.try_for_each(|file| file.append(day, &text))
         };
         read_all("reading days", days.len(), read, deliver, self.notify)?;
-        whole.map_or(Ok(()), |whole| whole.finish(dumps))?;
+        whole.into_iter().try_for_each(WholeFile::finish)?;
         Ok(packed_days)
     }
 
-    /// Reads the latest live step and the changed ones, or all of them if islands.csv changed, and
-    /// the platform totals.
-    pub(super) fn live(&mut self, catalogue: &Catalogue) -> Result<LiveInput, PublishError> {
-        let steps = &self.dataset.steps;
-        let kept: Vec<bool> = steps.iter().map(|step| self.keep(&step.name)).collect();
-        let islands_changed = !self.changes.is_same(DatasetReader::ISLANDS);
-        let (dataset, changes, dumps) = (self.dataset, self.changes, &*self.dumps);
+    /// Reads the latest live step and those that are not kept, and the platform totals.
+    fn live(&mut self, catalogue: &Catalogue) -> Result<LiveInput, PublishError> {
+        let (dataset, plan, dumps) = (self.dataset, self.plan, self.dumps);
+        let steps = &dataset.steps;
+        let kept = |step: &StepFile| plan.kept_players(&step.name);
+        let is_read = |at: &usize| at + 1 == steps.len() || kept(&steps[*at]).is_none();
+        let places: Vec<usize> = (0..steps.len()).filter(is_read).collect();
+        // Those of the steps that are read follow.
+        let totals = steps
+            .iter()
+            .map(|step| (step.time, kept(step).unwrap_or_default()));
+        let mut totals: Vec<(UnixSeconds, u128)> = totals.collect();
         let read = |at: usize| {
-            let (step, is_latest) = (&steps[at], at + 1 == steps.len());
-            let must_read = islands_changed || !kept[at] || is_latest;
-            if let Some(total) = changes.players(&step.name).filter(|_| !must_read) {
-                return Ok((step.time, total, None));
-            }
+            let step = &steps[places[at]];
             let read = dataset.step(catalogue, step)?;
-            if !kept[at] {
-                let rows = read.players.iter().map(|(island, players)| {
-                    let code = catalogue.islands[*island as usize].code;
-                    [Cell::Code(code), Cell::Count(Some(*players))]
-                });
-                dumps.write(&step.name, FileKind::Live, &rows)?;
-            }
-            Ok((step.time, read.total(), is_latest.then_some(read)))
+            let rows = read.players.iter().map(|(island, players)| {
+                let code = catalogue.islands[*island as usize].code;
+                [Cell::Code(code), Cell::Count(Some(*players))]
+            });
+            dumps.write(&step.name, FileKind::Live, &rows)?;
+            Ok((places[at], read))
         };
-        let (mut totals, mut latest) = (Vec::with_capacity(steps.len()), None);
-        let deliver = |(time, total, step)| {
-            totals.push((time, total));
-            latest = step;
+        let mut latest = None;
+        let deliver = |(place, step): (usize, LiveStep)| {
+            totals[place].1 = step.total();
+            latest = Some(step);
             Ok(())
         };
-        read_all(
-            "reading live steps",
-            steps.len(),
-            read,
-            deliver,
-            self.notify,
-        )?;
+        let what = "reading live steps";
+        read_all(what, places.len(), read, deliver, self.notify)?;
+        let platform = dataset.platform()?;
+        if let Some(points) = &platform {
+            let rows = points.iter();
+            let rows = rows.map(|(time, players)| [Cell::Time(*time), Cell::Count(Some(*players))]);
+            dumps.write(DatasetReader::PLATFORM, FileKind::Platform, &rows)?;
+        }
         Ok(LiveInput {
             latest,
             totals,
-            platform: self.platform()?,
+            platform,
         })
-    }
-
-    fn platform(&mut self) -> Result<Option<Vec<(UnixSeconds, u64)>>, PublishError> {
-        let name = DatasetReader::PLATFORM;
-        let points = self.dataset.platform()?;
-        if let Some(points) = points.as_ref().filter(|_| !self.keep(name)) {
-            let rows = points.iter();
-            let rows = rows.map(|(time, players)| [Cell::Time(*time), Cell::Count(Some(*players))]);
-            self.dumps.write(name, FileKind::Platform, &rows)?;
-        }
-        Ok(points)
-    }
-
-    /// Links the dumps of a table of one file. Returns false if they must be written.
-    fn keep(&mut self, name: &str) -> bool {
-        self.dumps
-            .keep(self.changes.is_same(name), std::iter::once(name))
     }
 }
 
-/// Reads `count` items in parallel, delivers them in order, and reports progress under the name
-/// `what`.
+/// Reads `count` items in parallel, delivers them in order, and reports progress under the name `what`. With two threads
+/// per core, half as much again waits in memory for the thread that compresses it, and nothing is faster.
 fn read_all<T: Send>(
     what: &'static str,
     count: usize,
@@ -170,7 +140,7 @@ fn read_all<T: Send>(
     notify: EventSink<'_>,
 ) -> Result<(), PublishError> {
     in_order(
-        (cores() * THREADS_PER_CORE, count),
+        (cores(), count),
         || (),
         |(), at| read(at),
         |at, item| {
@@ -183,19 +153,4 @@ fn read_all<T: Send>(
             Ok(())
         },
     )
-}
-
-fn dump_day(
-    dumps: &DumpsWriter,
-    catalogue: &Catalogue,
-    files: &DayFiles,
-    rows: &[DayRow],
-) -> Result<(), PublishError> {
-    let code = |row: &DayRow| catalogue.islands[row.island as usize].code;
-    for (kind, name) in &files.files {
-        let is_daily = *kind == FileKind::Daily;
-        let rows = rows.iter().filter(|row| row.is_daily == is_daily);
-        dumps.write(name, *kind, &rows.map(|row| row.cells(code(row))))?;
-    }
-    Ok(())
 }

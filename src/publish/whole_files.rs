@@ -1,181 +1,97 @@
-//! The files with the rows of many days, each one gzip member (RFC 1952): readers that stop after the first member
-//! lose nothing.
+//! The files with the rows of many days, written anew by each publish that renders the history.
 //!
-//! The days are compressed in parallel. The compressed form of a day ends at a whole byte and refers to no other
-//! day, so that the forms of all days follow each other in one stream of DEFLATE. The checksum of the stream is
-//! computed from those of the days.
+//! The rows of the days are formatted in parallel, and compressed by one encoder for each file, on the thread that
+//! delivers the days. Parts that end with a full flush could be compressed in parallel, and be copied to the next
+//! publish; `benches/README.md` has the measurements that decided against them.
 
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::iter;
 
-use crc32fast::Hasher;
-use flate2::Compression;
-use flate2::write::DeflateEncoder;
-
-use super::dumps_writer::{DumpsWriter, HashingWriter, Output};
+use super::dumps_writer::{CSV_LEVEL, DumpsWriter, GzipFile};
 use super::options::{PublishError, at};
 use crate::calendar::UtcDay;
-use crate::dataset::{
-    Catalogue, Cell, DayFiles, DayRow, FileKind, WHOLE_FILES, WholeFile, write_csv_row,
-};
+use crate::dataset::{Catalogue, Cell, DayFiles, DayRow, FileKind, WHOLE_FILES, write_csv_row};
 
-/// gzip level, as for the other files of CSV.
-const LEVEL: u32 = 2;
-/// The fixed start of a gzip member: no name, no time, compressed fast, on an unknown system.
-const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
-/// The last block of a stream of DEFLATE, without content.
-const LAST_BLOCK: [u8; 2] = [3, 0];
+/// CSV of a day: its daily rows, and its known peaks of both kinds, by code.
+pub(super) struct DayText([Vec<u8>; 2]);
 
-/// Compressed rows, a part of a stream.
-pub(super) struct Part {
-    deflated: Vec<u8>,
-    /// The checksum of the rows.
-    checksum: Hasher,
-    /// The length of the rows.
-    bytes: usize,
-}
-
-impl Part {
-    fn new(csv: &[u8]) -> io::Result<Part> {
-        let mut deflate = DeflateEncoder::new(Vec::new(), Compression::new(LEVEL));
-        deflate.write_all(csv)?;
-        // Ends at a whole byte, and not with a last block.
-        deflate.flush()?;
-        let mut checksum = Hasher::new();
-        checksum.update(csv);
-        Ok(Part {
-            deflated: std::mem::take(deflate.get_mut()),
-            checksum,
-            bytes: csv.len(),
-        })
-    }
-}
-
-/// The rows of a day: its daily rows, and its known peaks of both kinds, by code.
-pub(super) struct DayParts {
-    daily: Part,
-    ccu: Part,
-}
-
-impl DayParts {
+impl DayText {
     pub(super) fn render(
         catalogue: &Catalogue,
         (date, rows): (UtcDay, &[DayRow]),
-    ) -> io::Result<DayParts> {
-        let text = date.to_string();
-        let date_cell = || iter::once(Cell::Text(Some(&text)));
-        let (mut daily, mut ccu) = (Vec::new(), Vec::new());
+    ) -> io::Result<DayText> {
+        let date = date.to_string();
+        // Texts that grow leave memory in pieces. Most rows have these lengths.
+        let daily_rows = rows.iter().filter(|row| row.is_daily).count();
+        let mut text = DayText([daily_rows * 72, rows.len() * 36].map(Vec::with_capacity));
+        let DayText([daily, ccu]) = &mut text;
         for row in rows {
             let code = catalogue.islands[row.island as usize].code;
+            let cells = || iter::once(Cell::Text(Some(&date))).chain(row.cells(code));
             if row.is_daily {
-                write_csv_row(&mut daily, date_cell().chain(row.cells(code)))?;
+                write_csv_row(daily, cells())?;
             }
             if row.peak_ccu().is_some() {
-                // The code and the peak.
-                write_csv_row(&mut ccu, date_cell().chain(row.cells(code).take(2)))?;
+                // The date, the code and the peak.
+                write_csv_row(ccu, cells().take(3))?;
             }
         }
-        Ok(DayParts {
-            daily: Part::new(&daily)?,
-            ccu: Part::new(&ccu)?,
-        })
+        Ok(text)
+    }
+
+    fn rows(&self, kind: FileKind) -> &[u8] {
+        &self.0[usize::from(kind == FileKind::Ccu)]
     }
 }
 
-/// One of the files while it is written.
-struct WholeFileWriter {
-    file: WholeFile,
+/// A file of many days that is being written.
+pub(super) struct WholeFile<'a> {
+    dumps: &'a DumpsWriter<'a>,
+    name: &'static str,
+    kind: FileKind,
     /// The first day that it has; `None` for all days.
     since: Option<UtcDay>,
-    /// Unbuffered, since a part is one write.
-    out: HashingWriter<Output>,
-    checksum: Hasher,
-    /// The length of the rows, modulo 2^32 as gzip has it.
-    bytes: u32,
+    gzip: GzipFile,
 }
 
-impl WholeFileWriter {
-    fn begin(
-        file: WholeFile,
-        since: Option<UtcDay>,
-        out: HashingWriter<Output>,
-    ) -> io::Result<WholeFileWriter> {
-        let mut writer = WholeFileWriter {
-            file,
-            since,
-            out,
-            checksum: Hasher::new(),
-            bytes: 0,
-        };
-        writer.out.write_all(&HEADER)?;
-        let header = format!("date,{}\n", file.kind.columns().0.join(","));
-        writer.append(&Part::new(header.as_bytes())?)?;
-        Ok(writer)
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
-    fn append(&mut self, part: &Part) -> io::Result<()> {
-        self.checksum.combine(&part.checksum);
-        self.bytes = self.bytes.wrapping_add(part.bytes as u32);
-        self.out.write_all(&part.deflated)
-    }
-
-    fn end(mut self) -> io::Result<HashingWriter<Output>> {
-        self.out.write_all(&LAST_BLOCK)?;
-        self.out
-            .write_all(&self.checksum.finalize().to_le_bytes())?;
-        self.out.write_all(&self.bytes.to_le_bytes())?;
-        Ok(self.out)
-    }
-}
-
-/// All files while they are written, day by day.
-pub(super) struct WholeFiles(Vec<WholeFileWriter>);
-
-impl WholeFiles {
-    pub(super) fn create(
-        dumps: &DumpsWriter,
+impl<'a> WholeFile<'a> {
+    /// Creates all files of many days.
+    pub(super) fn create_all(
+        dumps: &'a DumpsWriter<'_>,
         days: &[DayFiles],
-    ) -> Result<WholeFiles, PublishError> {
-        let create = |file: WholeFile| {
-            let of_kind =
-                |files: &&DayFiles| files.files.iter().any(|(kind, _)| *kind == file.kind);
-            let newest = file.newest.and_then(|count| count.checked_sub(1));
-            let since = newest.and_then(|at| days.iter().filter(of_kind).rev().nth(at));
-            let since = since.map(|files| files.day);
-            let out = dumps.create(file.name);
-            let begun = out.and_then(|out| WholeFileWriter::begin(file, since, out));
-            begun.map_err(at(&dumps.path(file.name)))
+    ) -> Result<Vec<WholeFile<'a>>, PublishError> {
+        let create = |(name, kind, newest): (&'static str, FileKind, Option<usize>)| {
+            let is_of_kind =
+                |files: &&DayFiles| files.files.iter().any(|(other, _)| *other == kind);
+            let before = newest.and_then(|count| count.checked_sub(1));
+            let first = before.and_then(|at| days.iter().filter(is_of_kind).rev().nth(at));
+            let mut gzip = dumps.create_gzip(name, CSV_LEVEL)?;
+            writeln!(gzip, "date,{}", kind.columns().0.join(","))?;
+            Ok(WholeFile {
+                dumps,
+                name,
+                kind,
+                since: first.map(|files| files.day),
+                gzip,
+            })
         };
-        let files: Result<_, _> = WHOLE_FILES.into_iter().map(create).collect();
-        files.map(WholeFiles)
+        let create = |file| create(file).map_err(|error: io::Error| at(&dumps.path(file.0))(error));
+        WHOLE_FILES.into_iter().map(create).collect()
     }
 
     /// Appends the rows of the next day.
-    pub(super) fn append(
-        &mut self,
-        day: UtcDay,
-        parts: &DayParts,
-        dumps: &DumpsWriter,
-    ) -> Result<(), PublishError> {
-        for writer in self.0.iter_mut().filter(|writer| writer.since <= Some(day)) {
-            let part = match writer.file.kind {
-                FileKind::Ccu => &parts.ccu,
-                _ => &parts.daily,
-            };
-            let appended = writer.append(part);
-            appended.map_err(at(&dumps.path(writer.file.name)))?;
+    pub(super) fn append(&mut self, day: UtcDay, text: &DayText) -> Result<(), PublishError> {
+        if self.since > Some(day) {
+            return Ok(());
         }
-        Ok(())
+        let appended = self.gzip.write_all(text.rows(self.kind));
+        appended.map_err(at(&self.dumps.path(self.name)))
     }
 
-    pub(super) fn finish(self, dumps: &DumpsWriter) -> Result<(), PublishError> {
-        for writer in self.0 {
-            let name = writer.file.name;
-            let ended = writer.end().and_then(|out| dumps.complete(name, out));
-            ended.map_err(at(&dumps.path(name)))?;
-        }
-        Ok(())
+    pub(super) fn finish(self) -> Result<(), PublishError> {
+        let finished = self.gzip.finish();
+        let finished = finished.and_then(|written| self.dumps.complete(self.name, written));
+        finished.map_err(at(&self.dumps.path(self.name)))
     }
 }
 
@@ -186,34 +102,63 @@ mod tests {
     use flate2::bufread::GzDecoder;
 
     use super::*;
+    use crate::calendar::UnixSeconds;
+    use crate::publish::plan::Plan;
+    use crate::snapshot::DumpContent;
+
+    /// Rows of numbers that compress badly.
+    fn rows(state: &mut u64, count: usize) -> Vec<u8> {
+        let mut text = Vec::new();
+        for _ in 0..count {
+            *state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            writeln!(text, "{},{}", *state >> 33, *state >> 49).unwrap();
+        }
+        text
+    }
 
     #[test]
-    fn parts_form_one_member_with_a_correct_checksum() {
-        arbtest::arbtest(|u| {
-            let out = HashingWriter::new(Output::Memory(Vec::new()));
-            let mut file = WholeFileWriter::begin(WHOLE_FILES[2], None, out).unwrap();
-            let mut want = "date,code,peakCCU\n".to_owned();
-            for _ in 0..u.int_in_range(0..=5)? {
-                let rows: Vec<String> = u
-                    .arbitrary::<Vec<u16>>()?
-                    .iter()
-                    .map(u16::to_string)
-                    .collect();
-                let rows = rows.join("\n") + "\n";
-                let rows = rows.repeat(*u.choose(&[0, 1, 2, 500])?);
-                file.append(&Part::new(rows.as_bytes()).unwrap()).unwrap();
-                want += &rows;
-            }
-            let (Output::Memory(gzip), ..) = file.end().unwrap().finish() else {
+    fn each_file_is_one_whole_member_however_long_the_days_are() {
+        let plan = Plan::default();
+        let dumps = DumpsWriter::new(None, (&plan, None), UnixSeconds(0));
+        let days: Vec<DayFiles> = (1..=40)
+            .map(|day| {
+                let files = vec![(FileKind::Daily, format!("daily/{day}.csv"))];
+                let day = UtcDay(day);
+                DayFiles { day, files }
+            })
+            .collect();
+        let mut whole = WholeFile::create_all(&dumps, &days).unwrap();
+        let (mut state, mut texts) = (1, Vec::new());
+        for (day, count) in days.iter().zip([0, 1, 20, 30_000].into_iter().cycle()) {
+            let (daily, ccu) = (rows(&mut state, count), rows(&mut state, count / 2));
+            let text = DayText([daily, ccu]);
+            let mut files = whole.iter_mut();
+            files
+                .try_for_each(|file| file.append(day.day, &text))
+                .unwrap();
+            texts.push(text);
+        }
+        whole.into_iter().try_for_each(WholeFile::finish).unwrap();
+        let dumps = dumps.into_memory("").unwrap();
+        for ((name, kind, _), since) in WHOLE_FILES.into_iter().zip([0, 10, 0]) {
+            let DumpContent::Memory(gzip) = &dumps.find(name).unwrap().content else {
                 unreachable!("written to memory");
             };
-            // A reader of one member, which verifies checksum and length, reads everything.
+            let mut want = format!("date,{}\n", kind.columns().0.join(",")).into_bytes();
+            for text in &texts[since..] {
+                want.extend(text.rows(kind));
+            }
+            // A reader of one member, which verifies its checksum and length, reads everything.
             let mut reader = GzDecoder::new(&gzip[..]);
-            let mut text = String::new();
-            reader.read_to_string(&mut text).unwrap();
-            assert_eq!(text, want);
-            assert!(reader.into_inner().is_empty(), "nothing follows the member");
-            Ok(())
-        });
+            let mut found = Vec::new();
+            reader.read_to_end(&mut found).unwrap();
+            assert!(found == want, "{name}");
+            assert!(
+                reader.into_inner().is_empty(),
+                "something follows the member"
+            );
+        }
     }
 }

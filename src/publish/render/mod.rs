@@ -12,7 +12,6 @@ use crate::model::{IslandCode, SortField};
 /// Seconds between two live steps.
 const RESOLUTION_SECONDS: u32 = 600;
 
-/// An island in the ranking of a day.
 pub(crate) struct RankedIsland<'a> {
     pub(crate) island: &'a Island,
     pub(crate) peak_ccu: u64,

@@ -1,0 +1,71 @@
+//! `sources.json`: the dataset files that a publish was made from.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::{Fault, FileStamp};
+use crate::durable;
+use crate::regular_file::Directory;
+use crate::snapshot::{Manifest, PAYLOAD_VERSION};
+
+/// Longest list that is read. One of 100,000 files has about 20 MB.
+const BYTES_MAX: u64 = 1 << 30;
+/// Twice the coarsest timestamp granularity of a file system (2 s on FAT).
+const RACY_SECONDS: i64 = 4;
+
+/// Members that are missing, as in a list of another version, have no value.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Sources {
+    pub(super) program: String,
+    /// The manifest of the publish.
+    pub(super) published: Manifest,
+    /// Unix seconds at which the publish began to read.
+    pub(super) read_since: i64,
+    pub(super) files: BTreeMap<String, Source>,
+}
+
+/// A dataset file as it was read.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Source {
+    pub(super) stamp: FileStamp,
+    /// Total players, of a live step.
+    pub(super) players: Option<u128>,
+    pub(super) warnings: Vec<Fault>,
+    /// SHA-256 of the content, if the stamp alone does not identify the file in the next publish.
+    pub(super) sha256: Option<String>,
+}
+
+impl Sources {
+    /// File name in the published directory.
+    pub(super) const FILE: &'static str = "sources.json";
+
+    /// Returns the version of the program and of the content of payload files. Other versions may render or validate
+    /// differently.
+    pub(super) fn program() -> String {
+        format!("{}, content {PAYLOAD_VERSION}", env!("CARGO_PKG_VERSION"))
+    }
+
+    /// Reads the list of a published directory. An unreadable one counts as empty.
+    pub(super) fn read(directory: &Directory) -> Sources {
+        let text = directory.read(Sources::FILE, BYTES_MAX);
+        serde_json::from_slice(&text.unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// Writes the list to a directory, replacing an earlier one.
+    pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
+        let text = serde_json::to_vec(self)?;
+        durable::replace(&directory.join(Sources::FILE), &text)
+    }
+
+    /// Returns whether a stamp that has not changed since the publish identifies a file: it was at least
+    /// [`RACY_SECONDS`] old. A younger file may have been written to again within one tick of the file system's clock.
+    pub(super) fn is_reliable(&self, stamp: FileStamp) -> bool {
+        let racy_from = self.read_since.saturating_sub(RACY_SECONDS);
+        stamp.changed < racy_from.saturating_mul(1_000_000_000)
+    }
+}
