@@ -1,14 +1,12 @@
-//! Response bodies in memory: identity and gzip forms, each with its entity tag; and the parts of a
-//! request that a body depends on.
+//! Response bodies in memory: identity and gzip forms, each with its entity tag.
 
 use std::io::Write;
 
 use bytes::Bytes;
-use flate2::write::GzEncoder;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 use super::error::SnapshotError;
-use super::stored_body::LongBody;
+use super::stored_body::StoredBody;
 use crate::calendar::UnixSeconds;
 
 /// Compression level of published bodies: level 2 makes CCU histories a fifth larger than the usual
@@ -31,10 +29,11 @@ pub struct PackedBody {
     pub(super) plain_crc: u32,
 }
 
-/// A compressor of published bodies, which reuses its state.
+/// A compressor, which reuses its state.
 #[derive(Debug)]
 pub struct Compressor(Compress);
 
+/// Of published bodies.
 impl Default for Compressor {
     fn default() -> Compressor {
         Compressor(Compress::new_gzip(Compression::new(LEVEL), WINDOW_BITS))
@@ -64,6 +63,7 @@ impl Compressor {
             status.is_ok_and(|status| status == Status::StreamEnd),
             "a state that was reset takes any bytes, and the capacity suffices for them"
         );
+        // Caches charge the length.
         gzip.shrink_to_fit();
         gzip
     }
@@ -71,13 +71,7 @@ impl Compressor {
 
 /// Compresses a body at the usual level.
 pub(crate) fn gzip(plain: &[u8]) -> Vec<u8> {
-    let capacity = plain.len() / 4 + 64;
-    let mut encoder = GzEncoder::new(Vec::with_capacity(capacity), Compression::default());
-    let written = encoder.write_all(plain).and_then(|()| encoder.finish());
-    let mut gzip = written.expect("writing to memory does not fail");
-    // Caches charge the length.
-    gzip.shrink_to_fit();
-    gzip
+    Compressor(Compress::new_gzip(Compression::default(), WINDOW_BITS)).gzip(plain)
 }
 
 /// One form of the response to a route.
@@ -85,37 +79,13 @@ pub(crate) fn gzip(plain: &[u8]) -> Vec<u8> {
 pub struct Encoded {
     pub content: Content,
     pub etag: EntityTag,
-    /// Whether the content is gzip.
     pub gzip: bool,
     /// The value of the `Link` header, for list pages unless it would be too long.
     pub links: Option<Bytes>,
     /// When newer content is due, if that is known.
     pub next_due: Option<UnixSeconds>,
-}
-
-/// The parts of a request that a lookup depends on, besides its route.
-#[derive(Clone, Copy)]
-pub struct ReadContext<'a> {
-    /// A number that is the same for all requests of one client and rarely the same for two
-    /// clients. The cache uses it: an entry that only one client requests is soon evicted.
-    pub client: u64,
-    /// Whether the client accepts gzip.
-    pub accepts_gzip: bool,
-    /// Returns whether the response has content, given its entity tag. It has none for HEAD, and
-    /// none if the client has this version already (304): then none is read, inflated or
-    /// compressed.
-    pub needs_content: &'a dyn Fn(&EntityTag) -> bool,
-}
-
-impl ReadContext<'static> {
-    /// Creates the context of a lookup whose content is always needed.
-    pub fn with_content(client: u64, accepts_gzip: bool) -> ReadContext<'static> {
-        ReadContext {
-            client,
-            accepts_gzip,
-            needs_content: &|_| true,
-        }
-    }
+    /// Whether it costs much more to make than to cache: a read, a search, a compression.
+    pub is_costly: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -124,7 +94,7 @@ pub enum Content {
     Whole(Bytes),
     /// A body of the payload file that is too long to be in memory for each client.
     // In a box: the other forms are half as long, and pass through several functions by value.
-    Long(Box<LongBody>),
+    Long(Box<StoredBody>),
     /// No content, since the response has none; its length if that is known without making it.
     Omitted(Option<u64>),
 }
@@ -134,29 +104,22 @@ impl Content {
     pub fn into_bytes(self) -> Result<Bytes, SnapshotError> {
         match self {
             Content::Whole(bytes) => Ok(bytes),
-            Content::Long(body) => {
-                let mut reader = body.open()?;
-                let bytes = usize::try_from(reader.left()).expect("lengths in a payload are u32");
-                reader.fill(vec![0; bytes])
-            }
+            Content::Long(body) => body.read(),
             Content::Omitted(_) => Ok(Bytes::new()),
         }
     }
 }
 
 impl Encoded {
-    /// Returns the same content with its own reference count, for use by one core.
-    #[must_use]
-    pub fn with_own_refcount(&self) -> Encoded {
-        let content = match &self.content {
-            Content::Whole(bytes) => Content::Whole(Bytes::from_owner(bytes.clone())),
-            other => other.clone(),
-        };
-        let links = self.links.clone().map(Bytes::from_owner);
+    /// Creates a form that is not costly, without links.
+    pub fn new(content: Content, etag: EntityTag, gzip: bool) -> Encoded {
         Encoded {
             content,
-            links,
-            ..*self
+            etag,
+            gzip,
+            links: None,
+            next_due: None,
+            is_costly: false,
         }
     }
 }
@@ -202,22 +165,27 @@ pub struct Body {
 }
 
 impl Body {
-    /// Compresses a body.
     pub fn new(plain: Vec<u8>, published: UnixSeconds) -> Body {
         let gzip = gzip(&plain);
         let gzip = (gzip.len() < plain.len()).then(|| gzip.into());
-        Body::of_forms(plain.into(), gzip, published)
+        Body::of_forms(plain.into(), gzip, published, None)
     }
 
-    /// Creates a body from its identity form and its gzip form, if that is smaller.
-    pub(super) fn of_forms(plain: Bytes, gzip: Option<Bytes>, published: UnixSeconds) -> Body {
+    /// Creates a body from its identity form, its gzip form, if that is smaller, and the time at which newer content is
+    /// due.
+    pub(super) fn of_forms(
+        plain: Bytes,
+        gzip: Option<Bytes>,
+        published: UnixSeconds,
+        next_due: Option<UnixSeconds>,
+    ) -> Body {
         let crc = crc32fast::hash(&plain);
-        let form = |content: Bytes, gzip| Encoded {
-            content: Content::Whole(content),
-            etag: EntityTag::new(published, crc, gzip),
-            gzip,
-            links: None,
-            next_due: None,
+        let form = |content: Bytes, gzip| {
+            let etag = EntityTag::new(published, crc, gzip);
+            Encoded {
+                next_due,
+                ..Encoded::new(Content::Whole(content), etag, gzip)
+            }
         };
         let plain = form(plain, false);
         let smaller = gzip.map_or_else(|| plain.clone(), |gzip| form(gzip, true));
@@ -225,25 +193,8 @@ impl Body {
         Body { forms }
     }
 
-    /// Sets the time at which newer content is due.
-    #[must_use]
-    pub(super) fn with_next_due(self, due: UnixSeconds) -> Body {
-        let forms = self.forms.map(|form| Encoded {
-            next_due: Some(due),
-            ..form
-        });
-        Body { forms }
-    }
-
-    /// Returns the same body with its own reference counts, for use by one core.
-    #[must_use]
-    pub fn with_own_refcount(&self) -> Body {
-        let forms = self.forms.each_ref().map(Encoded::with_own_refcount);
-        Body { forms }
-    }
-
     /// Returns the form to send: gzip if the client accepts it and it is smaller.
-    pub fn choose(&self, accepts_gzip: bool) -> Encoded {
-        self.forms[usize::from(accepts_gzip)].clone()
+    pub fn choose(&self, accepts_gzip: bool) -> &Encoded {
+        &self.forms[usize::from(accepts_gzip)]
     }
 }

@@ -1,18 +1,16 @@
 //! The dumps: the dataset as files for download, and the index that names them.
 //!
-//! Each publish has its own directory, which never changes:
-//!
 //! ```text
-//! PUBLISHED/dumps                       a link to the newest of them
-//! PUBLISHED/dumps-20261121T120500Z-…/   index.json and the files that it names
+//! PUBLISHED/dumps-20261121T120500Z-….json   the index, which the manifest names: served as `index.json`
+//! PUBLISHED/dumps/SHA256                    the files, which the index names: served by their public names
 //! ```
+//! None of them ever changes. A publish writes the files whose bytes are new, and an index.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::ops::Bound;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,9 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use super::body::EntityTag;
 use super::error::SnapshotError;
-use super::manifest::{Dumps, Manifest};
+use super::manifest::Payload;
 use crate::calendar::UnixSeconds;
-use crate::regular_file::{Directory, is_file_name, is_local_path};
+use crate::dataset::DatasetReader;
+use crate::regular_file::{Directory, is_local_path};
 
 /// Longer indexes are rejected. One of ten thousand files has three megabytes.
 const INDEX_BYTES_MAX: u64 = 64 << 20;
@@ -30,20 +29,19 @@ const INDEX_BYTES_MAX: u64 = 64 << 20;
 /// Files with longer names are rejected, since pages list names. The longest of a publish has 24 bytes.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Longer credits are rejected, since the page has them: no argument of a command is longer.
-const CREDIT_BYTES_MAX: usize = 128 << 10;
+/// Longer credits and notices are rejected, since pages have them: no argument of a command is longer.
+const LINE_BYTES_MAX: usize = 128 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DumpIndex {
-    /// When the dumps were published.
     pub generated_at: String,
     /// The licence of the compilation, `CC-BY-4.0`.
     pub license: String,
     pub license_url: String,
     /// The line that users of the data show.
     pub credit: String,
-    /// Source and owner of the data.
+    /// Origin of the data: the dataset's own notice, or a general one.
     pub notice: String,
     /// Every other file, by name ascending.
     pub files: Vec<DumpFile>,
@@ -55,19 +53,16 @@ pub struct DumpFile {
     /// Its name in the dumps, such as `daily/2026-11-20.csv.gz`.
     pub file: String,
     pub bytes: u64,
-    /// The SHA-256 of its bytes, 64 hexadecimal digits.
+    /// The SHA-256 of its bytes, 64 hexadecimal digits; its name in a published directory.
     pub sha256: String,
     /// The publish timestamp of its last change.
     pub modified: String,
 }
 
 impl DumpIndex {
-    /// The index's own name.
+    /// The public name of the index.
     pub const FILE: &'static str = "index.json";
-    /// The name, in a published directory, of the link to the newest dumps.
-    pub const LINK: &'static str = "dumps";
 
-    /// Serializes the index as in its file.
     pub fn to_json(&self) -> Vec<u8> {
         let mut text = serde_json::to_vec_pretty(self).expect("an index is text and numbers");
         text.push(b'\n');
@@ -77,14 +72,14 @@ impl DumpIndex {
 
 /// The dumps of a manifest, opened. Only names in the index are opened, when they are requested.
 #[derive(Debug)]
-pub struct DumpDirectory {
+pub struct Dumps {
     /// The publish timestamp.
     pub published: UnixSeconds,
     /// The line that users of the data show.
     pub credit: String,
-    /// `None` if the dumps are in memory.
-    directory: Option<Arc<Directory>>,
-    dumps: BTreeMap<String, Arc<Dump>>,
+    /// The dataset's own notice.
+    pub notice: Option<String>,
+    by_name: BTreeMap<String, Arc<Dump>>,
 }
 
 /// One file of the dumps, or the index.
@@ -96,8 +91,6 @@ pub struct Dump {
     pub etag: String,
     /// The time of its last change.
     pub modified: UnixSeconds,
-    /// Its media type, by its name.
-    pub content_type: &'static str,
     pub content: DumpContent,
 }
 
@@ -105,33 +98,32 @@ pub struct Dump {
 #[derive(Clone, Debug)]
 pub enum DumpContent {
     Memory(Bytes),
-    /// A file of this directory, which is kept open: by the time of a request, its name may be that
-    /// of another one.
-    File(Arc<Directory>),
+    /// A file of this published directory.
+    File(Directory),
 }
 
-impl DumpDirectory {
+impl Dumps {
+    /// Name of the folder of a published directory with the files.
+    pub const FOLDER: &'static str = "dumps";
+
     /// Opens the dumps that the manifest of a published directory names.
-    pub fn open(published: &Directory, named: &Dumps) -> Result<DumpDirectory, SnapshotError> {
-        if !is_file_name(&named.directory) {
-            let problem = format!("{:?} is not a directory name", named.directory);
-            return Err(SnapshotError::malformed(Manifest::FILE, problem));
-        }
-        let part = format!("{}/{}", named.directory, DumpIndex::FILE);
-        let malformed = |problem: &dyn Display| SnapshotError::malformed(&part, problem);
-        let directory = published.subdirectory(&named.directory);
-        let directory = Arc::new(directory.map_err(|error| malformed(&error))?);
-        let text = directory.read(DumpIndex::FILE, INDEX_BYTES_MAX);
+    pub fn open(published: &Directory, named: &Payload) -> Result<Dumps, SnapshotError> {
+        let part = &named.file;
+        let malformed = |problem: &dyn Display| SnapshotError::malformed(part, problem);
+        let text = published.read(part, INDEX_BYTES_MAX);
         let text = text.map_err(|error| malformed(&error))?;
+        let (found, wanted) = (text.len(), named.bytes);
+        if found as u64 != wanted {
+            return Err(malformed(&format!(
+                "must have {wanted} bytes as in the manifest, has {found}"
+            )));
+        }
         let written = u32::from_str_radix(&named.checksum, 16);
         let written = written.map_err(|_| malformed(&"its checksum in the manifest is invalid"))?;
-        SnapshotError::expect_checksum(&part, written, crc32fast::hash(&text))?;
+        SnapshotError::expect_checksum(part, written, crc32fast::hash(&text))?;
         let index = serde_json::from_slice(&text).map_err(|error| malformed(&error))?;
-        let content_of = |_: &str| Some(DumpContent::File(Arc::clone(&directory)));
-        let dumps = DumpDirectory::new(index, text, content_of);
-        let mut dumps = dumps.map_err(|problem| malformed(&problem))?;
-        dumps.directory = Some(directory);
-        Ok(dumps)
+        let content_of = |_: &str| Some(DumpContent::File(published.clone()));
+        Dumps::new(index, text, content_of).map_err(|problem| malformed(&problem))
     }
 
     /// Creates dumps from an index, its text, and the content of each file by its name.
@@ -139,11 +131,13 @@ impl DumpDirectory {
         index: DumpIndex,
         text: Vec<u8>,
         content_of: impl Fn(&str) -> Option<DumpContent>,
-    ) -> Result<DumpDirectory, String> {
+    ) -> Result<Dumps, String> {
         let modified = UnixSeconds::parse(&index.generated_at);
         let modified = modified.ok_or("generatedAt is not a timestamp")?;
-        if index.credit.len() > CREDIT_BYTES_MAX {
-            return Err(format!("credit must have at most {CREDIT_BYTES_MAX} bytes"));
+        for (name, line) in [("credit", &index.credit), ("notice", &index.notice)] {
+            if line.len() > LINE_BYTES_MAX {
+                return Err(format!("{name} must have at most {LINE_BYTES_MAX} bytes"));
+            }
         }
         let etag = EntityTag::new(modified, crc32fast::hash(&text), false);
         let etag = String::from_utf8_lossy(etag.as_bytes()).into_owned();
@@ -153,8 +147,12 @@ impl DumpDirectory {
             sha256: String::new(),
             modified: index.generated_at,
         };
-        let content = DumpContent::Memory(text.into());
-        let itself = Dump::new(file, (etag, modified), content);
+        let itself = Dump {
+            file,
+            etag,
+            modified,
+            content: DumpContent::Memory(text.into()),
+        };
         let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), Arc::new(itself))]);
         for file in index.files {
             let name = file.file.clone();
@@ -165,74 +163,47 @@ impl DumpDirectory {
                 return Err("it names a file twice".to_owned());
             }
         }
-        Ok(DumpDirectory {
+        Ok(Dumps {
             published: modified,
             credit: index.credit,
-            directory: None,
-            dumps,
+            notice: (dumps.contains_key(DatasetReader::NOTICE)).then_some(index.notice),
+            by_name: dumps,
         })
-    }
-
-    /// Returns `true` if its name in the published directory now leads to another directory.
-    pub fn is_superseded(&self, published: &Directory, named: &Dumps) -> bool {
-        let Some(directory) = &self.directory else {
-            return false;
-        };
-        let found = published.subdirectory(&named.directory);
-        found.is_ok_and(|found| found.is_same(directory).is_ok_and(|same| !same))
     }
 
     /// Returns names and lengths of the files from a name up to another one, at most `max`; none if the
     /// names are not in order.
     pub fn list(&self, from: &str, to: &str, max: usize) -> Vec<(String, u64)> {
-        let found = self.between(from, to).take(max);
+        // A range whose bounds are not in order panics.
+        let range = (Bound::Included(from), Bound::Excluded(to));
+        let range = (from < to).then(|| self.by_name.range::<str, _>(range));
+        let found = range.into_iter().flatten().take(max);
         found
             .map(|(name, dump)| (name.clone(), dump.file.bytes))
             .collect()
     }
 
-    /// Returns names of the last files from a name up to another one, at most `max`, the last one first.
-    pub fn last(&self, from: &str, to: &str, max: usize) -> Vec<String> {
-        let found = self.between(from, to).rev().take(max);
-        found.map(|(name, _)| name.clone()).collect()
-    }
-
-    fn between(
-        &self,
-        from: &str,
-        to: &str,
-    ) -> impl DoubleEndedIterator<Item = (&String, &Arc<Dump>)> {
-        // A range whose bounds are not in order panics.
-        let range = (Bound::Included(from), Bound::Excluded(to));
-        let range = (from < to).then(|| self.dumps.range::<str, _>(range));
-        range.into_iter().flatten()
-    }
-
     /// Returns the files that the index names.
     pub fn files(&self) -> impl Iterator<Item = &Dump> {
-        let dumps = self.dumps.values().map(Arc::as_ref);
+        let dumps = self.by_name.values().map(Arc::as_ref);
         dumps.filter(|dump| dump.file.file != DumpIndex::FILE)
     }
 
     /// Returns the dump of a name, such as `daily/2026-11-20.csv`; for `index.json` the index.
     pub fn find(&self, name: &str) -> Option<&Arc<Dump>> {
-        self.dumps.get(name)
+        self.by_name.get(name)
     }
 }
 
 impl Dump {
-    fn new(file: DumpFile, (etag, modified): (String, UnixSeconds), content: DumpContent) -> Dump {
-        Dump {
-            etag,
-            modified,
-            content_type: match file.file.rsplit_once('.') {
-                Some((_, "csv")) => "text/csv; charset=utf-8",
-                Some((_, "json")) => "application/json",
-                Some((_, "gz")) => "application/gzip",
-                _ => "application/octet-stream",
-            },
-            content,
-            file,
+    /// Returns its media type, by its name.
+    pub fn content_type(&self) -> &'static str {
+        match self.file.file.rsplit_once('.') {
+            Some((_, "csv")) => "text/csv; charset=utf-8",
+            Some((_, "txt")) => "text/plain; charset=utf-8",
+            Some((_, "json")) => "application/json",
+            Some((_, "gz")) => "application/gzip",
+            _ => "application/octet-stream",
         }
     }
 
@@ -249,34 +220,40 @@ impl Dump {
         // Half of the digest distinguishes any two files, in half the bytes that clients repeat.
         let etag = format!("\"{}\"", &file.sha256[..32].to_ascii_lowercase());
         let modified = UnixSeconds::parse(&file.modified).ok_or("modified is not a timestamp")?;
-        Ok(Dump::new(file, (etag, modified), content))
+        Ok(Dump {
+            file,
+            etag,
+            modified,
+            content,
+        })
     }
 
-    /// Creates a dump in memory, like the index.
-    #[cfg(test)]
-    pub(crate) fn in_memory(name: &str, text: &'static [u8]) -> Dump {
-        let file = DumpFile {
-            file: name.to_owned(),
-            bytes: text.len() as u64,
-            sha256: "0".repeat(64),
-            modified: "2026-11-21T12:05:00Z".to_owned(),
-        };
-        Dump::of_file(file, DumpContent::Memory(Bytes::from_static(text))).unwrap()
-    }
-
-    pub fn path(&self) -> PathBuf {
+    /// Returns its public name and the path of its file, for messages.
+    pub fn place(&self) -> String {
+        let name = &self.file.file;
         match &self.content {
-            DumpContent::Memory(_) => PathBuf::from(&self.file.file),
-            DumpContent::File(directory) => directory.path().join(&self.file.file),
+            DumpContent::Memory(_) => name.clone(),
+            DumpContent::File(published) => {
+                let path = published.path().join(self.stored_name());
+                format!("{} ({name})", path.display())
+            }
         }
+    }
+
+    /// Returns the name of its file in a published directory.
+    pub fn stored_name(&self) -> String {
+        format!("{}/{}", Dumps::FOLDER, self.file.sha256)
     }
 
     /// Opens its file, of any length.
     pub(crate) fn open_unchecked(&self) -> io::Result<File> {
-        match &self.content {
-            DumpContent::Memory(_) => Err(io::ErrorKind::NotFound.into()),
-            DumpContent::File(directory) => directory.file(&self.file.file),
-        }
+        let DumpContent::File(published) = &self.content else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let name = self.stored_name();
+        // The path of the directory may be a link that leads elsewhere since: a file of this name is the same there.
+        let moved = |_| Directory::open(published.path())?.file(&name);
+        published.file(&name).or_else(moved)
     }
 
     /// Opens its file, which must have the length in the index. May wait for a disk.
@@ -288,6 +265,45 @@ impl Dump {
         }
         let problem = format!("must have {wanted} bytes as in the index, has {found}");
         Err(io::Error::other(problem))
+    }
+}
+
+/// Writer that computes the SHA-256 of what it writes.
+pub(crate) struct HashingWriter<W> {
+    out: W,
+    sha256: hmac_sha256::Hash,
+    bytes: u64,
+}
+
+impl<W> HashingWriter<W> {
+    pub(crate) fn new(out: W) -> HashingWriter<W> {
+        HashingWriter {
+            out,
+            sha256: hmac_sha256::Hash::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Returns the underlying writer, the length, and the SHA-256 in hexadecimal.
+    pub(crate) fn finish(self) -> (W, u64, String) {
+        let mut text = String::with_capacity(64);
+        for byte in self.sha256.finalize() {
+            write!(text, "{byte:02x}").expect("writing to memory does not fail");
+        }
+        (self.out, self.bytes, text)
+    }
+}
+
+impl<W: Write> Write for HashingWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write_all(bytes)?;
+        self.sha256.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

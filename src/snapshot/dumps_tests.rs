@@ -1,6 +1,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use super::super::Manifest;
 use super::*;
 use crate::durable;
 
@@ -13,43 +14,65 @@ impl Drop for Published {
     }
 }
 
+impl Dump {
+    pub(crate) fn in_memory(name: &str, text: &'static [u8]) -> Dump {
+        let file = DumpFile {
+            file: name.to_owned(),
+            bytes: text.len() as u64,
+            sha256: "0".repeat(64),
+            modified: TIME.to_owned(),
+        };
+        Dump::of_file(file, DumpContent::Memory(Bytes::from_static(text))).unwrap()
+    }
+}
+
 const TIME: &str = "2026-11-21T12:05:00Z";
+const INDEX: &str = "dumps-1.json";
+/// A byte of the SHA-256 of all files.
+const SHA256: &str = "aB";
 
 impl Published {
     fn new(name: &str) -> Published {
         let path = std::env::temp_dir().join(format!("im-dumps-{name}-{}", std::process::id()));
-        fs::create_dir_all(path.join("dumps-1/daily")).unwrap();
+        fs::create_dir_all(path.join(Dumps::FOLDER)).unwrap();
         Published(path)
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) {
-        durable::replace(&self.0.join("dumps-1").join(name), bytes).unwrap();
+    /// Writes the file of every entry of [`file`].
+    fn write(&self, bytes: &[u8]) {
+        durable::replace(&self.stored(), bytes).unwrap();
     }
 
-    fn opened(&self) -> Directory {
-        Directory::open(&self.0).unwrap()
+    fn stored(&self) -> PathBuf {
+        self.0.join(Dumps::FOLDER).join(SHA256.repeat(32))
+    }
+
+    fn open_named(&self, named: &Payload) -> Result<Dumps, SnapshotError> {
+        Dumps::open(&Directory::open(&self.0).unwrap(), named)
     }
 
     /// Opens the dumps with an index of these files.
-    fn open(&self, files: &[DumpFile]) -> Result<DumpDirectory, SnapshotError> {
+    fn open(&self, files: &[DumpFile]) -> Result<Dumps, SnapshotError> {
         let index = DumpIndex {
             generated_at: TIME.to_owned(),
             license: "CC-BY-4.0".to_owned(),
             license_url: String::new(),
             credit: String::new(),
-            notice: String::new(),
+            notice: "made up".to_owned(),
             files: files.to_vec(),
         };
         let text = index.to_json();
-        self.write(DumpIndex::FILE, &text);
-        DumpDirectory::open(&self.opened(), &named(crc32fast::hash(&text)))
+        durable::replace(&self.0.join(INDEX), &text).unwrap();
+        self.open_named(&named(&text))
     }
 }
 
-fn named(checksum: u32) -> Dumps {
-    Dumps {
-        directory: "dumps-1".to_owned(),
-        checksum: format!("{checksum:08x}"),
+/// The entry of an index for the manifest.
+fn named(text: &[u8]) -> Payload {
+    Payload {
+        file: INDEX.to_owned(),
+        bytes: text.len() as u64,
+        checksum: format!("{:08x}", crc32fast::hash(text)),
         generated_at: TIME.to_owned(),
     }
 }
@@ -58,7 +81,7 @@ fn file(name: &str, bytes: u64) -> DumpFile {
     DumpFile {
         file: name.to_owned(),
         bytes,
-        sha256: "aB".repeat(32),
+        sha256: SHA256.repeat(32),
         modified: TIME.to_owned(),
     }
 }
@@ -66,22 +89,22 @@ fn file(name: &str, bytes: u64) -> DumpFile {
 #[test]
 fn only_files_in_the_index_are_found_and_opened() {
     let published = Published::new("found");
-    published.write("daily/2026-11-20.csv", b"code\n");
-    published.write("unlisted.csv", b"code\n");
+    published.write(b"code\n");
     let dumps = published.open(&[file("daily/2026-11-20.csv", 5)]).unwrap();
     let dump = dumps.find("daily/2026-11-20.csv").unwrap();
     assert!(dump.open().is_ok());
-    assert_eq!(dump.content_type, "text/csv; charset=utf-8");
+    assert_eq!(dump.content_type(), "text/csv; charset=utf-8");
     assert_eq!(dump.etag, format!("\"{}\"", "ab".repeat(16)));
     assert_eq!(dump.modified.to_string(), TIME);
     let index = dumps.find("index.json").unwrap();
-    let text = fs::read(published.0.join("dumps-1/index.json")).unwrap();
+    let text = fs::read(published.0.join(INDEX)).unwrap();
     let DumpContent::Memory(content) = &index.content else {
         panic!("the index is in memory");
     };
     assert_eq!(content, &text);
     for name in [
-        "unlisted.csv",
+        INDEX,
+        &SHA256.repeat(32),
         "daily",
         "daily/",
         "/daily/2026-11-20.csv",
@@ -90,6 +113,14 @@ fn only_files_in_the_index_are_found_and_opened() {
     ] {
         assert!(dumps.find(name).is_none(), "{name}");
     }
+}
+
+#[test]
+fn a_notice_is_the_datasets_own_if_its_file_is_in_the_index() {
+    let published = Published::new("notice");
+    let notice = |files: &[DumpFile]| published.open(files).unwrap().notice;
+    assert_eq!(notice(&[file("islands.csv", 5)]), None);
+    assert_eq!(notice(&[file("notice.txt", 8)]), Some("made up".to_owned()));
 }
 
 #[test]
@@ -121,25 +152,23 @@ fn a_name_that_leads_outside_is_refused_with_the_whole_index() {
             .open(&[file("...", 5), file("..a/b..", 5)])
             .is_ok()
     );
-    // The same for the directory that the manifest names.
-    for directory in [
+    // The same for the index that the manifest names.
+    let text = fs::read(published.0.join(INDEX)).unwrap();
+    for name in [
         "",
         ".",
         "..",
-        "../dumps-1",
-        "dumps-1/daily",
-        "/dumps-1",
-        "dumps-1/",
+        "../dumps-1.json",
+        "/dumps-1.json",
+        "dumps-1.json/",
+        "dumps",
     ] {
-        let named = Dumps {
-            directory: directory.to_owned(),
-            ..named(0)
+        let named = Payload {
+            file: name.to_owned(),
+            ..named(&text)
         };
-        let refused = DumpDirectory::open(&published.opened(), &named);
-        assert!(
-            matches!(refused, Err(SnapshotError::Damaged(_))),
-            "{directory}"
-        );
+        let refused = published.open_named(&named);
+        assert!(matches!(refused, Err(SnapshotError::Damaged(_))), "{name}");
     }
 }
 
@@ -173,23 +202,37 @@ fn a_damaged_index_is_refused_with_its_place() {
         &[long],
     ] {
         let error = published.open(files).unwrap_err().to_string();
-        assert!(error.starts_with("dumps-1/index.json: "), "{error}");
+        assert!(error.starts_with("dumps-1.json: "), "{error}");
     }
-    let flipped = DumpDirectory::open(&published.opened(), &named(7));
-    let error = flipped.unwrap_err().to_string();
+    let mut text = fs::read(published.0.join(INDEX)).unwrap();
+    let sound = named(&text);
+    text[7] ^= 1;
+    durable::replace(&published.0.join(INDEX), &text).unwrap();
+    let error = published.open_named(&sound).unwrap_err().to_string();
     assert!(
-        error.starts_with("dumps-1/index.json is damaged: checksum "),
+        error.starts_with("dumps-1.json is damaged: checksum "),
         "{error}"
     );
-    published.write(DumpIndex::FILE, b"{}");
-    let foreign = DumpDirectory::open(&published.opened(), &named(crc32fast::hash(b"{}")));
-    assert!(matches!(foreign, Err(SnapshotError::Damaged(_))));
-    fs::remove_file(published.0.join("dumps-1/index.json")).unwrap();
-    let error = DumpDirectory::open(&published.opened(), &named(0)).unwrap_err();
-    assert!(
-        error.to_string().starts_with("dumps-1/index.json: "),
-        "{error}"
-    );
+    durable::replace(&published.0.join(INDEX), b"{}").unwrap();
+    for named in [sound, named(b"{}")] {
+        let error = published.open_named(&named).unwrap_err().to_string();
+        assert!(error.starts_with("dumps-1.json: "), "{error}");
+    }
+    fs::remove_file(published.0.join(INDEX)).unwrap();
+    let error = published.open_named(&named(b"{}")).unwrap_err().to_string();
+    assert!(error.starts_with("dumps-1.json: "), "{error}");
+}
+
+#[test]
+fn dumps_of_a_version_that_had_a_directory_are_refused_and_nothing_else_is() {
+    let published = Published::new("older");
+    fs::create_dir(published.0.join("dumps-20261121T120500Z-0123abcd")).unwrap();
+    let manifest = r#"{"live": {"file": "l", "bytes": 1, "checksum": "0", "generatedAt": ""}, "dumps":
+        {"directory": "dumps-20261121T120500Z-0123abcd", "checksum": "0123abcd", "generatedAt": ""}}"#;
+    let manifest: Manifest = serde_json::from_str(manifest).unwrap();
+    let error = published.open_named(&manifest.dumps.unwrap()).unwrap_err();
+    let want = "dumps-20261121T120500Z-0123abcd: is not a regular file; publish again";
+    assert!(error.to_string().starts_with(want), "{error}");
 }
 
 #[test]
@@ -208,12 +251,6 @@ fn files_are_listed_between_any_two_names() {
         let found = dumps.list(from, to, max);
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names.join(" "), want, "{from} to {to}");
-        if max == 9 {
-            let mut last = dumps.last(from, to, max);
-            last.reverse();
-            assert_eq!(last, names, "{from} to {to}");
-            assert!(dumps.last(from, to, 1).iter().eq(last.last()));
-        }
     }
 }
 
@@ -224,15 +261,32 @@ fn a_file_that_differs_from_the_index_is_not_opened() {
     let dump = dumps.find("a.csv").unwrap();
     assert!(dump.open().is_err(), "it is not there");
     for (text, opens) in [(&b"12345"[..], true), (b"1234", false), (b"123456", false)] {
-        published.write("a.csv", text);
+        published.write(text);
         assert_eq!(dump.open().is_ok(), opens, "{text:?}");
     }
-    published.write("b.csv", b"12345");
-    let path = published.0.join("dumps-1/a.csv");
-    fs::remove_file(&path).unwrap();
-    std::os::unix::fs::symlink("b.csv", &path).unwrap();
+    published.write(b"12345");
+    let (path, other) = (published.stored(), published.0.join("other"));
+    fs::rename(&path, &other).unwrap();
+    std::os::unix::fs::symlink(&other, &path).unwrap();
     assert!(dump.open().is_err(), "a link");
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     assert!(dump.open().is_err(), "a directory");
+}
+
+#[test]
+fn a_file_is_found_where_the_path_of_the_directory_leads_now() {
+    let [old, new] = ["old", "new"].map(Published::new);
+    let dumps = old.open(&[file("a.csv", 5)]).unwrap();
+    let dump = dumps.find("a.csv").unwrap();
+    old.write(b"12345");
+    new.write(b"12345");
+    // The directory that was opened has the file, and then does not have it.
+    let aside = old.0.with_extension("aside");
+    fs::rename(&old.0, &aside).unwrap();
+    assert!(dump.open().is_ok());
+    fs::remove_dir_all(&aside).unwrap();
+    assert!(dump.open().is_err());
+    fs::rename(&new.0, &old.0).unwrap();
+    assert!(dump.open().is_ok());
 }

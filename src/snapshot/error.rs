@@ -1,4 +1,4 @@
-//! `SnapshotError`: a published file that cannot be used; `CorruptionLog`: damaged bodies, counted.
+//! `SnapshotError`: a published file that cannot be used.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use crate::regular_file::with_path;
+use crate::request::Payload;
 
 /// A published file that cannot be used, or a body in it that must not be sent.
 #[derive(Debug)]
@@ -81,13 +82,13 @@ impl From<io::Error> for SnapshotError {
     }
 }
 
-/// The reason why a route has no body.
+/// The reason why a route has no response.
 #[derive(Debug)]
 pub enum Missing {
-    Payload,
+    /// It is not published.
+    Payload(Payload),
     /// The payload does not have the island, the creator or the day.
     NotFound,
-    Damaged(SnapshotError),
 }
 
 #[cfg(test)]

@@ -1,14 +1,10 @@
 //! The reader of payload files, which trusts nothing in them. Bodies are verified when they are
 //! read, by the checksums in their [`BodyRef`]; everything else is verified at open.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
-use std::sync::Arc;
 
 use bytes::Bytes;
-use crc32fast::Hasher;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -17,7 +13,7 @@ use super::format::{
     BodyRecord, BodyRef, ENTRY_BYTES, MAGIC, Section, TRAILER_BYTES, UNCHECKED_BYTES, u32_at,
     u64_at,
 };
-use super::storage::{Storage, StoredPart, read_resident};
+use super::storage::{Storage, read_resident};
 use crate::calendar::UnixSeconds;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +21,6 @@ pub struct Identity {
     pub bytes: u64,
     /// CRC-32 of all that follows its bodies.
     pub checksum: u32,
-    /// Its publish timestamp.
     pub published: UnixSeconds,
 }
 
@@ -74,40 +69,6 @@ impl Trailer {
             section_count,
         })
     }
-
-    /// Returns the length of the resident region: sections, contents, and the checked part of the
-    /// trailer.
-    fn resident_bytes(&self) -> u64 {
-        self.identity.bytes - self.start - UNCHECKED_BYTES as u64
-    }
-
-    fn verify(&self, checksum: u32) -> Result<(), SnapshotError> {
-        SnapshotError::expect_checksum(
-            "the part behind the bodies",
-            self.identity.checksum,
-            checksum,
-        )
-    }
-}
-
-/// Returns the checksum that identifies a payload file, after verifying everything but the bodies.
-/// Keeps no more than a chunk of it in memory.
-pub(crate) fn verified_checksum(file: File) -> Result<u32, SnapshotError> {
-    const CHUNK_BYTES: usize = 1 << 18;
-    let storage = Storage::File(Arc::new(file));
-    let trailer = Trailer::read(&storage)?;
-    let mut resident = StoredPart {
-        storage,
-        offset: trailer.start,
-        left: trailer.resident_bytes(),
-    };
-    let (mut buffer, mut hasher) = (vec![0; CHUNK_BYTES], Hasher::new());
-    while resident.left > 0 {
-        let read = resident.read(&mut buffer)?;
-        hasher.update(&buffer[..read]);
-    }
-    trailer.verify(hasher.finalize())?;
-    Ok(trailer.identity.checksum)
 }
 
 /// An open payload file whose resident region has been verified.
@@ -119,37 +80,17 @@ pub(crate) struct SnapshotFile {
     sections: Vec<(u32, Bytes)>,
 }
 
-#[cfg(test)]
-impl SnapshotFile {
-    /// Returns a checksum of all sections and of the identity forms of all bodies: of the content, however well it is
-    /// compressed.
-    pub(crate) fn content_checksum(&self) -> u32 {
-        let mut hasher = Hasher::new();
-        for (id, section) in &self.sections {
-            hasher.update(&id.to_le_bytes());
-            if *id == Section::Bodies as u32 {
-                for record in section.as_chunks().0 {
-                    let body = BodyRef::from_record(record);
-                    hasher.update(&body.plain_crc.to_le_bytes());
-                    hasher.update(&body.plain_bytes.to_le_bytes());
-                }
-            } else {
-                hasher.update(section);
-            }
-        }
-        hasher.finalize()
-    }
-}
-
 impl SnapshotFile {
     /// Reads and verifies everything but the bodies.
     pub(crate) fn open(storage: Storage) -> Result<SnapshotFile, SnapshotError> {
         let trailer = Trailer::read(&storage)?;
         let malformed = |problem: &str| SnapshotError::malformed("the table of contents", problem);
-        let resident_bytes = usize::try_from(trailer.resident_bytes());
+        let resident_bytes = trailer.identity.bytes - trailer.start - UNCHECKED_BYTES as u64;
+        let resident_bytes = usize::try_from(resident_bytes);
         let resident_bytes = resident_bytes.map_err(|_| malformed("it is too large"))?;
         let (mut rest, checksum) = read_resident(&storage, trailer.start, resident_bytes)?;
-        trailer.verify(checksum)?;
+        let part = "the part behind the bodies";
+        SnapshotError::expect_checksum(part, trailer.identity.checksum, checksum)?;
         if !trailer.identity.published.has_text() {
             let problem = "its time is not in the years 1970 to 9999";
             return Err(SnapshotError::malformed("the trailer", problem));
@@ -230,20 +171,19 @@ impl SnapshotFile {
             .first_chunk()
             .map_or(0, |first| u32::from_le_bytes(*first));
         let bounds_bytes = first as usize * size_of::<T>();
-        let malformed = || section.malformed("its bounds are not in order");
-        let is_whole = (1..=items.0.len()).contains(&bounds_bytes)
-            && bounds_bytes.is_multiple_of(size_of::<U32>());
-        if !is_whole {
-            return Err(malformed());
+        let bounds = items.0.get(..bounds_bytes);
+        let bounds = bounds.and_then(|bounds| <[U32]>::ref_from_bytes(bounds).ok());
+        let is_sound = bounds.is_some_and(|bounds| {
+            let last = bounds
+                .last()
+                .is_some_and(|last| last.get() as usize == items.len());
+            last && bounds.is_sorted_by_key(|bound| bound.get())
+        });
+        if !is_sound {
+            return Err(section.malformed("its bounds are not in order"));
         }
-        let bounds: U32Slice = SectionSlice(items.0.slice(..bounds_bytes), PhantomData);
-        let is_sound = bounds
-            .last()
-            .is_some_and(|last| last.get() as usize == items.len())
-            && bounds.is_sorted_by_key(|bound| bound.get());
-        is_sound
-            .then_some(Lists { bounds, items })
-            .ok_or_else(malformed)
+        let bounds = SectionSlice(items.0.slice(..bounds_bytes), PhantomData);
+        Ok(Lists { bounds, items })
     }
 
     /// Returns a section of `count` lists.
@@ -358,3 +298,7 @@ pub(crate) fn partition_point(count: usize, is_before: impl Fn(usize) -> bool) -
     }
     low
 }
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

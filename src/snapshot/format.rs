@@ -1,34 +1,15 @@
 //! The format of a payload file, described at [`MAGIC`].
 //!
 //! Other content needs a higher [`VERSION`]: another section, another body, and another rendering of the same input.
-//! A test finds content that has changed. Places of a section:
-//!
-//! - [`Section`]; its writer, `publish/list_sections.rs`, or `publish/history_payload.rs`, which knows
-//!   first and last days;
-//! - a field of `History` (`history.rs`), whose `open` checks lengths and numbers (`expect_below`), so that
-//!   no request panics; a call of what uses it in `tests/fuzz/src/snapshot.rs`;
-//! - the bytes per island in `benches/README.md`.
-//!
-//! Of a body per island, creator or day:
-//!
-//! - its place in `layout.rs`; its renderer, in `publish/history_payload.rs`, which gets a creator's body
-//!   from `publish/history_input.rs`;
-//! - for islands and creators `tests/it/damaged_files.rs` and `tests/it/larger_than_memory.rs`, for islands
-//!   also `benches/publish/same.rs` and `benches/publish/rival.py`, which no test finds.
-//!
-//! Of a body of the live payload: `publish/live_payload.rs`, `Live::open` (`read.rs`).
+//! A test finds content that has changed. The order of bodies is in `layout.rs`. A section is written in
+//! `publish/list_sections.rs` or `publish/history_payload.rs`; `History::open` checks its lengths and numbers, so that
+//! no request panics.
 
 use std::fmt::{self, Display};
-use std::io;
 
 use super::error::SnapshotError;
-
-/// The version of the content of payload files, at most 255. A server refuses files of another version, and a publish
-/// renders everything again if the previous one was of another version.
-pub(crate) const VERSION: u8 = 4;
-/// The checksum of the payload files of the sample, as this version renders them.
-#[cfg(test)]
-pub(crate) const SAMPLE_CONTENT: u32 = 2_471_072_012;
+use super::layout::VERSION;
+use crate::request::IslandFilter;
 
 /// First and last eight bytes of a payload file.
 ///
@@ -88,9 +69,25 @@ pub enum Section {
     SlugSamples,
     SlugCommon,
     SlugCommonRows,
+    CreatorNames,
+    ToolNames,
 }
 
 impl Section {
+    /// Returns the sections of a filter: the names of its groups in ascending order, the rows of each group in all
+    /// orderings, and the groups of each row.
+    pub(crate) fn of_filter(filter: IslandFilter) -> [Section; 3] {
+        match filter {
+            IslandFilter::Tag => [Section::TagNames, Section::TagOrders, Section::RowTags],
+            IslandFilter::Creator => [
+                Section::CreatorNames,
+                Section::CreatorOrders,
+                Section::RowCreators,
+            ],
+            IslandFilter::CreatedIn => [Section::ToolNames, Section::ToolOrders, Section::RowTools],
+        }
+    }
+
     pub(crate) fn malformed(self, problem: &str) -> SnapshotError {
         SnapshotError::malformed(format_args!("section {self:?}"), problem)
     }
@@ -107,7 +104,7 @@ impl Section {
 pub(crate) type BodyRecord = [u8; 24];
 
 /// The location of a body and its checksums. An absent body has length 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BodyRef {
     /// Offset of the stored form in the file: gzip, or plain if there is no gzip form.
     pub(crate) offset: u64,
@@ -115,9 +112,7 @@ pub(crate) struct BodyRef {
     pub(crate) plain_bytes: u32,
     /// Length of the gzip form; 0 if gzip would not be smaller.
     pub(crate) gzip_bytes: u32,
-    /// CRC-32 of the identity form.
     pub(crate) plain_crc: u32,
-    /// CRC-32 of the gzip form.
     pub(crate) gzip_crc: u32,
 }
 
@@ -148,15 +143,10 @@ impl BodyRef {
         fmt::from_fn(move |f| write!(f, "a body at byte {}", self.offset))
     }
 
-    pub(crate) fn unreadable(self, source: &io::Error) -> SnapshotError {
-        SnapshotError::Damaged(format!("{} cannot be read: {source}", self.place()))
-    }
-
     pub(crate) fn has_gzip(self) -> bool {
         self.gzip_bytes > 0
     }
 
-    /// Length of one of its forms.
     pub(crate) fn bytes(self, gzip: bool) -> u32 {
         if gzip {
             self.gzip_bytes
@@ -165,7 +155,6 @@ impl BodyRef {
         }
     }
 
-    /// Checksum of one of its forms.
     pub(crate) fn crc(self, gzip: bool) -> u32 {
         if gzip { self.gzip_crc } else { self.plain_crc }
     }

@@ -10,12 +10,12 @@ use super::file::{BodySlice, Identity, Lists, SnapshotFile, Texts, U32Slice, U64
 use super::format::Section;
 use super::layout::BodyCounts;
 use super::page_template::PageTemplate;
-use super::response_cache::ResponseCache;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
 use super::storage::Storage;
 use crate::calendar::UtcDay;
-use crate::model::{CreatedIn, IslandCode, SortField, SortOrder};
+use crate::model::{IslandCode, SortField, SortOrder};
+use crate::request::{FILTERS, IslandFilter};
 
 #[derive(Debug)]
 pub struct History {
@@ -27,12 +27,8 @@ pub struct History {
     ranks: U32Slice,
     /// All rows in each of the [`ORDERINGS`].
     pub(super) orders: U32Slice,
-    tag_names: Texts,
-    /// The groups by which the list of islands is filtered. Those of tags are in the order of
-    /// `tag_names`, those of tools in the order of [`CreatedIn::ALL`].
-    pub(super) tag_groups: Groups,
-    pub(super) creator_groups: Groups,
-    pub(super) tool_groups: Groups,
+    /// The groups of each filter of the list of islands.
+    pub(super) groups: Vec<Groups>,
     pub(super) titles: TextIndex,
     /// The JSON of each creator in lists. Creators are numbered in list order.
     pub(super) creator_rows: Texts,
@@ -46,13 +42,11 @@ pub struct History {
     pub(super) body_counts: BodyCounts,
     pub(super) island_template: PageTemplate,
     pub(super) creator_template: PageTemplate,
-    pub(super) cache: ResponseCache,
     pub(super) storage: Storage,
 }
 
 impl History {
-    /// Opens the payload; its cache takes at most `memory_bytes`.
-    pub fn open(storage: Storage, memory_bytes: usize) -> Result<History, SnapshotError> {
+    pub fn open(storage: Storage) -> Result<History, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
         let codes: U64Slice = file.items(Section::Codes)?;
         let islands = codes.len();
@@ -67,16 +61,13 @@ impl History {
         if !days.iter().all(|day| day.has_text()) {
             return Err(Section::Days.malformed("its days are not in the years 0 to 9999"));
         }
-        let tag_names = file.short_texts(Section::TagNames, TAG_BYTES_MAX)?;
         let rows = file.short_texts(Section::Rows, ROW_BYTES_MAX)?;
         Section::Rows.expect_items(rows.len(), islands)?;
         let creator_rows = file.short_texts(Section::CreatorRows, ROW_BYTES_MAX)?;
         Section::CreatorRows.expect_items(creator_rows.len(), creators)?;
-        let groups = |sections, count| Groups::open(&file, sections, (count, islands));
-        let tag_sections = (Section::TagOrders, Section::RowTags);
-        let creator_sections = (Section::CreatorOrders, Section::RowCreators);
-        let tool_sections = (Section::ToolOrders, Section::RowTools);
-        let tag_groups = groups(tag_sections, tag_names.len())?;
+        let groups = FILTERS.iter();
+        let groups = groups.map(|row| Groups::open(&file, row.filter, islands));
+        let groups = groups.collect::<Result<_, _>>()?;
         let [island_template, creator_template] =
             PageTemplate::pair(&file.section(Section::PageTemplates)?)?;
         let body_counts = BodyCounts {
@@ -91,10 +82,7 @@ impl History {
             rows,
             ranks: file.slice(Section::Ranks, islands * SortField::ALL.len())?,
             orders,
-            tag_names,
-            tag_groups,
-            creator_groups: groups(creator_sections, creators)?,
-            tool_groups: groups(tool_sections, CreatedIn::ALL.len())?,
+            groups,
             titles: TextIndex::open(&file, TITLES, islands)?,
             creator_rows,
             creator_slugs: file.lists_of(Section::CreatorSlugs, creators)?,
@@ -106,7 +94,6 @@ impl History {
             days,
             island_template,
             creator_template,
-            cache: ResponseCache::new(memory_bytes),
             identity: file.identity,
             storage: file.storage,
         })
@@ -130,20 +117,17 @@ impl History {
 
     /// Returns the names of the tags of the most islands, at most `max`, by name.
     pub(super) fn largest_tags(&self, max: usize) -> Vec<String> {
-        let mut tags: Vec<usize> = (0..self.tag_names.len()).collect();
-        tags.sort_by_key(|tag| Reverse(self.tag_groups.rows(*tag, 0).len()));
+        let groups = &self.groups[IslandFilter::Tag as usize];
+        let mut tags: Vec<usize> = (0..groups.names.len()).collect();
+        tags.sort_by_key(|tag| Reverse(groups.rows(*tag, 0).len()));
         tags.truncate(max);
         tags.sort_unstable();
-        let name = |tag: usize| String::from_utf8_lossy(self.tag_names.get(tag)).into_owned();
+        let name = |tag: usize| String::from_utf8_lossy(groups.names.get(tag)).into_owned();
         tags.into_iter().map(name).collect()
     }
 
-    pub(super) fn find_tag(&self, name: &str) -> Option<usize> {
-        self.tag_names.find(name.as_bytes())
-    }
-
-    /// Returns the place of a row among all rows with the highest value of a field first, from 1, and the number of rows;
-    /// `None` if its value is not known.
+    /// Returns the place of a row among all rows with the highest value of a field first, from 1, and the number of rows
+    /// with a value; `None` if its value is not known.
     pub(super) fn rank(&self, row: usize, sort: SortField) -> Option<(u64, u64)> {
         let rows = self.rows.len();
         if self.ranks[sort as usize * rows + row].get() == 0 {
@@ -153,7 +137,8 @@ impl History {
         let own = key(u32::try_from(row).ok()?);
         let order = &self.orders[ordering(sort, SortOrder::Desc) * rows..][..rows];
         let before = order.partition_point(|other| key(other.get()) < own);
-        Some((before as u64 + 1, rows as u64))
+        let known = order.partition_point(|other| key(other.get()) < u64::from(u32::MAX) << 32);
+        Some((before as u64 + 1, known as u64))
     }
 
     /// Returns a number that sorts rows as the ordering does: nulls last, ties by row, which is by
@@ -172,17 +157,19 @@ impl History {
 /// Bytes of a row: a list page has 200. A title and the tags of an island have a kilobyte each, in which
 /// every character may be escaped.
 const ROW_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of a tag, as in a dataset: pages offer 200.
-const TAG_BYTES_MAX: usize = 1024;
+/// Bytes of the name of a group. Pages offer 200 tags, which have as many bytes in a dataset.
+const NAME_BYTES_MAX: usize = 1024;
 
 /// Orderings of one set of rows: each sort field in both directions.
 pub(crate) const ORDERINGS: usize = SortField::ALL.len() * SortOrder::ALL.len();
 /// A group with more than this share of the rows is also stored as a set.
 const LARGE_SHARE: usize = 16;
 
-/// The row vectors of a family of groups, such as the tags.
+/// The groups of a filter, such as the tags.
 #[derive(Debug)]
 pub(crate) struct Groups {
+    /// Their names in ascending order.
+    names: Texts,
     /// For each group, its rows in all [`ORDERINGS`], one after the other.
     orders: Lists<U32>,
     of_rows: Lists<U32>,
@@ -193,10 +180,14 @@ pub(crate) struct Groups {
 impl Groups {
     pub(crate) fn open(
         file: &SnapshotFile,
-        (orders, of_rows): (Section, Section),
-        (count, rows): (usize, usize),
+        filter: IslandFilter,
+        rows: usize,
     ) -> Result<Groups, SnapshotError> {
+        let [names, orders, of_rows] = Section::of_filter(filter);
+        let names = file.short_texts(names, NAME_BYTES_MAX)?;
+        let count = names.len();
         let mut groups = Groups {
+            names,
             orders: file.lists_of(orders, count)?,
             of_rows: file.lists_of(of_rows, rows)?,
             large: Vec::new(),
@@ -213,6 +204,11 @@ impl Groups {
             }
         }
         Ok(groups)
+    }
+
+    /// Returns the number of the group with a name.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.names.find(name.as_bytes())
     }
 
     pub(super) fn contain(&self, row: u32, group: usize) -> bool {

@@ -1,6 +1,14 @@
-//! The order of the bodies in a history payload: read by its writer, by its opening and by the lookup.
+//! The version of the content of payload files, and the order of the bodies in a history payload: read by its writer,
+//! by its opening and by the lookup.
 
 use crate::request::Endpoint;
+
+/// The version of the content of payload files, at most 255. A server refuses files of another version, and a publish
+/// renders everything again if the previous one was of another version.
+pub(crate) const VERSION: u8 = 5;
+/// The checksum of the payload files of the sample, as this version renders them.
+#[cfg(test)]
+pub(crate) const SAMPLE_CONTENT: u32 = 1_696_990_715;
 
 /// The things that a body exists once for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +47,18 @@ impl BodyCounts {
         }
     }
 
-    /// Returns the number of all bodies.
     pub(crate) fn total(self) -> usize {
         let of_row = |(endpoints, per): &(&[Endpoint], Per)| endpoints.len() * self.of(*per);
         LAYOUT.iter().map(of_row).sum()
     }
 
-    /// Returns the place among all bodies of the body of an endpoint for the island, creator or day with
-    /// this number (0 for a file); `None` if the history payload has no bodies of the endpoint.
-    pub(crate) fn place(self, endpoint: Endpoint, number: usize) -> Option<usize> {
+    /// Returns what the bodies of an endpoint exist once for, the place of the first one among all bodies, and the
+    /// distance to the next one. `None` if the history payload has no bodies of the endpoint.
+    pub(crate) fn find(self, endpoint: Endpoint) -> Option<(Per, usize, usize)> {
         let mut first = 0;
         for (endpoints, per) in LAYOUT {
             if let Some(at) = endpoints.iter().position(|other| *other == endpoint) {
-                return Some(first + number * endpoints.len() + at);
+                return Some((*per, first + at, endpoints.len()));
             }
             first += endpoints.len() * self.of(*per);
         }
@@ -73,12 +80,15 @@ mod tests {
         let mut places = Vec::new();
         for (endpoints, per) in LAYOUT {
             for number in 0..counts.of(*per) {
-                places.extend(endpoints.iter().map(|one| counts.place(*one, number)));
+                places.extend(endpoints.iter().map(|one| {
+                    let (found, first, distance) = counts.find(*one).unwrap();
+                    assert_eq!(found, *per);
+                    first + number * distance
+                }));
             }
         }
-        let all: Vec<Option<usize>> = (0..counts.total()).map(Some).collect();
+        let all: Vec<usize> = (0..counts.total()).collect();
         assert_eq!(places, all);
-        assert_eq!(all.len(), 2 * 3 + 2 + 2 * 4 + 2);
-        assert_eq!(counts.place(Endpoint::Live, 0), None);
+        assert_eq!(counts.find(Endpoint::Live), None);
     }
 }

@@ -3,16 +3,13 @@
 use bytes::Bytes;
 use memchr::memmem;
 
-use super::body::{Content, Encoded, EntityTag, ReadContext, gzip};
+use super::body::{Content, Encoded, EntityTag, gzip};
 use super::file::Texts;
 use super::history::History;
 use super::page_template::PageTemplate;
-use super::response_cache::Admission;
 use super::select::SelectedRows;
-use crate::request::{KEY_MARK, LIMIT_MAX, Page, Route};
+use crate::request::{Argument, KEY_MARK, LIMIT_MAX, ListQuery, Page, Route};
 
-/// Shorter pages are not compressed: gzip's own bytes would outweigh the savings.
-const GZIP_BYTES_MIN: usize = 256;
 /// Maximum length of a `Link` header (CONTRACT section 5), far above that of links with honest filters.
 /// Clients choose the filters, each of which the header repeats four times, and proxies refuse responses
 /// with long heads: nginx by default those above 4 KiB.
@@ -28,51 +25,57 @@ fn touch(rows: &[&[u8]]) {
     std::hint::black_box(lines.fold(0, |mixed, byte| mixed ^ byte));
 }
 
-/// A page of one of the two lists.
+/// A page of one of the two lists, whose rows are not selected yet.
+#[derive(Debug)]
 pub(super) struct ListPage<'a> {
+    history: &'a History,
+    select: fn(&History, &ListQuery) -> SelectedRows,
     template: &'a PageTemplate,
     rows: &'a Texts,
-    page: Page,
-    selected: SelectedRows,
-    /// The address of the list up to the digits of the offset.
-    url: String,
+    query: &'a ListQuery,
+    /// Its path, and what links begin with.
+    path: &'static str,
+    base_url: &'a str,
+    accepts_gzip: bool,
 }
 
-impl History {
-    /// Selects the rows of a page of `/v1/islands` or `/v1/creators`; `None` for another route. Links
-    /// begin with `base_url`.
-    pub(super) fn find_list(&self, route: &Route, base_url: &str) -> Option<ListPage<'_>> {
-        Some(match route {
-            Route::Islands(query) => ListPage {
-                template: &self.island_template,
-                rows: &self.rows,
-                page: query.page,
-                selected: self.select_islands(query),
-                url: format!("{base_url}/v1/islands?{}", query.to_query()),
-            },
-            Route::Creators(query) => ListPage {
-                template: &self.creator_template,
-                rows: &self.creator_rows,
-                page: query.page,
-                selected: self.select_creators(query),
-                url: format!("{base_url}/v1/creators?{}", query.to_query()),
-            },
+impl<'a> ListPage<'a> {
+    /// Returns a page of `/v1/islands` or `/v1/creators`; `None` for another route.
+    pub(super) fn find(
+        history: &'a History,
+        route: &'a Route,
+        (base_url, accepts_gzip): (&'a str, bool),
+    ) -> Option<ListPage<'a>> {
+        let islands = (&history.island_template, &history.rows);
+        let creators = (&history.creator_template, &history.creator_rows);
+        let select_islands: fn(&History, &ListQuery) -> SelectedRows = History::select_islands;
+        let ((template, rows), select, query) = match &route.argument {
+            Argument::Islands(query) => (islands, select_islands, query),
+            Argument::Creators(query) => (creators, History::select_creators as _, query),
             _ => return None,
+        };
+        Some(ListPage {
+            history,
+            select,
+            template,
+            rows,
+            query,
+            path: route.endpoint.label(),
+            base_url,
+            accepts_gzip,
         })
     }
 
-    /// Assembles a page; only its links and length if no content is needed. The length of the gzip
-    /// form is not known then. Also returns when to cache it.
-    pub(super) fn list_page(
-        &self,
-        list: &ListPage<'_>,
-        context: ReadContext<'_>,
-    ) -> (Encoded, Admission) {
-        let (page, total) = (list.page, list.selected.total);
+    /// Selects the rows and assembles the page; only its links and length if no content is needed. The length of the
+    /// gzip form is not known then.
+    pub(super) fn read(self, etag: EntityTag, needs_content: bool) -> Encoded {
+        let page = self.query.page;
+        let selected = (self.select)(self.history, self.query);
+        let total = selected.total;
         let mut rows: [&[u8]; LIMIT_MAX as usize] = [&[]; LIMIT_MAX as usize];
         let mut count = 0;
-        for (text, row) in rows.iter_mut().zip(&list.selected.rows) {
-            *text = list.rows.get(*row as usize);
+        for (text, row) in rows.iter_mut().zip(&selected.rows) {
+            *text = self.rows.get(*row as usize);
             count += 1;
         }
         let rows = &rows[..count];
@@ -85,12 +88,11 @@ impl History {
             limit_digits.format(page.limit),
             offset_digits.format(page.offset),
         ];
-        let pieces = || list.template.pieces(rows, numbers);
+        let pieces = || self.template.pieces(rows, numbers);
         let bytes: usize = pieces().map(<[u8]>::len).sum();
-        let is_gzip = context.accepts_gzip && bytes >= GZIP_BYTES_MIN;
-        // A page depends only on the payload and the query, so all pages share the tag.
-        let etag = EntityTag::new(self.identity.published, self.identity.checksum, is_gzip);
-        let page_content = if (context.needs_content)(&etag) {
+        // Even if the page is short: its entity tag is known before its length.
+        let is_gzip = self.accepts_gzip;
+        let content = if needs_content {
             touch(rows);
             let mut text = Vec::with_capacity(bytes);
             pieces().for_each(|piece| text.extend_from_slice(piece));
@@ -98,19 +100,12 @@ impl History {
         } else {
             Content::Omitted((!is_gzip).then_some(bytes as u64))
         };
-        let admission = if !list.selected.is_slice || is_gzip {
-            Admission::Immediate
-        } else {
-            Admission::OnSecondRequest
-        };
-        let body = Encoded {
-            content: page_content,
-            etag,
-            gzip: is_gzip,
-            links: links(page, total, &list.url),
-            next_due: None,
-        };
-        (body, admission)
+        let url = format!("{}{}?{}", self.base_url, self.path, self.query.to_query());
+        Encoded {
+            links: links(page, total, &url),
+            is_costly: !selected.is_slice || is_gzip,
+            ..Encoded::new(content, etag, is_gzip)
+        }
     }
 }
 

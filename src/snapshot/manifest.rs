@@ -1,11 +1,13 @@
 //! `manifest.json`, which names the published files. Written last, read first.
 
 use std::io;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::SnapshotError;
-use super::file::{Identity, verified_checksum};
+use super::error::{SnapshotError, catch_panics};
+use super::file::Identity;
+use super::storage::Storage;
 use crate::regular_file::{Directory, is_file_name};
 
 /// Longer manifests are rejected. Those of a publish have less than a kilobyte.
@@ -20,61 +22,49 @@ pub struct Manifest {
     pub history: Option<Payload>,
     /// The live snapshot and the intraday curve.
     pub live: Option<Payload>,
-    pub dumps: Option<Dumps>,
-}
-
-/// The directory of the dumps (see [`super::DumpIndex`]).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Dumps {
-    /// Its name in the published directory.
-    pub directory: String,
-    /// CRC-32 of its index, eight hexadecimal digits.
-    pub checksum: String,
-    /// When it was published.
-    pub generated_at: String,
+    /// The index of the dumps (see [`super::DumpIndex`]).
+    pub dumps: Option<Payload>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Payload {
-    /// Its name in the published directory.
+    /// Its name in the published directory. Up to version 1.0.0, dumps were a directory.
+    #[serde(alias = "directory")]
     pub file: String,
+    #[serde(default)] // a directory had none
     pub bytes: u64,
-    /// CRC-32 of all that follows its bodies, eight hexadecimal digits.
+    /// CRC-32, eight hexadecimal digits: of the index of the dumps, or of all that follows the bodies of a payload.
     pub checksum: String,
-    /// Its publish timestamp.
     pub generated_at: String,
 }
 
 impl Payload {
-    /// Returns whether the file exists and is valid. Its bodies are not checked: there may be
-    /// gigabytes of them, and each is verified when it is read.
-    pub fn is_sound(&self, directory: &Directory) -> bool {
-        let file = directory.file(&self.file);
-        let file = file.and_then(|file| Ok((file.metadata()?.len(), file)));
-        file.is_ok_and(|(bytes, file)| {
-            bytes == self.bytes
-                && verified_checksum(file)
-                    .is_ok_and(|found| self.checksum == format!("{found:08x}"))
-        })
-    }
-
-    /// Verifies that this is the entry of a payload.
-    pub(super) fn expect(&self, payload: Identity) -> Result<(), SnapshotError> {
-        if self.names(payload) {
-            return Ok(());
-        }
-        let Identity {
-            bytes,
-            checksum,
-            published,
-        } = payload;
-        Err(SnapshotError::Damaged(format!(
-            "it must be the file in the manifest ({} bytes, checksum {}, published {}), got {bytes} bytes, \
-            checksum {checksum:08x}, published {published}; publish again",
-            self.bytes, self.checksum, self.generated_at
-        )))
+    /// Opens its file, which must be the one in the manifest by its trailer: nothing else of another file is read.
+    pub(crate) fn open<T>(
+        &self,
+        directory: &Directory,
+        open: impl FnOnce(Storage) -> Result<T, SnapshotError>,
+    ) -> Result<T, SnapshotError> {
+        let path = directory.path().join(&self.file);
+        let opened = || {
+            let storage = Storage::File(Arc::new(directory.file(&self.file)?));
+            let found = Identity::read(&storage)?;
+            if self.names(found) {
+                return open(storage);
+            }
+            let Identity {
+                bytes,
+                checksum,
+                published,
+            } = found;
+            Err(SnapshotError::Damaged(format!(
+                "it must be the file in the manifest ({} bytes, checksum {}, published {}), got {bytes} bytes, \
+                checksum {checksum:08x}, published {published}; publish again",
+                self.bytes, self.checksum, self.generated_at
+            )))
+        };
+        catch_panics(&path, || opened().map_err(|error| error.in_file(&path)))
     }
 
     /// Returns whether this is the entry of a payload.
@@ -89,21 +79,14 @@ impl Manifest {
     /// The manifest's name in a published directory.
     pub const FILE: &'static str = "manifest.json";
 
-    pub fn payloads(&self) -> impl Iterator<Item = &Payload> {
-        // Without `..`, so that a new payload must be listed here.
+    pub fn files(&self) -> impl Iterator<Item = &Payload> {
+        // Without `..`, so that a new file must be listed here.
         let Manifest {
             history,
             live,
-            dumps: _,
+            dumps,
         } = self;
-        history.iter().chain(live)
-    }
-
-    /// Returns whether it contains a file or directory.
-    pub fn names(&self, name: &str) -> bool {
-        let dumps = self.dumps.as_ref();
-        self.payloads().any(|payload| payload.file == name)
-            || dumps.is_some_and(|dumps| dumps.directory == name)
+        history.iter().chain(live).chain(dumps)
     }
 
     /// Reads a directory's manifest; `None` if there is none. Rejects one without a payload, or with
@@ -113,7 +96,9 @@ impl Manifest {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => serde_json::from_slice(&text?)?,
         };
-        let outside = (manifest.payloads()).find(|payload| !is_file_name(&payload.file));
+        // Damaged dumps are found when they are opened. Everything else is served without them.
+        let mut payloads = manifest.history.iter().chain(&manifest.live);
+        let outside = payloads.find(|payload| !is_file_name(&payload.file));
         let problem = if manifest.history.is_none() && manifest.live.is_none() {
             "must contain `history`, `live` or both".to_owned()
         } else if let Some(payload) = outside {

@@ -1,9 +1,9 @@
-//! The published form of the data: opening, lookup and caching of everything that the API serves.
+//! The published form of the data: opening and lookup of everything that the API serves.
 //!
 //! In: the two payload files and the dumps of a publish, or payloads in memory. Out: response
 //! bodies, list pages and their entity tags by route; dumps by name; the HTML of the home page and of
 //! the reference. Only `service_bodies` names members of responses: the text around the rows of list
-//! pages is in the file. Knows no sockets or quotas, and of a client only a number.
+//! pages is in the file. Knows no sockets, clients or quotas.
 //!
 //! A *payload* is a file, of which there are two: history and live. The `payloads` of `/v1/health` are
 //! the parts of these files.
@@ -12,13 +12,13 @@
 //!
 //! - The file: `format`, `layout`, `writer`, `file` (the reader), `storage` (the bytes behind it), `stored_body`
 //!   (bodies, whole and in pieces), `manifest`.
-//! - The lookup: `read` (opening, `Snapshot`), `lookup` (by route), `history`,
-//!   `response_cache`, `body`, `service_bodies`.
+//! - The lookup: `read` (opening, `Snapshot`), `lookup` (by route), `history`, `body`, `service_bodies`.
 //! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page`
 //!   and `page_template` (the text around the rows).
-//! - Beside these: `dumps`, `error`.
+//! - Beside these: `dumps`, `check` (verification of everything), `error`.
 
 mod body;
+mod check;
 mod dumps;
 mod error;
 mod file;
@@ -30,7 +30,6 @@ mod lookup;
 mod manifest;
 mod page_template;
 mod read;
-mod response_cache;
 mod row_set;
 mod search;
 mod select;
@@ -39,23 +38,26 @@ mod storage;
 mod stored_body;
 mod writer;
 
-pub use body::{Body, Compressor, Content, Encoded, EntityTag, PackedBody, ReadContext};
-pub use dumps::{Dump, DumpContent, DumpDirectory, DumpFile, DumpIndex};
+pub use body::{Body, Compressor, Content, Encoded, EntityTag, PackedBody};
+pub use check::check_published;
+pub(crate) use dumps::HashingWriter;
+pub use dumps::{Dump, DumpContent, DumpFile, DumpIndex, Dumps};
 pub use error::{Missing, SnapshotError};
 pub use file::Identity;
-#[cfg(test)]
-pub(crate) use format::SAMPLE_CONTENT;
 pub use format::Section;
-pub(crate) use format::VERSION as PAYLOAD_VERSION;
 pub use history::History;
+#[cfg(test)]
+pub(crate) use layout::SAMPLE_CONTENT;
+pub(crate) use layout::VERSION as PAYLOAD_VERSION;
 pub(crate) use layout::{BodyCounts, LAYOUT, Per};
-pub use manifest::{Dumps, Manifest, Payload};
+pub use lookup::Found;
+pub use manifest::{Manifest, Payload};
 pub use read::{Live, Snapshot};
 pub(crate) use search::{IndexSections, SLUGS, TITLES};
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::SelectedRows;
 pub use storage::Storage;
-pub use stored_body::{LongBody, LongBodyReader};
+pub use stored_body::{BodyReader, SHORT_BYTES_MAX, StoredBody};
 pub use writer::SnapshotWriter;
 #[cfg(test)] // the index is tested where it is written
 pub(crate) use {file::SnapshotFile, search::TextIndex};

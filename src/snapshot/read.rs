@@ -2,31 +2,36 @@
 //! together.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use ahash::RandomState;
+use memchr::memmem;
 
 use super::body::{Body, Content};
-use super::dumps::DumpDirectory;
-use super::error::{Missing, SnapshotError, catch_panics};
+use super::dumps::Dumps;
+use super::error::{SnapshotError, catch_panics};
 use super::file::{Identity, SnapshotFile};
 use super::format::BodyRef;
 use super::history::History;
 use super::manifest::{Manifest, Payload};
 use super::service_bodies;
 use super::storage::Storage;
-use super::stored_body::{SHORT_BYTES_MAX, read_stored, to_plain};
+use super::stored_body::{SHORT_BYTES_MAX, StoredBody};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::{IslandCode, SortField};
 use crate::regular_file::Directory;
-use crate::request::{self, DayRef};
+use crate::request::{self, Argument, DayRef, Endpoint, Route, Source};
 use crate::site::{self, SiteSettings};
 
 /// Bytes of the live bodies, in both forms: they are in memory. 300,000 islands have 30 MB.
-const LIVE_BYTES_MAX: usize = 256 << 20;
+const LIVE_BYTES_MAX: u64 = 256 << 20;
 /// Tags that pages offer to choose from.
 const TAGS_MAX: usize = 200;
+/// Days that are looked through for new islands.
+const NEW_DAYS_MAX: usize = 31;
+/// Bytes at the start of a list of new islands, by which an empty one is recognized.
+const NEW_START_BYTES: u32 = 64;
+const NO_ISLANDS: &[u8] = b"\"islands\":[]";
 
 /// The live payload. Its few bodies are in memory.
 #[derive(Debug)]
@@ -38,35 +43,38 @@ pub struct Live {
 }
 
 impl Live {
-    /// Opens the payload and reads its bodies, which may be as long as `memory_bytes`, and in any case as
-    /// `LIVE_BYTES_MAX`.
-    pub fn open(storage: Storage, memory_bytes: usize) -> Result<Live, SnapshotError> {
+    /// Opens the payload and reads its bodies, which must have at most 256 MiB.
+    pub fn open(storage: Storage) -> Result<Live, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
         let published = file.identity.published;
         let records = file.bodies(2)?;
         let bodies = [0, 1].map(|at: usize| BodyRef::from_record(&records[at]));
         let forms = bodies.map(|body| u64::from(body.plain_bytes) + u64::from(body.gzip_bytes));
-        let (bytes, max) = (forms.iter().sum::<u64>(), memory_bytes.max(LIVE_BYTES_MAX));
-        if bytes > max as u64 {
-            let problem = format!("they must have at most {max} bytes in memory, got {bytes}");
+        let bytes: u64 = forms.iter().sum();
+        if bytes > LIVE_BYTES_MAX {
+            let problem =
+                format!("they must have at most {LIVE_BYTES_MAX} bytes in memory, got {bytes}");
             return Err(SnapshotError::malformed("the live bodies", problem));
         }
         let read = |body: BodyRef| -> Result<Option<Body>, SnapshotError> {
             if body.plain_bytes == 0 {
                 return Ok(None);
             }
-            let stored = read_stored(&file.storage, body)?;
-            let plain = to_plain(body, stored.clone())?;
-            let gzip = body.has_gzip().then_some(stored);
+            let storage = &file.storage;
+            let form = |gzip| StoredBody {
+                storage,
+                body,
+                gzip,
+            };
+            let plain = form(false).read()?;
+            let gzip = body.has_gzip().then(|| form(true).read()).transpose()?;
             let due = next_due(&plain, published);
-            let body = Body::of_forms(plain, gzip, published);
-            Ok(Some(match due {
-                Some(due) => body.with_next_due(due),
-                None => body,
-            }))
+            Ok(Some(Body::of_forms(plain, gzip, published, due)))
         };
         let current = read(bodies[0])?;
-        let body = current.as_ref().map(|body| body.choose(false).content);
+        let body = current
+            .as_ref()
+            .map(|body| body.choose(false).content.clone());
         let body = body.map(Content::into_bytes).transpose()?;
         let players = site::live_players(body.as_deref().unwrap_or_default()).collect();
         Ok(Live {
@@ -91,68 +99,50 @@ pub struct Snapshot {
     /// The tags of the most islands, by name.
     pub tags: Vec<String>,
     /// The dumps, or the reason why they cannot be used: everything else is served without them.
-    pub dumps: Option<Result<Arc<DumpDirectory>, SnapshotError>>,
-    pub(super) service: SiteSettings,
+    pub dumps: Option<Result<Arc<Dumps>, SnapshotError>>,
+    /// The settings of the server, with the notice of the dataset.
+    pub service: Arc<SiteSettings>,
     pub(super) index: Option<Body>,
-    pages: Vec<Body>,
+    pub home: Body,
+    /// The page at `/docs`, with examples from the published data.
+    pub docs: Body,
+    /// The fixed files, by endpoint; empty for others.
+    files: Arc<Vec<Body>>,
 }
 
 impl Snapshot {
-    /// Opens a published directory; a directory without a manifest gives an empty snapshot.
+    /// Opens what the manifest of a published directory names. If the manifest still names the history of the
+    /// `current` snapshot, it is not opened again. Damaged dumps are no error: everything else is served without
+    /// them.
     pub fn open(
-        directory: &Directory,
-        memory_bytes: usize,
-        service: &SiteSettings,
-        current: Option<&Arc<History>>,
-    ) -> Result<Snapshot, SnapshotError> {
-        let manifest = Manifest::read(directory).map_err(SnapshotError::Io);
-        let manifest = manifest.map_err(|error| error.in_file(&manifest_path(directory)))?;
-        let manifest = manifest.unwrap_or_default();
-        Snapshot::open_named((directory, &manifest), memory_bytes, service, current)
-    }
-
-    /// Opens what the manifest of a published directory names. `current` is the history in use: if the
-    /// manifest still names it, it is reused with its caches, so that they survive the publish of a live
-    /// payload. Damaged dumps are no error: everything else is served without them.
-    pub fn open_named(
         (directory, manifest): (&Directory, &Manifest),
-        memory_bytes: usize,
         service: &SiteSettings,
-        current: Option<&Arc<History>>,
+        current: Option<&Snapshot>,
     ) -> Result<Snapshot, SnapshotError> {
-        let history = |payload: &Payload| match current {
+        let in_use = current.and_then(|current| current.history.as_ref());
+        let history = |payload: &Payload| match in_use {
             Some(current) if payload.names(current.identity) => Ok(Arc::clone(current)),
-            _ => {
-                let open = |storage| History::open(storage, memory_bytes).map(Arc::new);
-                open_payload(directory, payload, open)
-            }
+            _ => payload.open(directory, History::open).map(Arc::new),
         };
-        let open_live = |payload| {
-            let open = |storage| Live::open(storage, memory_bytes);
-            open_payload(directory, payload, open)
-        };
-        catch_panics(&manifest_path(directory), || {
+        let open_live = |payload: &Payload| payload.open(directory, Live::open);
+        catch_panics(&directory.path().join(Manifest::FILE), || {
             let history = manifest.history.as_ref().map(history).transpose()?;
             let live = manifest.live.as_ref().map(open_live).transpose()?;
-            let mut snapshot = Snapshot::new(history, live, service);
             let dumps = manifest.dumps.as_ref();
-            snapshot.dumps = dumps.map(|dumps| DumpDirectory::open(directory, dumps).map(Arc::new));
-            Ok(snapshot)
+            let dumps = dumps.map(|dumps| Dumps::open(directory, dumps).map(Arc::new));
+            Ok(Snapshot::new(history, live, dumps, service, current))
         })
     }
 
-    /// Combines payloads and renders the bodies and pages that depend on both.
+    /// Combines payloads and dumps, and renders the bodies and pages that depend on several of them. The fixed files
+    /// are those of the `current` snapshot if they would be the same.
     pub fn new(
         history: Option<Arc<History>>,
         live: Option<Live>,
+        dumps: Option<Result<Arc<Dumps>, SnapshotError>>,
         service: &SiteSettings,
+        current: Option<&Snapshot>,
     ) -> Snapshot {
-        let flags = [
-            history.is_some(),
-            has_days(history.as_ref()),
-            live.as_ref().is_some_and(|live| live.current.is_some()),
-            live.as_ref().is_some_and(|live| live.intraday.is_some()),
-        ];
         let published = history.as_ref().map(|history| history.identity.published);
         let published = published.max(live.as_ref().map(|live| live.identity.published));
         let time = published.unwrap_or(UnixSeconds(0));
@@ -160,26 +150,42 @@ impl Snapshot {
         let index = history.as_ref();
         let index = index.map(|history| service_bodies::index(time, history, &service.base_url));
         let tags = history.as_ref();
+        let notice = dumps
+            .as_ref()
+            .and_then(|dumps| dumps.as_ref().ok()?.notice.clone());
+        let service = SiteSettings {
+            notice,
+            ..service.clone()
+        };
         let mut snapshot = Snapshot {
             tags: tags.map_or_else(Vec::new, |history| history.largest_tags(TAGS_MAX)),
             history,
             live,
             published,
-            health: Body::new(service_bodies::health(flags, published), time),
-            dumps: None,
-            service: service.clone(),
+            health: Body::new(Vec::new(), time),
+            dumps,
+            service: Arc::new(service),
             index: index.map(|index| Body::new(index, time)),
-            pages: Vec::new(),
+            home: Body::new(Vec::new(), time),
+            docs: Body::new(Vec::new(), time),
+            files: Arc::default(),
         };
-        snapshot.pages = snapshot.render_pages();
+        let health = service_bodies::health(|payload| snapshot.has(payload), published);
+        snapshot.health = Body::new(health, time);
+        [snapshot.home, snapshot.docs] = snapshot.render_pages();
+        let same = current.filter(|current| current.service == snapshot.service);
+        snapshot.files = match same {
+            Some(current) => Arc::clone(&current.files),
+            None => Arc::new(Endpoint::all().map(|at| snapshot.render_file(at)).collect()),
+        };
         snapshot
     }
 
     /// Renders the home page and the reference from API bodies.
-    fn render_pages(&self) -> Vec<Body> {
+    fn render_pages(&self) -> [Body; 2] {
         let body_of = |target: &str| {
             if target == "/v1/health" {
-                let health = self.health.choose(false).content.into_bytes();
+                let health = self.health.choose(false).content.clone().into_bytes();
                 return health.ok().map(|body| body.to_vec());
             }
             let (path, query) = match target.split_once('?') {
@@ -187,23 +193,36 @@ impl Snapshot {
                 None => (target, None),
             };
             let route = request::parse(path, query).route.ok()?;
-            // Not through the cache, which is for requests.
-            let body = match self.body_start(&route, SHORT_BYTES_MAX.into()) {
-                Err(Missing::Payload) => self.page_body(&route, 0),
-                body => body,
-            };
-            Some(body.ok()?.to_vec())
+            let found = self.find(&route, false).ok()?;
+            Some(found.start(SHORT_BYTES_MAX).ok()?.to_vec())
         };
+        let new_day = self.newest_day_with_new_islands();
+        let new_day = new_day.map(|day| day.to_string());
         let home = site::home(&self.service, &body_of);
-        let docs = site::docs(&self.service, &body_of);
+        let docs = site::docs(&self.service, new_day.as_deref(), &body_of);
         // Without a time, so that an unchanged page keeps its tag.
-        let page = |html: String| Body::new(html.into_bytes(), UnixSeconds(0));
-        vec![page(home), page(docs)]
+        [home, docs].map(|html| Body::new(html.into_bytes(), UnixSeconds(0)))
+    }
+
+    fn render_file(&self, endpoint: Endpoint) -> Body {
+        let is_file = endpoint.source() == Some(Source::File);
+        let text = is_file.then(|| site::file(endpoint.label(), &self.service));
+        Body::new(text.unwrap_or_default().into_bytes(), UnixSeconds(0))
+    }
+
+    /// Returns the fixed file at the path of an endpoint.
+    pub fn file(&self, endpoint: Endpoint) -> &Body {
+        &self.files[endpoint as usize]
     }
 
     /// Returns the dumps, if there are any and they are valid.
-    pub fn dumps(&self) -> Option<&Arc<DumpDirectory>> {
+    pub fn dumps(&self) -> Option<&Arc<Dumps>> {
         self.dumps.as_ref()?.as_ref().ok()
+    }
+
+    /// Returns the dataset's own notice about the origin of the data.
+    pub fn notice(&self) -> Option<&str> {
+        self.service.notice.as_deref()
     }
 
     /// Returns the number of rows of each kind.
@@ -223,21 +242,6 @@ impl Snapshot {
             ("history", history.map(|history| history.identity)),
             ("live", live.map(|live| live.identity)),
         ]
-    }
-
-    /// Reads every body of the history and verifies both its forms.
-    pub fn verify_bodies(&self) -> Result<(), SnapshotError> {
-        let history = self.history.as_ref();
-        history.map_or(Ok(()), |history| history.verify_bodies())
-    }
-
-    pub fn home_page(&self) -> &Body {
-        &self.pages[0]
-    }
-
-    /// Returns the page at `/docs`, with examples from the published data.
-    pub fn docs_page(&self) -> &Body {
-        &self.pages[1]
     }
 
     /// Returns the players of an island in the live snapshot.
@@ -266,7 +270,18 @@ impl Snapshot {
         Some([previous, days.get(after).copied(), Some(first), Some(last)])
     }
 
-    /// Returns whether an island is published.
+    /// Returns the newest day on which an island was first seen, of a month of days.
+    pub fn newest_day_with_new_islands(&self) -> Option<UtcDay> {
+        let has_some = |day: &&UtcDay| {
+            let route = Route::new(Endpoint::New, Argument::Day(DayRef::Day(**day)));
+            let found = self.find(&route, false).ok();
+            let body = found.and_then(|found| found.start(NEW_START_BYTES).ok());
+            body.is_some_and(|body| memmem::find(&body, NO_ISLANDS).is_none())
+        };
+        let days = self.history.as_ref()?.days.iter().rev();
+        days.take(NEW_DAYS_MAX).find(has_some).copied()
+    }
+
     pub fn tracks(&self, code: IslandCode) -> bool {
         let history = self.history.as_ref();
         history.is_some_and(|history| history.find_island(code).is_some())
@@ -284,29 +299,6 @@ fn next_due(body: &[u8], published: UnixSeconds) -> Option<UnixSeconds> {
     } else {
         after(published.0)
     })
-}
-
-/// Opens the file of a payload. It must be the one in the manifest, by its trailer: nothing else of
-/// another file is read.
-fn open_payload<T>(
-    directory: &Directory,
-    payload: &Payload,
-    open: impl FnOnce(Storage) -> Result<T, SnapshotError>,
-) -> Result<T, SnapshotError> {
-    let opened = || {
-        let storage = Storage::File(Arc::new(directory.file(&payload.file)?));
-        payload.expect(Identity::read(&storage)?)?;
-        open(storage)
-    };
-    opened().map_err(|error| error.in_file(&directory.path().join(&payload.file)))
-}
-
-fn manifest_path(directory: &Directory) -> PathBuf {
-    directory.path().join(Manifest::FILE)
-}
-
-pub(super) fn has_days(history: Option<&Arc<History>>) -> bool {
-    history.is_some_and(|history| !history.days.is_empty())
 }
 
 #[cfg(test)]

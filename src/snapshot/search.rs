@@ -37,7 +37,6 @@ pub fn common_key(needle: &[u8]) -> Option<u32> {
 /// those sets.
 pub(crate) type IndexSections = [Section; 5];
 
-/// The index over island titles.
 pub(crate) const TITLES: IndexSections = [
     Section::Titles,
     Section::TitleSuffixRows,
@@ -46,7 +45,6 @@ pub(crate) const TITLES: IndexSections = [
     Section::TitleCommonRows,
 ];
 
-/// The index over creator slugs.
 pub(crate) const SLUGS: IndexSections = [
     Section::Slugs,
     Section::SlugSuffixRows,
@@ -68,7 +66,6 @@ pub(crate) struct TextIndex {
 }
 
 impl TextIndex {
-    /// Opens the index over `count` texts.
     pub(crate) fn open(
         file: &SnapshotFile,
         sections: IndexSections,

@@ -14,7 +14,7 @@ use zerocopy::little_endian::U32;
 use super::history::{Groups, History, ordering};
 use super::row_set::RowSet;
 use super::search::Matches;
-use crate::request::{CreatorQuery, IslandQuery, Page};
+use crate::request::{ListQuery, Page};
 
 /// Checking one row in so many costs less than sets of all rows; so does checking [`FEW_MIN`] rows.
 const FEW_SHARE: usize = 1024;
@@ -88,70 +88,39 @@ fn window(count: usize, page: Page) -> Range<usize> {
     start..start.saturating_add(page.limit as usize).min(count)
 }
 
-/// A condition of a query on rows: a group that they belong to.
-#[derive(Clone, Copy)]
-struct Group<'h> {
-    family: &'h Groups,
-    number: usize,
-}
-
-impl<'h> Group<'h> {
-    fn contains(self, row: u32) -> bool {
-        self.family.contain(row, self.number)
-    }
-
-    fn set(self) -> Cow<'h, RowSet> {
-        self.family.set(self.number)
-    }
-
-    /// Returns the rows in final order.
-    fn rows(self, ordering: usize) -> &'h [U32] {
-        self.family.rows(self.number, ordering)
-    }
-}
-
-/// The filters of an island query.
-struct Filters<'h>(Vec<Group<'h>>);
+/// The groups to which the filters of an island query limit the rows, each by its family and number.
+struct Filters<'h>(Vec<(&'h Groups, usize)>);
 
 impl<'h> Filters<'h> {
-    /// Finds the groups of a query; `None` if the tag or creator does not exist, so that nothing
-    /// matches.
-    fn find(history: &'h History, query: &IslandQuery) -> Option<Filters<'h>> {
-        let mut filters = Vec::new();
-        let mut add = |family, number| filters.push(Group { family, number });
-        if let Some(slug) = &query.creator {
-            add(&history.creator_groups, history.find_creator(slug)?);
-        }
-        if let Some(name) = &query.tag {
-            add(&history.tag_groups, history.find_tag(name)?);
-        }
-        if let Some(tool) = query.created_in {
-            add(&history.tool_groups, tool as usize);
-        }
-        Some(Filters(filters))
+    /// Finds the groups of a query; `None` if one of them does not exist, so that nothing matches.
+    fn find(history: &'h History, query: &ListQuery) -> Option<Filters<'h>> {
+        let groups = query.filters().map(|(row, value)| {
+            let family = &history.groups[row.filter as usize];
+            Some((family, family.find(value)?))
+        });
+        groups.collect::<Option<_>>().map(Filters)
     }
 
     /// Returns the smallest vector of the groups, in final order; all rows if there is no filter.
     fn smallest(&self, history: &'h History, ordering: usize) -> &'h [U32] {
-        self.0
-            .iter()
-            .map(|filter| filter.rows(ordering))
-            .min_by_key(|rows| rows.len())
-            .unwrap_or_else(|| {
-                let islands = history.rows.len();
-                &history.orders[ordering * islands..][..islands]
-            })
+        let groups = self.0.iter();
+        let smallest = groups
+            .map(|(family, group)| family.rows(*group, ordering))
+            .min_by_key(|rows| rows.len());
+        let islands = history.rows.len();
+        smallest.unwrap_or_else(|| &history.orders[ordering * islands..][..islands])
     }
 
     fn contain(&self, row: u32) -> bool {
-        self.0.iter().all(|filter| filter.contains(row))
+        let mut groups = self.0.iter();
+        groups.all(|(family, group)| family.contain(row, *group))
     }
 
     /// Returns the rows that are in every group and in `found`; there is at least one condition.
     fn set(&self, found: Option<&Matches<'_>>) -> RowSet {
         let found = found.map(|found| Cow::Owned(found.set()));
-        let filters = self.0.iter().map(|filter| filter.set());
-        let intersection = found.into_iter().chain(filters).reduce(|all, other| {
+        let groups = self.0.iter().map(|(family, group)| family.set(*group));
+        let intersection = found.into_iter().chain(groups).reduce(|all, other| {
             let mut all = all.into_owned();
             all.intersect(&other);
             Cow::Owned(all)
@@ -163,8 +132,7 @@ impl<'h> Filters<'h> {
 }
 
 impl History {
-    /// Selects the rows of a page of `/v1/islands`.
-    pub fn select_islands(&self, query: &IslandQuery) -> SelectedRows {
+    pub fn select_islands(&self, query: &ListQuery) -> SelectedRows {
         let Some(filters) = Filters::find(self, query) else {
             return SelectedRows::slice_of(&[], query.page);
         };
@@ -200,7 +168,7 @@ impl History {
     }
 
     /// Selects a page of the members of `set`, all of which are in `order`.
-    fn select_from(&self, set: &RowSet, order: &[U32], query: &IslandQuery) -> SelectedRows {
+    fn select_from(&self, set: &RowSet, order: &[U32], query: &ListQuery) -> SelectedRows {
         let total = set.len();
         let range = window(total, query.page);
         if range.is_empty() {
@@ -217,7 +185,7 @@ impl History {
     }
 
     /// Selects the rows of a page of `/v1/creators`. Creators are numbered in list order.
-    pub fn select_creators(&self, query: &CreatorQuery) -> SelectedRows {
+    pub fn select_creators(&self, query: &ListQuery) -> SelectedRows {
         let creators = self.creator_rows.len();
         let Some(needle) = &query.folded else {
             let number = |at: usize| u32::try_from(at).expect("creators are numbered in u32");

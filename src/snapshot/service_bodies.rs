@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::history::History;
 use crate::calendar::UnixSeconds;
-use crate::request::Endpoint;
+use crate::request::{Endpoint, Payload};
 
 /// Renders `/v1`.
 pub(super) fn index(published: UnixSeconds, history: &History, base_url: &str) -> Vec<u8> {
@@ -33,26 +33,18 @@ pub(super) fn index(published: UnixSeconds, history: &History, base_url: &str) -
     ))
 }
 
-/// Renders `/v1/health`. The flags tell which of the history, its days, the live step and the
-/// intraday curve are published.
-pub(super) fn health(flags: [bool; 4], published: Option<UnixSeconds>) -> Vec<u8> {
-    let [history, days, live, intraday] = flags;
-    let is_ready = flags == [true; 4];
+/// Renders `/v1/health`. `has` returns whether a payload is published.
+pub(super) fn health(has: impl Fn(Payload) -> bool, published: Option<UnixSeconds>) -> Vec<u8> {
+    let is_ready = Payload::ALL.into_iter().all(&has);
     let status = if is_ready { "ok" } else { "not_ready" };
+    let payloads = Payload::ALL.map(|one| format!("\"{}\":{}", one.as_str(), has(one)));
+    let payloads = payloads.join(",");
     let published = published.map_or("null".to_owned(), |time| format!("\"{time}\""));
     compact(&format!(
         r#"{{
             "status":"{status}",
             "version":"v1",
-            "payloads":{{
-                "islands":{history},
-                "creators":{history},
-                "ccu":{days},
-                "rankings":{days},
-                "new":{days},
-                "live":{live},
-                "intraday":{intraday}
-            }},
+            "payloads":{{{payloads}}},
             "lastPublish":{published},
             "meta":{{"generatedAt":{published}}}
         }}"#

@@ -5,6 +5,7 @@
 //! getting memory, and a page of 2 MiB costs a tenth of 512 small ones. One thread reads: with two,
 //! which share the kernel's lock of the address space, a start took 2.9 times the CPU time.
 
+use std::borrow::Borrow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -55,17 +56,18 @@ impl Storage {
 }
 
 /// A part of a payload as a stream.
-#[derive(Clone, Debug)]
-pub(crate) struct StoredPart {
-    pub(crate) storage: Storage,
+#[derive(Debug)]
+pub(crate) struct StoredPart<S> {
+    pub(crate) storage: S,
     pub(crate) offset: u64,
     pub(crate) left: u64,
 }
 
-impl Read for StoredPart {
+impl<S: Borrow<Storage>> Read for StoredPart<S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
-        self.storage.read_into(self.offset, &mut buffer[..bytes])?;
+        let storage: &Storage = self.storage.borrow();
+        storage.read_into(self.offset, &mut buffer[..bytes])?;
         self.offset += bytes as u64;
         self.left -= bytes as u64;
         Ok(bytes)

@@ -36,7 +36,7 @@ impl<W: Write> SnapshotWriter<W> {
         })
     }
 
-    /// Writes a body: its gzip form, or the identity form if there is none.
+    /// Writes a body: its gzip form, or the identity form if there is none. An absent one is empty.
     pub fn body(&mut self, packed: &PackedBody) -> io::Result<()> {
         let stored = &packed.stored;
         let (gzip_bytes, gzip_crc) = if packed.is_gzip {
@@ -65,12 +65,6 @@ impl<W: Write> SnapshotWriter<W> {
         Ok(())
     }
 
-    /// Records that the next body is absent.
-    pub fn absent_body(&mut self) {
-        self.bodies.push(BodyRef::default().to_record());
-    }
-
-    /// Returns the number of bodies so far.
     pub fn body_count(&self) -> usize {
         self.bodies.len()
     }
@@ -135,7 +129,6 @@ impl<W: Write> SnapshotWriter<W> {
         })
     }
 
-    /// Writes a piece of what follows the bodies.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)?;
         self.checksum.update(bytes);
