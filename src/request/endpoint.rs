@@ -1,84 +1,133 @@
-//! The table of endpoints. A path is also the label in metrics and the access log. The rows before
-//! `OpenApi` are the API.
+//! The table of endpoints. What is known of an endpoint apart from its content stands in its row.
 //!
-//! Places of a new row of the API:
-//!
-//! - `route.rs`: a `Route`, made in `route`; its free texts in `text_bytes`;
-//! - `snapshot/lookup.rs`: `unpublished` (the compiler reports it), and `find_body` (history) or `get` (live),
-//!   else a 503; `ApiError::missing` (`server/http/api_error.rs`), else a vague 404;
-//! - its body: `publish/render`, and the head of `snapshot/format.rs`;
-//! - `ENDPOINT_CASES` in `tests/it/endpoint_cases.rs`, whose test compares it with the table;
-//! - `site/changelog.md`, `server/allocation_tests.rs`, `tests/fuzz/src/snapshot.rs`,
-//!   `benches/scenario/targets.rs`;
-//! - `ENDPOINT_FILES` in `tests/it/places_to_change.rs`: a test names those without the last fixed segment
-//!   of the path. Files with this word in another sense have to be found in the list.
-//!
-//! Only some need: an entry in `/v1/health` or a count in `/v1` (`snapshot/service_bodies.rs`,
-//! `snapshot/read.rs`); a page (`server/web/rendered.rs`, `site/bodies.rs`, `site/data_pages.rs`); with a
-//! new path parameter or list, `tests/examples.py` and `tests/it/openapi.rs`; with a member beside
-//! `generatedAt` that each publish changes, `benches/scenario/body.rs`.
+//! The parser of targets, the document at `/v1`, the readiness of payloads, metrics, access log, fixed files and
+//! tests follow the table. A body of a new row is rendered in `publish` and has its place in `snapshot/layout.rs`;
+//! a page is made in `server/web/unmetered.rs`. `site/openapi.json` describes the API; a test compares it with the
+//! table.
 
-use super::lists::{CreatorQuery, IslandQuery};
+use super::argument::{
+    CHART, CODE, CREATORS, CREATORS_FORM, DAY, DAY_IF_SENT, DUMP, ISLANDS, ISLANDS_FORM,
+    ISLANDS_IF_SENT, NOTHING, SLUG, Takes,
+};
+use crate::model::named;
 
-/// Declares the endpoints, one per row: a name and the segments of the path. A segment in braces is
-/// a parameter, which stands for any one segment.
+/// A part of the published data, by its name in `/v1/health`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    Islands,
+    Creators,
+    Ccu,
+    Rankings,
+    New,
+    Live,
+    Intraday,
+}
+
+// In the order of `/v1/health`.
+named!(
+    Payload:
+    Islands = "islands",
+    Creators = "creators",
+    Ccu = "ccu",
+    Rankings = "rankings",
+    New = "new",
+    Live = "live",
+    Intraday = "intraday",
+);
+
+/// The source of an endpoint's response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A published payload. Until it is published, the response is 503.
+    Published(Payload),
+    /// The state of the service, which probes get whatever else is in the request.
+    Health,
+    /// A text that is fixed until the program changes.
+    File,
+    /// A page or a dump.
+    Page,
+}
+
+use Source::{File, Health, Page, Published};
+
+/// A row of the table.
+struct Row {
+    endpoint: Endpoint,
+    /// The segments of the path. One in braces is a parameter, which stands for any one segment.
+    path: &'static [&'static str],
+    takes: Takes,
+    source: Source,
+}
+
+/// Declares the endpoints, one per row: a name, the segments of the path, the argument and the source.
 macro_rules! endpoints {
-    ($($name:ident: $($segment:literal)+;)+) => {
+    ($($name:ident: $($segment:literal)+, $takes:expr, $source:expr;)+) => {
         /// An endpoint, without its parameters. Its number is its index in [`Endpoint::LABELS`].
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Endpoint {
             $(#[doc = concat!("`" $(, "/", $segment)+, "`")] $name,)+
             /// Any other path.
             Unknown,
         }
 
-        const TABLE: &[(Endpoint, &[&str])] = &[$((Endpoint::$name, &[$($segment),+])),+];
+        const TABLE: &[Row] = &[$(Row {
+            endpoint: Endpoint::$name,
+            path: &[$($segment),+],
+            takes: $takes,
+            source: $source,
+        }),+];
 
         impl Endpoint {
-            /// The labels of all endpoints: their paths, and `unknown`.
+            /// The labels of all endpoints in metrics and the access log: their paths, and `unknown`.
             pub const LABELS: &'static [&'static str] =
                 &[$(concat!($("/", $segment),+),)+ "unknown"];
         }
     };
 }
 
+// The rows before `OpenApi` are the API, in the order of SPEC section 4.
 endpoints! {
-    Index: "v1";
-    Health: "v1" "health";
-    Islands: "v1" "islands";
-    Island: "v1" "islands" "{code}";
-    IslandCcu: "v1" "islands" "{code}" "ccu";
-    Creators: "v1" "creators";
-    Creator: "v1" "creators" "{slug}";
-    Live: "v1" "live";
-    Intraday: "v1" "live" "intraday";
-    RankingDays: "v1" "rankings";
-    Ranking: "v1" "rankings" "{date}";
-    NewDays: "v1" "new";
-    New: "v1" "new" "{date}";
-    OpenApi: "openapi.json";
-    Home: "";
-    IslandsPage: "islands";
-    IslandPage: "islands" "{code}";
-    CreatorsPage: "creators";
-    CreatorPage: "creators" "{slug}";
-    RankingsPage: "rankings";
-    RankingPage: "rankings" "{date}";
-    NewDaysPage: "new";
-    NewPage: "new" "{date}";
-    LivePage: "live";
-    Keys: "keys";
-    Docs: "docs";
-    Objects: "objects";
-    Recipes: "recipes";
-    Gotchas: "gotchas";
-    Changelog: "changelog";
-    Llms: "llms.txt";
-    Robots: "robots.txt";
-    Sitemap: "sitemap.xml";
-    Favicon: "favicon.ico";
-    Asset: "assets" "{name}";
-    Dump: "dumps" "{name}";
+    Index: "v1", NOTHING, Published(Payload::Islands);
+    Health: "v1" "health", NOTHING, Health;
+    Islands: "v1" "islands", ISLANDS, Published(Payload::Islands);
+    Island: "v1" "islands" "{code}", CODE, Published(Payload::Islands);
+    IslandCcu: "v1" "islands" "{code}" "ccu", CODE, Published(Payload::Ccu);
+    Creators: "v1" "creators", CREATORS, Published(Payload::Creators);
+    Creator: "v1" "creators" "{slug}", SLUG, Published(Payload::Creators);
+    Live: "v1" "live", NOTHING, Published(Payload::Live);
+    Intraday: "v1" "live" "intraday", NOTHING, Published(Payload::Intraday);
+    RankingDays: "v1" "rankings", NOTHING, Published(Payload::Rankings);
+    Ranking: "v1" "rankings" "{date}", DAY, Published(Payload::Rankings);
+    NewDays: "v1" "new", NOTHING, Published(Payload::New);
+    New: "v1" "new" "{date}", DAY, Published(Payload::New);
+    OpenApi: "openapi.json", NOTHING, File;
+    Home: "", ISLANDS_IF_SENT, Page;
+    IslandsPage: "islands", ISLANDS_FORM, Page;
+    IslandPage: "islands" "{code}", CHART, Page;
+    CreatorsPage: "creators", CREATORS_FORM, Page;
+    CreatorPage: "creators" "{slug}", SLUG, Page;
+    RankingsPage: "rankings", DAY_IF_SENT, Page;
+    RankingPage: "rankings" "{date}", DAY, Page;
+    NewDaysPage: "new", DAY_IF_SENT, Page;
+    NewPage: "new" "{date}", DAY, Page;
+    LivePage: "live", NOTHING, Page;
+    Keys: "keys", NOTHING, Page;
+    Docs: "docs", NOTHING, Page;
+    Objects: "objects", NOTHING, File;
+    Recipes: "recipes", NOTHING, File;
+    Gotchas: "gotchas", NOTHING, File;
+    Changelog: "changelog", NOTHING, File;
+    Llms: "llms.txt", NOTHING, File;
+    Robots: "robots.txt", NOTHING, File;
+    Sitemap: "sitemap.xml", NOTHING, File;
+    Favicon: "favicon.ico", NOTHING, File;
+    Style: "assets" "style.css", NOTHING, File;
+    DocsStyle: "assets" "docs.css", NOTHING, File;
+    SiteScript: "assets" "site.js", NOTHING, File;
+    DocsScript: "assets" "docs.js", NOTHING, File;
+    ChartsScript: "assets" "charts.js", NOTHING, File;
+    Icon: "assets" "icon.svg", NOTHING, File;
+    Dump: "dumps" "{name}", DUMP, Page;
 }
 
 impl Endpoint {
@@ -87,17 +136,11 @@ impl Endpoint {
         Endpoint::LABELS.split_at(Endpoint::OpenApi as usize).0;
 
     /// One segment more than the longest path of the table has.
-    pub(super) const SEGMENTS_MAX: usize = {
-        let (mut longest, mut row) = (0, 0);
-        while row < TABLE.len() {
-            let length = TABLE[row].1.len();
-            if length > longest {
-                longest = length;
-            }
-            row += 1;
-        }
-        longest + 1
-    };
+    pub(super) const SEGMENTS_MAX: usize = 5;
+
+    pub fn all() -> impl Iterator<Item = Endpoint> {
+        TABLE.iter().map(|row| row.endpoint)
+    }
 
     /// Returns the endpoint of a path, given its decoded segments.
     pub(super) fn find(segments: &[&str]) -> Endpoint {
@@ -105,13 +148,17 @@ impl Endpoint {
         if segments[0] == "dumps" {
             return Endpoint::Dump;
         }
-        let fits = |(_, path): &&(Endpoint, &[&str])| {
-            let mut parts = path.iter().zip(segments);
-            path.len() == segments.len()
+        let fits = |row: &&Row| {
+            let mut parts = row.path.iter().zip(segments);
+            row.path.len() == segments.len()
                 && parts.all(|(part, sent)| part == sent || part.starts_with('{'))
         };
         let found = TABLE.iter().find(fits);
-        found.map_or(Endpoint::Unknown, |(endpoint, _)| *endpoint)
+        found.map_or(Endpoint::Unknown, |row| row.endpoint)
+    }
+
+    fn row(self) -> Option<&'static Row> {
+        TABLE.get(self as usize)
     }
 
     /// Returns the endpoint's label in metrics and the access log.
@@ -119,15 +166,29 @@ impl Endpoint {
         Endpoint::LABELS[self as usize]
     }
 
-    /// Returns the names of its query parameters.
-    pub const fn query_parameters(self) -> &'static [&'static str] {
-        match self {
-            Endpoint::Islands | Endpoint::Home | Endpoint::IslandsPage => &IslandQuery::PARAMETERS,
-            Endpoint::Creators | Endpoint::CreatorsPage => &CreatorQuery::PARAMETERS,
-            Endpoint::IslandPage => &["metric"],
-            Endpoint::RankingsPage | Endpoint::NewDaysPage => &["date"],
-            _ => &[],
-        }
+    /// Returns the parser of its argument; `None` if the path is unknown.
+    pub(super) fn takes(self) -> Option<&'static Takes> {
+        self.row().map(|row| &row.takes)
+    }
+
+    pub fn query_parameters(self) -> &'static [&'static str] {
+        self.takes().map_or(&[], |takes| takes.parameters)
+    }
+
+    /// Returns the source of its response; `None` if the path is unknown.
+    pub fn source(self) -> Option<Source> {
+        self.row().map(|row| row.source)
+    }
+
+    /// Returns the index of the parameter among the segments of its path.
+    pub(super) fn parameter_index(self) -> Option<usize> {
+        let is_parameter = |segment: &&str| segment.starts_with('{');
+        self.row()?.path.iter().position(is_parameter)
+    }
+
+    /// Returns the number of folders above its path, of which a relative link has to climb out.
+    pub fn depth(self) -> usize {
+        self.row().map_or(0, |row| row.path.len() - 1)
     }
 }
 

@@ -44,13 +44,7 @@ fn ipv6_bits(address: IpAddr) -> u128 {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct TrustedProxies(Box<[ProxyNetwork]>);
-
-impl From<Vec<ProxyNetwork>> for TrustedProxies {
-    fn from(networks: Vec<ProxyNetwork>) -> TrustedProxies {
-        TrustedProxies(networks.into())
-    }
-}
+pub struct TrustedProxies(pub Vec<ProxyNetwork>);
 
 impl TrustedProxies {
     /// Returns whether the address belongs to a trusted proxy.
@@ -114,7 +108,7 @@ mod tests {
             "::ffff:172.16.0.0/108",
         ];
         let networks = networks.map(|text| ProxyNetwork::parse(text).unwrap());
-        Vec::from(networks).into()
+        TrustedProxies(networks.into())
     }
 
     #[track_caller]

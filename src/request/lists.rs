@@ -1,19 +1,7 @@
 //! The queries of the two lists, parsed and written into links. Equal queries share a cache entry.
 //!
-//! Places of a new parameter of `/v1/islands` (of `/v1/creators`: see [`CreatorQuery`]):
-//!
-//! - here: a field, `PARAMETERS`, `parse`, `given`. A text: also `Route::text_bytes` (`route.rs`). A number
-//!   or day: the items of `given` become `Cow<str>`, which `islands` of `server/web/rendered.rs` borrows.
-//!   One that rejects some texts: `the_parser_agrees_with` in `endpoint_tests.rs`; of few words: a type in
-//!   `model.rs`;
-//! - `snapshot/select.rs`: a group in `Filters::find`; a condition of another kind needs `contains`, `set` and `rows`;
-//! - groups, and data that no section has (of a metric, only ranks): a new section (`snapshot/format.rs`).
-//!   Only published data may change a page, since its entity tag is the publish time;
-//! - `site/templates/islands.html`: the form, and the filters in words;
-//! - `site/changelog.md`, `site/page_tests.rs`, `publish/selection_tests.rs`, `tests/fuzz/src/targets.rs`;
-//!   for its cost, `benches/lists`;
-//! - `PARAMETER_FILES` in `tests/it/places_to_change.rs`: a test names those that lack it. In
-//!   `site/openapi.json`, a number has both `minimum` and `maximum`.
+//! A filter of islands is a row of [`FILTERS`]. Its groups are published as three sections (`Section::of_filter`), which
+//! `publish/list_sections.rs` writes and `snapshot/history.rs` opens.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
@@ -44,118 +32,173 @@ pub struct Page {
     pub offset: u64,
 }
 
+/// The filters of the list of islands. Each value of a filter names a group of islands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IslandFilter {
+    Tag,
+    /// By the slug of the creator.
+    Creator,
+    CreatedIn,
+}
+
+/// A filter as a query parameter, and in the form of the page.
+#[derive(Debug)]
+pub struct FilterRow {
+    pub filter: IslandFilter,
+    pub name: &'static str,
+    /// The values and their names on pages, if no others are valid.
+    pub values: &'static [(&'static str, &'static str)],
+    /// The label of its field. A filter without one stays as it is when the form is sent.
+    pub label: Option<&'static str>,
+    /// The words before a value where a page names its filters.
+    pub words: &'static str,
+}
+
+/// The number of filters.
+const FILTERS_LEN: usize = 3;
+
+/// All filters, by number.
+pub const FILTERS: [FilterRow; FILTERS_LEN] = [
+    FilterRow {
+        filter: IslandFilter::Tag,
+        name: "tag",
+        values: &[],
+        label: Some("Tag"),
+        words: "with the tag",
+    },
+    FilterRow {
+        filter: IslandFilter::Creator,
+        name: "creator",
+        values: &[],
+        label: None,
+        words: "by",
+    },
+    FilterRow {
+        filter: IslandFilter::CreatedIn,
+        name: "createdIn",
+        values: &[
+            (CreatedIn::Uefn.as_str(), "UEFN"),
+            (CreatedIn::Creative.as_str(), "Creative"),
+        ],
+        label: Some("Made with"),
+        words: "made with",
+    },
+];
+
+/// The parameters of the list of islands.
+pub const ISLAND_PARAMETERS: &[&str] = &[
+    FILTERS[0].name,
+    FILTERS[1].name,
+    FILTERS[2].name,
+    "q",
+    "sort",
+    "order",
+    "limit",
+    "offset",
+];
+/// Those of the list of creators, which are some of them.
+pub const CREATOR_PARAMETERS: &[&str] = &["q", "limit", "offset"];
+
+impl FilterRow {
+    /// Parses a value. An empty text is no filter, unless only some values are valid.
+    fn parse(&self, value: Option<Cow<'_, str>>) -> Result<Option<Cow<'static, str>>, RouteError> {
+        if self.values.is_empty() {
+            return Ok(filter(value).map(Cow::Owned));
+        }
+        let found = one_of(self.name, value, self.values, |value| value.0)?;
+        Ok(found.map(|value| Cow::Borrowed(value.0)))
+    }
+}
+
+/// The query of a list. That of creators has no filters and the default order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct IslandQuery {
-    pub tag: Option<String>,
-    /// Only islands of the creator with exactly this slug.
-    pub creator: Option<String>,
-    pub created_in: Option<CreatedIn>,
-    /// The title search as sent, never empty.
+pub struct ListQuery {
+    /// The value of each filter.
+    pub filters: [Option<Cow<'static, str>>; FILTERS_LEN],
+    /// The search as sent, never empty.
     pub q: Option<String>,
-    /// The title search folded. `None`, which is no filter, if nothing is left of it.
+    /// The search folded. `None`, which is no filter, if nothing is left of it.
     pub folded: Option<String>,
     pub sort: SortField,
     pub order: SortOrder,
     pub page: Page,
 }
 
-impl IslandQuery {
-    pub const PARAMETERS: [&str; 8] = [
-        "tag",
-        "creator",
-        "createdIn",
-        "q",
-        "sort",
-        "order",
-        "limit",
-        "offset",
-    ];
-
-    pub fn parse(raw: Option<&str>) -> Result<IslandQuery, RouteError> {
-        let [tag, creator, tool, q, sort, order, limit, offset] =
-            declared(raw, IslandQuery::PARAMETERS)?;
-        let (q, folded) = search(q)?;
-        Ok(IslandQuery {
-            tag: filter(tag),
-            creator: filter(creator),
-            created_in: one_of("createdIn", tool, &CreatedIn::ALL, CreatedIn::as_str)?,
+impl ListQuery {
+    /// Parses the query of a list with these parameters, [`ISLAND_PARAMETERS`] or [`CREATOR_PARAMETERS`].
+    pub fn parse(raw: Option<&str>, parameters: &[&str]) -> Result<ListQuery, RouteError> {
+        let mut values = [const { None }; ISLAND_PARAMETERS.len()];
+        declared(raw, parameters, &mut values)?;
+        let mut value = |name| {
+            let at = parameters.iter().position(|other| *other == name)?;
+            values[at].take()
+        };
+        let mut filters = [const { None }; FILTERS_LEN];
+        for (row, filter) in FILTERS.iter().zip(&mut filters) {
+            *filter = row.parse(value(row.name))?;
+        }
+        let (q, folded) = search(value("q"))?;
+        let sort = one_of("sort", value("sort"), &SortField::ALL, SortField::as_str)?;
+        let order = one_of("order", value("order"), &SortOrder::ALL, SortOrder::as_str)?;
+        let limit = integer("limit", value("limit"), 1..=LIMIT_MAX)?;
+        let offset = integer("offset", value("offset"), 0..=u64::MAX)?;
+        Ok(ListQuery {
+            filters,
             q,
             folded,
-            sort: one_of("sort", sort, &SortField::ALL, SortField::as_str)?.unwrap_or(SORT_DEFAULT),
-            order: one_of("order", order, &SortOrder::ALL, SortOrder::as_str)?
-                .unwrap_or(ORDER_DEFAULT),
-            page: page(limit, offset)?,
+            sort: sort.unwrap_or(SORT_DEFAULT),
+            order: order.unwrap_or(ORDER_DEFAULT),
+            page: Page {
+                limit: limit.unwrap_or(LIMIT_DEFAULT),
+                offset: offset.unwrap_or(0),
+            },
         })
     }
 
     /// Returns the query of the first page of a creator's islands.
-    pub fn of_creator(slug: &str) -> IslandQuery {
-        let query = IslandQuery::parse(None).expect("all parameters have defaults");
-        IslandQuery {
-            creator: Some(slug.to_owned()),
-            ..query
-        }
+    pub fn of_creator(slug: &str) -> ListQuery {
+        let query = ListQuery::parse(None, ISLAND_PARAMETERS);
+        query
+            .expect("all parameters have defaults")
+            .with(IslandFilter::Creator, slug.to_owned())
+    }
+
+    /// Returns the same query with a value of a filter.
+    #[must_use]
+    pub fn with(mut self, filter: IslandFilter, value: impl Into<Cow<'static, str>>) -> ListQuery {
+        self.filters[filter as usize] = Some(value.into());
+        self
+    }
+
+    pub fn filters(&self) -> impl Iterator<Item = (&'static FilterRow, &str)> {
+        let filters = FILTERS.iter().zip(&self.filters);
+        filters.filter_map(|(row, value)| Some((row, value.as_deref()?)))
     }
 
     /// Returns the canonical query string of the same list, up to the digits of its offset.
     pub fn to_query(&self) -> String {
-        to_query(self.given(), self.page.limit)
+        let mut query = String::new();
+        for (name, value) in self.given() {
+            let value = utf8_percent_encode(value, RESERVED);
+            let _ = write!(query, "{name}={value}&");
+        }
+        let _ = write!(query, "limit={}&offset=", self.page.limit);
+        query
     }
 
     /// Returns the parameters that differ from their defaults, except those of the page.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        // Without `..`, so that a new parameter must be listed here.
-        let IslandQuery {
-            tag,
-            creator,
-            created_in,
-            q,
-            folded: _,
-            sort,
-            order,
-            page: _,
-        } = self;
-        let given = [
-            ("tag", tag.as_deref()),
-            ("creator", creator.as_deref()),
-            ("createdIn", created_in.map(CreatedIn::as_str)),
+        let ListQuery { q, sort, order, .. } = self;
+        let others = [
             ("q", q.as_deref()),
             ("sort", (*sort != SORT_DEFAULT).then_some(sort.as_str())),
             ("order", (*order != ORDER_DEFAULT).then_some(order.as_str())),
         ];
-        let given = given.into_iter();
-        given.filter_map(|(name, value)| Some((name, value?)))
-    }
-}
-
-/// The query of the creator list.
-///
-/// Of the places of a new parameter, tests find only `site/openapi.json`. It is also in `creators` of
-/// `server/web/rendered.rs` and of `site/data_pages.rs`, which pass on only `q`, and in
-/// `site/templates/creators.html`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct CreatorQuery {
-    /// The slug search as sent, never empty.
-    pub q: Option<String>,
-    /// The slug search folded. `None`, which is no filter, if nothing is left of it.
-    pub folded: Option<String>,
-    pub page: Page,
-}
-
-impl CreatorQuery {
-    pub const PARAMETERS: [&str; 3] = ["q", "limit", "offset"];
-
-    pub fn parse(raw: Option<&str>) -> Result<CreatorQuery, RouteError> {
-        let [q, limit, offset] = declared(raw, CreatorQuery::PARAMETERS)?;
-        let (q, folded) = search(q)?;
-        let page = page(limit, offset)?;
-        Ok(CreatorQuery { q, folded, page })
-    }
-
-    /// Returns the canonical query string of the same list, up to the digits of its offset.
-    pub fn to_query(&self) -> String {
-        let given = self.q.as_deref().map(|q| ("q", q));
-        to_query(given.into_iter(), self.page.limit)
+        let others = others.into_iter();
+        let others = others.filter_map(|(name, value)| Some((name, value?)));
+        self.filters()
+            .map(|(row, value)| (row.name, value))
+            .chain(others)
     }
 }
 
@@ -190,13 +233,6 @@ fn one_of<T: Copy>(
     })
 }
 
-fn page(limit: Option<Cow<'_, str>>, offset: Option<Cow<'_, str>>) -> Result<Page, RouteError> {
-    Ok(Page {
-        limit: integer("limit", limit, 1..=LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT),
-        offset: integer("offset", offset, 0..=u64::MAX)?.unwrap_or(0),
-    })
-}
-
 /// A value of ASCII digits, with leading zeros or without.
 fn integer<T: FromStr + PartialOrd + Display>(
     name: &str,
@@ -209,17 +245,6 @@ fn integer<T: FromStr + PartialOrd + Display>(
         let (min, max) = (range.start(), range.end());
         RouteError::invalid(name, format_args!("an integer from {min} to {max}"), &sent)
     })
-}
-
-/// Writes parameters and a limit as a query string, up to the digits of the offset.
-fn to_query<'a>(given: impl Iterator<Item = (&'static str, &'a str)>, limit: u32) -> String {
-    let mut query = String::new();
-    for (name, value) in given {
-        let value = utf8_percent_encode(value, RESERVED);
-        let _ = write!(query, "{name}={value}&");
-    }
-    let _ = write!(query, "limit={limit}&offset=");
-    query
 }
 
 #[cfg(test)]

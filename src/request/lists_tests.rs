@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn islands(raw: &str) -> Result<IslandQuery, String> {
-    match IslandQuery::parse(Some(raw)) {
+fn islands(raw: &str) -> Result<ListQuery, String> {
+    match ListQuery::parse(Some(raw), ISLAND_PARAMETERS) {
         Ok(query) => Ok(query),
         Err(RouteError::BadRequest(message) | RouteError::NotFound(message)) => Err(message),
     }
@@ -11,7 +11,7 @@ fn islands(raw: &str) -> Result<IslandQuery, String> {
 
 #[test]
 fn an_empty_query_has_the_defaults() {
-    let plain = IslandQuery::parse(None).unwrap();
+    let plain = ListQuery::parse(None, ISLAND_PARAMETERS).unwrap();
     assert_eq!(
         (plain.sort, plain.order),
         (SortField::PeakCcu, SortOrder::Desc)
@@ -109,7 +109,7 @@ fn numbers_are_ascii_digits_of_any_length() {
             number.filter(|number| (1..=200).contains(number)),
             "{text}"
         );
-        let offset = CreatorQuery::parse(Some(&format!("offset={text}"))).ok();
+        let offset = ListQuery::parse(Some(&format!("offset={text}")), CREATOR_PARAMETERS).ok();
         let offset = offset.map(|query| u128::from(query.page.offset));
         assert_eq!(offset, number.filter(|number| *number < 1 << 64), "{text}");
     }
@@ -135,14 +135,17 @@ fn links_parse_back_to_the_query_they_were_written_from() {
             limit: u.int_in_range(1..=200)?,
             offset: u.arbitrary()?,
         };
-        let islands = IslandQuery {
-            tag: u
-                .arbitrary::<Option<String>>()?
-                .filter(|tag| !tag.is_empty()),
-            creator: u
-                .arbitrary::<Option<String>>()?
-                .filter(|slug| !slug.is_empty()),
-            created_in: *u.choose(&[None, Some(CreatedIn::Uefn), Some(CreatedIn::Creative)])?,
+        let mut filters = [const { None }; FILTERS_LEN];
+        for (row, value) in FILTERS.iter().zip(&mut filters) {
+            let text = match row.values {
+                [] => u.arbitrary::<String>()?,
+                values => u.choose(values)?.0.to_owned(),
+            };
+            let is_given = u.arbitrary()? && !text.is_empty();
+            *value = is_given.then_some(Cow::Owned(text));
+        }
+        let islands = ListQuery {
+            filters,
             q: q.clone(),
             folded: folded.clone(),
             sort: *u.choose(&SortField::ALL)?,
@@ -150,11 +153,20 @@ fn links_parse_back_to_the_query_they_were_written_from() {
             page,
         };
         let written = islands.to_query() + &page.offset.to_string();
-        assert_eq!(IslandQuery::parse(Some(&written)), Ok(islands), "{written}");
-        let creators = CreatorQuery { q, folded, page };
+        assert_eq!(
+            ListQuery::parse(Some(&written), ISLAND_PARAMETERS),
+            Ok(islands),
+            "{written}"
+        );
+        let creators = ListQuery {
+            q,
+            folded,
+            page,
+            ..ListQuery::parse(None, CREATOR_PARAMETERS).unwrap()
+        };
         let written = creators.to_query() + &page.offset.to_string();
         assert_eq!(
-            CreatorQuery::parse(Some(&written)),
+            ListQuery::parse(Some(&written), CREATOR_PARAMETERS),
             Ok(creators),
             "{written}"
         );

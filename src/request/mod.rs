@@ -7,10 +7,10 @@
 //! **Independent of** the data (whether an island, creator or day exists is checked later),
 //! sockets, the HTTP library and clocks. Nothing here keeps state.
 //!
-//! Reading order: `endpoint` (the table), `route` (parsing of targets), `lists` (the query parameters of
-//! the lists, declared and parsed), `query`,
-//! `percent`, `error`; then `loggable`, `forwarded` and `base_url`, each by itself.
+//! Reading order: `endpoint` (the table), `route` (parsing of targets), `argument`, `lists` (the query
+//! parameters of the lists, declared and parsed), `query`, `percent`, `error`; then `loggable`, `forwarded` and `base_url`, each by itself.
 
+mod argument;
 mod base_url;
 mod endpoint;
 mod error;
@@ -21,11 +21,13 @@ mod percent;
 mod query;
 mod route;
 
+pub use argument::{Argument, DayRef, no_dump};
 pub use base_url::{BASE_URL_BYTES_MAX, is_base_url};
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, Payload, Source};
 pub use error::{Quoted, RouteError};
 pub use forwarded::{ProxyNetwork, TrustedProxies};
-pub use lists::{CreatorQuery, IslandQuery, LIMIT_MAX, Page};
+pub use lists::{CREATOR_PARAMETERS, FILTERS, FilterRow, ISLAND_PARAMETERS, IslandFilter};
+pub use lists::{LIMIT_MAX, ListQuery, Page};
 pub use loggable::{KEY_MARK, loggable};
-pub use query::{SentKey, ignored, key, mistaken_keys, pairs};
-pub use route::{DayRef, ParsedTarget, Route, SITE_FILES, SiteRoute, no_dump, parse};
+pub use query::{SentKey, ignored, key, mistaken_keys, pairs, without_key};
+pub use route::{ParsedTarget, Route, parse};

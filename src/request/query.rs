@@ -25,13 +25,13 @@ fn raw_pairs(raw: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
-/// Returns the values of the declared parameters, in the order declared. Other pairs are ignored,
-/// but their encoding is checked.
-pub(super) fn declared<'a, const N: usize>(
+/// Finds the values of declared parameters, in the order declared. Other pairs are ignored, but their encoding is
+/// checked.
+pub(super) fn declared<'a>(
     raw: Option<&'a str>,
-    names: [&str; N],
-) -> Result<[Option<Cow<'a, str>>; N], RouteError> {
-    let mut values = [const { None }; N];
+    names: &[&str],
+    values: &mut [Option<Cow<'a, str>>],
+) -> Result<(), RouteError> {
     for pair in pairs(raw) {
         let (name, value) = pair.ok_or_else(|| {
             let message = "the query string must be percent-encoded UTF-8";
@@ -44,7 +44,7 @@ pub(super) fn declared<'a, const N: usize>(
             return Err(RouteError::BadRequest(message));
         }
     }
-    Ok(values)
+    Ok(())
 }
 
 /// Names of ignored parameters that a response lists (CONTRACT section 5).
@@ -126,10 +126,38 @@ pub fn key(raw: Option<&str>) -> SentKey<'_> {
     }
 }
 
+/// Returns the query string without its keys; `None` if nothing is left.
+pub fn without_key(raw: Option<&str>) -> Option<String> {
+    let pairs = raw.unwrap_or_default().split('&');
+    let others = pairs.filter(|pair| key(Some(pair)) == SentKey::None);
+    let others = others.collect::<Vec<_>>().join("&");
+    Some(others).filter(|others| !others.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::request::Endpoint;
+
+    #[test]
+    fn without_its_keys_a_query_has_all_other_pairs_as_sent() {
+        for (sent, left) in [
+            (None, None),
+            (Some(""), None),
+            (Some("key=a"), None),
+            (Some("key"), None),
+            (Some("a=1&key=x"), Some("a=1")),
+            (
+                Some("key=x&a=1&b&&%6Bey=y&a=%31&KEY=z"),
+                Some("a=1&b&&a=%31&KEY=z"),
+            ),
+            (Some("a=key&monkey=1&%zz=1"), Some("a=key&monkey=1&%zz=1")),
+        ] {
+            let without = without_key(sent);
+            assert_eq!(without.as_deref(), left, "{sent:?}");
+            assert_eq!(key(without.as_deref()), SentKey::None);
+        }
+    }
 
     #[test]
     fn pairs_are_split_before_they_are_decoded() {
@@ -225,12 +253,15 @@ mod tests {
 
     #[test]
     fn only_encoding_is_checked_without_declared_parameters() {
-        assert_eq!(declared(None, []), Ok([]));
-        assert_eq!(declared(Some("limit=x&limit=y&é=%C3%A9"), []), Ok([]));
+        assert_eq!(declared(None, &[], &mut []), Ok(()));
+        assert_eq!(
+            declared(Some("limit=x&limit=y&é=%C3%A9"), &[], &mut []),
+            Ok(())
+        );
         for raw in ["%", "a=%f", "a=1&b%ff=2", "x=%C3"] {
             let message = "the query string must be percent-encoded UTF-8".to_owned();
             let bad = Err(RouteError::BadRequest(message));
-            assert_eq!(declared(Some(raw), []), bad, "{raw}");
+            assert_eq!(declared(Some(raw), &[], &mut []), bad, "{raw}");
         }
     }
 }

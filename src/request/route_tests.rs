@@ -1,6 +1,9 @@
 //! Paths and queries, parsed.
 
 use super::*;
+use crate::calendar::UtcDay;
+use crate::model::IslandCode;
+use crate::request::{CREATOR_PARAMETERS, DayRef, ISLAND_PARAMETERS, ListQuery};
 
 fn sound(path: &str) -> Route {
     parse(path, Some("key=k")).route.unwrap()
@@ -15,50 +18,49 @@ fn refused(path: &str) -> (u16, String) {
 }
 
 #[test]
-fn every_path_parses_to_its_route() {
+fn every_argument_is_parsed() {
     let code: IslandCode = "0034-5678-9012".parse().unwrap();
     let day = DayRef::Day(UtcDay::parse("2024-02-29").unwrap());
-    for (path, route) in [
-        ("/v1", Route::Index),
-        ("/%76%31", Route::Index),
-        ("/v1/health", Route::Health),
+    let no_such_day = DayRef::NoSuchDay("2023-02-29".to_owned());
+    let islands = Argument::Islands(ListQuery::parse(None, ISLAND_PARAMETERS).unwrap());
+    let creators = Argument::Creators(ListQuery::parse(None, CREATOR_PARAMETERS).unwrap());
+    for (path, endpoint, argument) in [
+        ("/v1", Endpoint::Index, Argument::None),
+        ("/%76%31", Endpoint::Index, Argument::None),
+        ("/v1/islands", Endpoint::Islands, islands.clone()),
         (
-            "/v1/islands",
-            Route::Islands(IslandQuery::parse(None).unwrap()),
+            "/v1/islands/0034%2D5678-9012/ccu",
+            Endpoint::IslandCcu,
+            Argument::Code(code),
         ),
-        ("/v1/islands/0034-5678-9012", Route::Island(code)),
-        ("/v1/islands/0034%2D5678-9012/ccu", Route::IslandCcu(code)),
-        (
-            "/v1/creators",
-            Route::Creators(CreatorQuery::parse(None).unwrap()),
-        ),
+        ("/v1/creators", Endpoint::Creators, creators.clone()),
         (
             "/v1/creators/a%2Fb+%C3%A9",
-            Route::Creator("a/b+é".to_owned()),
+            Endpoint::Creator,
+            Argument::Slug("a/b+é".to_owned()),
         ),
-        ("/v1/live", Route::Live),
-        ("/v1/live/intraday", Route::Intraday),
-        ("/v1/rankings", Route::RankingDays),
-        ("/v1/rankings/latest", Route::Ranking(DayRef::Latest)),
-        ("/v1/rankings/2024-02-29", Route::Ranking(day.clone())),
-        ("/v1/new", Route::NewDays),
-        ("/v1/new/2024-02-29", Route::New(day)),
+        (
+            "/v1/rankings/latest",
+            Endpoint::Ranking,
+            Argument::Day(DayRef::Latest),
+        ),
+        ("/v1/new/2024-02-29", Endpoint::New, Argument::Day(day)),
         (
             "/v1/new/2023-02-29",
-            Route::New(DayRef::NoSuchDay("2023-02-29".to_owned())),
+            Endpoint::New,
+            Argument::Day(no_such_day),
         ),
-        ("/openapi.json", Route::Site(SiteRoute::OpenApi)),
-        ("/docs", Route::Site(SiteRoute::Docs)),
-        ("/assets/style.css", Route::Site(SiteRoute::File(8))),
-        ("/", Route::Site(SiteRoute::Home)),
+        ("/", Endpoint::Home, Argument::None),
+        ("/islands", Endpoint::IslandsPage, islands),
+        ("/creators", Endpoint::CreatorsPage, creators),
         (
             "/islands/0034-5678-9012",
-            Route::Site(SiteRoute::Island("0034-5678-9012".parse().unwrap(), None)),
+            Endpoint::IslandPage,
+            Argument::Chart(code, [None, None]),
         ),
-        ("/live", Route::Site(SiteRoute::Live)),
-        ("/keys", Route::Site(SiteRoute::Keys)),
+        ("/assets/style.css", Endpoint::Style, Argument::None),
     ] {
-        assert_eq!(sound(path), route, "{path}");
+        assert_eq!(sound(path), Route::new(endpoint, argument), "{path}");
         assert_eq!(
             parse(path, None).under_v1,
             path.starts_with("/v1") || path.starts_with("/%76"),
@@ -151,7 +153,7 @@ fn a_broken_query_is_400_on_endpoints_of_the_api_only() {
     }
     assert_eq!(
         parse("/openapi.json", Some("x=%zz")).route,
-        Ok(Route::Site(SiteRoute::OpenApi))
+        Ok(Route::new(Endpoint::OpenApi, Argument::None))
     );
     assert!(parse("/v1/live", Some("limit=0")).route.is_ok());
     assert!(parse("/v1/creators", Some("limit=0")).route.is_err());
@@ -162,7 +164,7 @@ fn health_ignores_the_query() {
     for query in [None, Some("x=%zz"), Some("%"), Some("limit=0")] {
         assert_eq!(
             parse("/v1/health", query).route,
-            Ok(Route::Health),
+            Ok(Route::new(Endpoint::Health, Argument::None)),
             "{query:?}"
         );
     }
@@ -191,7 +193,7 @@ fn the_name_of_a_dump_is_decoded_by_segment() {
             let parsed = parse(path, query);
             assert_eq!(
                 parsed.route,
-                Ok(Route::Site(SiteRoute::Dump(name.to_owned()))),
+                Ok(Route::new(Endpoint::Dump, Argument::Dump(name.to_owned()))),
                 "{path}"
             );
             assert!(!parsed.under_v1, "{path}");

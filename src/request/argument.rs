@@ -1,0 +1,181 @@
+//! The arguments of endpoints, each parsed from one parameter of the path or from the query.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::error::{Quoted, RouteError};
+use super::lists::{CREATOR_PARAMETERS, ISLAND_PARAMETERS, ListQuery};
+use super::percent::decode_segment;
+use super::query;
+use crate::calendar::UtcDay;
+use crate::model::IslandCode;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Argument {
+    None,
+    Code(IslandCode),
+    /// Any text that is not empty. One that is not a slug names no creator.
+    Slug(String),
+    Day(DayRef),
+    Islands(ListQuery),
+    Creators(ListQuery),
+    /// An island, and the metric and the days of its chart as sent.
+    Chart(IslandCode, [Option<String>; 2]),
+    /// The name of a dump: segments with slashes between them.
+    Dump(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DayRef {
+    Latest,
+    Day(UtcDay),
+    /// Ten characters of the form of a day that is not in the calendar, such as `2023-02-29`.
+    NoSuchDay(String),
+}
+
+/// Displays the text that was sent.
+impl fmt::Display for DayRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DayRef::Latest => f.write_str("latest"),
+            DayRef::Day(day) => day.fmt(f),
+            DayRef::NoSuchDay(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The parts of a target that an argument is parsed from.
+pub(super) struct Sent<'a> {
+    /// The path as sent.
+    pub(super) path: &'a str,
+    /// The decoded segment of the path's parameter; empty if the path has none.
+    pub(super) segment: &'a str,
+    /// The query string as sent.
+    pub(super) query: Option<&'a str>,
+}
+
+/// The query parameters of an endpoint, and the parser of its argument. Other sites add parameters to links, so
+/// undeclared ones are not even decoded.
+pub(super) struct Takes {
+    pub(super) parameters: &'static [&'static str],
+    pub(super) parse: fn(&Sent<'_>) -> Result<Argument, RouteError>,
+}
+
+pub(super) const NOTHING: Takes = Takes::of_path(|_| Ok(Argument::None));
+pub(super) const CODE: Takes = Takes::of_path(|sent| island_code(sent).map(Argument::Code));
+pub(super) const SLUG: Takes = Takes::of_path(|sent| Ok(Argument::Slug(sent.segment.to_owned())));
+pub(super) const DAY: Takes = Takes::of_path(|sent| day_ref(sent.segment).map(Argument::Day));
+pub(super) const DUMP: Takes = Takes::of_path(|sent| dump_name(sent.path).map(Argument::Dump));
+pub(super) const ISLANDS: Takes = Takes {
+    parameters: ISLAND_PARAMETERS,
+    parse: |sent| ListQuery::parse(sent.query, ISLAND_PARAMETERS).map(Argument::Islands),
+};
+/// As from a form.
+pub(super) const ISLANDS_FORM: Takes = Takes {
+    parse: |sent| parse_form(sent, &ISLANDS),
+    ..ISLANDS
+};
+/// A list of islands if the query has one of its parameters.
+pub(super) const ISLANDS_IF_SENT: Takes = Takes {
+    parse: |sent| {
+        // A broken pair might be one of them.
+        let is_declared = |name: &str| ISLAND_PARAMETERS.contains(&name);
+        let mut pairs = query::pairs(sent.query);
+        if pairs.any(|pair| pair.is_none_or(|(name, _)| is_declared(&name))) {
+            return (ISLANDS.parse)(sent);
+        }
+        Ok(Argument::None)
+    },
+    ..ISLANDS
+};
+pub(super) const CREATORS: Takes = Takes {
+    parameters: CREATOR_PARAMETERS,
+    parse: |sent| ListQuery::parse(sent.query, CREATOR_PARAMETERS).map(Argument::Creators),
+};
+/// As from a form.
+pub(super) const CREATORS_FORM: Takes = Takes {
+    parse: |sent| parse_form(sent, &CREATORS),
+    ..CREATORS
+};
+pub(super) const CHART: Takes = Takes {
+    parameters: &["metric", "days"],
+    parse: |sent| {
+        let sent_as = |name| parameter(sent.query, name).map(Cow::into_owned);
+        let view = ["metric", "days"].map(sent_as);
+        Ok(Argument::Chart(island_code(sent)?, view))
+    },
+};
+/// A day as parameter of the query, by default the newest.
+pub(super) const DAY_IF_SENT: Takes = Takes {
+    parameters: &["date"],
+    parse: |sent| {
+        let date = parameter(sent.query, "date");
+        let day = date.map_or(Ok(DayRef::Latest), |date| day_ref(&date));
+        day.map(Argument::Day)
+    },
+};
+
+impl Takes {
+    const fn of_path(parse: fn(&Sent<'_>) -> Result<Argument, RouteError>) -> Takes {
+        Takes {
+            parameters: &[],
+            parse,
+        }
+    }
+}
+
+/// Parses a query without its empty fields, which forms of pages send for filters that are not used.
+fn parse_form(sent: &Sent<'_>, takes: &Takes) -> Result<Argument, RouteError> {
+    let without_empty = |query: &str| {
+        let pairs = query.split('&').filter(|pair| !pair.ends_with('='));
+        pairs.collect::<Vec<&str>>().join("&")
+    };
+    let query = sent.query.map(without_empty);
+    let query = query.as_deref();
+    (takes.parse)(&Sent { query, ..*sent })
+}
+
+/// Returns the first value of a parameter of a page.
+fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<Cow<'q, str>> {
+    let mut pairs = query::pairs(query).flatten();
+    pairs
+        .find(|(other, _)| other == name)
+        .map(|(_, value)| value)
+}
+
+/// Returns the name of the dump at a path. Segments are decoded one by one: no name has an encoded slash. Whether
+/// there is such a dump is checked later.
+fn dump_name(path: &str) -> Result<String, RouteError> {
+    let name = path[1..].split_once('/').map_or("", |(_, name)| name);
+    if name.is_empty() {
+        return Ok("index.json".to_owned());
+    }
+    let segments: Option<Vec<_>> = name.split('/').map(decode_segment).collect();
+    let segments = segments.filter(|all| all.iter().all(|segment| !segment.contains('/')));
+    segments.map_or_else(|| Err(no_dump(name)), |segments| Ok(segments.join("/")))
+}
+
+/// Returns the error for a name that no dump has.
+pub fn no_dump(name: &str) -> RouteError {
+    let name = Quoted(name);
+    RouteError::NotFound(format!(
+        "no dump is named {name}; the names are listed at /dumps/index.json"
+    ))
+}
+
+fn island_code(sent: &Sent<'_>) -> Result<IslandCode, RouteError> {
+    let wanted = "three groups of four digits with hyphens, such as 1234-5678-9012";
+    let invalid = |()| RouteError::invalid("the island code", wanted, sent.segment);
+    sent.segment.parse().map_err(invalid)
+}
+
+fn day_ref(text: &str) -> Result<DayRef, RouteError> {
+    if text == "latest" {
+        return Ok(DayRef::Latest);
+    }
+    if !UtcDay::looks_like(text) {
+        let wanted = "latest or a day in the form YYYY-MM-DD";
+        return Err(RouteError::invalid("the date", wanted, text));
+    }
+    Ok(UtcDay::parse(text).map_or_else(|| DayRef::NoSuchDay(text.to_owned()), DayRef::Day))
+}
