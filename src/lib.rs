@@ -14,14 +14,16 @@
 //!
 //! # Where to change
 //!
-//! - A query parameter: `request/lists.rs`.
-//! - An endpoint: `request/endpoint.rs`.
-//! - A section or a body of a payload file: `snapshot/format.rs`.
-//! - A metric: `server/ops/metrics.rs`, a counter of workers: `observe/worker_metrics.rs`; of the collector:
-//!   `collect/metrics.rs`. One row is all.
+//! - A query parameter: its row in `request/lists.rs`, its `parameters` in `site/openapi.json`; one that is no filter
+//!   by groups also `snapshot/select.rs` and the form in `site/templates`.
+//! - An endpoint: its row in `request/endpoint.rs`, the place of its body in `snapshot/layout.rs`, how the body is made
+//!   in `publish/history_payload.rs` and `publish/render`, its operation in `site/openapi.json`.
+//! - A member of a body: `publish/render`, `site/openapi.json`, and the version in `snapshot/layout.rs`.
+//! - A section of a payload file: `snapshot/format.rs`.
+//! - A metric: its row in `server/ops/metrics.rs`; a counter of workers: `observe/worker_metrics.rs`; of the
+//!   collector: `collect/metrics.rs`.
 //!
-//! The heads of the first three files list the other places. A new endpoint with a published body needs the
-//! places of both. Paths in heads are relative to the folder of the file or to `src`; those of `tests`,
+//! Paths in heads are relative to the folder of the file or to `src`; those of `tests`,
 //! `benches` and `data` to the repository.
 //!
 //! # Modules

@@ -2,7 +2,6 @@
 
 use std::fmt::{Display, Write as _};
 
-/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Only increases, except for restarts.

@@ -1,34 +1,54 @@
-//! The server log: [`Log`], and two filters in front of it.
+//! [`Log`]: lines that a thread of their own writes, and two filters in front of it.
 //!
-//! Lines are written by a thread of their own, so a blocked standard error never blocks the server.
+//! Lines are queued, so a slow disk or a blocked standard error never blocks the server. Lines that do not fit in the
+//! queue, or that its target does not take, are dropped and counted.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
-/// Maximum number of queued lines; further ones are dropped.
+/// Maximum number of queued lines of the server log.
 const QUEUE_MAX: usize = 1024;
 /// journald accepts 10,000 lines of a service in 30 seconds and drops the rest.
 const INTERVAL: Duration = Duration::from_secs(30);
 const INTERVAL_LINES_MAX: u32 = 5_000;
 /// Longer lines are cut: journald splits lines of more than 48 KiB.
 const LINE_BYTES_MAX: usize = 8 * 1024;
+/// A batch of a [`LogBuffer`] of this size is queued immediately, a smaller one by [`LogBuffer::flush`].
+const BATCH_BYTES: usize = 32 * 1024;
 /// Timeout of [`Log::flush`].
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 /// Minimum time between two lines of a [`RateLimitedLog`].
 const RATE_LIMIT: Duration = Duration::from_secs(10);
 
 enum Entry {
-    Line(String),
+    Lines(Lines),
+    Reopen,
     /// Acknowledged when all lines before it are written.
     Flush(SyncSender<()>),
 }
 
-/// A handle to the log of the server. Clones write to the same log.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// With a line break behind each line, but for a single one of [`Log::write`].
+    pub(super) text: String,
+    count: u64,
+}
+
+/// The destination of a log, owned by its thread.
+pub(super) trait Target: Send + 'static {
+    /// Returns `false` if the lines are dropped.
+    fn write(&mut self, lines: &Lines) -> bool;
+
+    /// Opens a file by its path again, after it was renamed.
+    fn reopen(&mut self) {}
+}
+
+/// A handle to a log. Clones write to the same log.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     queue: SyncSender<Entry>,
@@ -36,25 +56,50 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Starts the thread that passes each line to `write`.
+    /// Starts the log of the server, which passes each line to `write`.
     pub(crate) fn start(write: fn(&str)) -> io::Result<Log> {
-        let (queue, entries) = sync_channel(QUEUE_MAX);
-        let dropped = Arc::new(AtomicU64::new(0));
+        Log::spawn("log", QUEUE_MAX, Console::new(write))
+    }
+
+    /// Starts the thread of a log.
+    pub(super) fn spawn(name: &str, queue_max: usize, mut target: impl Target) -> io::Result<Log> {
+        let (queue, entries) = sync_channel(queue_max);
+        let dropped = Arc::<AtomicU64>::default();
         let counter = Arc::clone(&dropped);
-        let run = move || write_all(&entries, write, &counter);
-        thread::Builder::new().name("log".into()).spawn(run)?;
+        let run = move || {
+            for entry in entries {
+                match entry {
+                    Entry::Lines(lines) if target.write(&lines) => {}
+                    Entry::Lines(lines) => {
+                        counter.fetch_add(lines.count, Ordering::Relaxed);
+                    }
+                    Entry::Reopen => target.reopen(),
+                    Entry::Flush(done) => drop(done.send(())),
+                }
+            }
+        };
+        thread::Builder::new().name(name.to_owned()).spawn(run)?;
         Ok(Log { queue, dropped })
     }
 
     /// Queues a line. Never blocks: with a full queue the line is dropped.
     pub(crate) fn write(&self, line: &str) {
-        let line = &line[..line.floor_char_boundary(LINE_BYTES_MAX)];
-        if self.queue.try_send(Entry::Line(line.to_owned())).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        let text = line[..line.floor_char_boundary(LINE_BYTES_MAX)].to_owned();
+        self.queue(Lines { text, count: 1 });
+    }
+
+    fn queue(&self, lines: Lines) {
+        let count = lines.count;
+        if self.queue.try_send(Entry::Lines(lines)).is_err() {
+            self.dropped.fetch_add(count, Ordering::Relaxed);
         }
     }
 
-    /// Returns the number of dropped lines.
+    /// Makes a log of a file open it by its path again. Never blocks: with a full queue the request is dropped.
+    pub(crate) fn reopen(&self) {
+        let _ = self.queue.try_send(Entry::Reopen);
+    }
+
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -68,26 +113,74 @@ impl Log {
     }
 }
 
-/// Writes queued lines, at most [`INTERVAL_LINES_MAX`] in each interval.
-fn write_all(entries: &Receiver<Entry>, write: fn(&str), dropped: &AtomicU64) {
-    let (mut begun, mut written, mut suppressed) = (Instant::now(), 0, 0);
-    for entry in entries {
-        if begun.elapsed() > INTERVAL {
-            if suppressed > 0 {
-                write(&format!("{suppressed} log lines were suppressed"));
-            }
-            (begun, written, suppressed) = (Instant::now(), 0, 0);
+/// Passes on at most [`INTERVAL_LINES_MAX`] lines in each interval.
+struct Console {
+    write: fn(&str),
+    begun: Instant,
+    written: u32,
+    suppressed: u32,
+}
+
+impl Console {
+    fn new(write: fn(&str)) -> Console {
+        Console {
+            write,
+            begun: Instant::now(),
+            written: 0,
+            suppressed: 0,
         }
-        match entry {
-            Entry::Line(line) if written < INTERVAL_LINES_MAX => {
-                written += 1;
-                write(&line);
+    }
+}
+
+impl Target for Console {
+    fn write(&mut self, line: &Lines) -> bool {
+        if self.begun.elapsed() > INTERVAL {
+            if self.suppressed > 0 {
+                (self.write)(&format!("{} log lines were suppressed", self.suppressed));
             }
-            Entry::Line(_) => {
-                suppressed += 1;
-                dropped.fetch_add(1, Ordering::Relaxed);
-            }
-            Entry::Flush(done) => drop(done.send(())),
+            *self = Console::new(self.write);
+        }
+        let is_written = self.written < INTERVAL_LINES_MAX;
+        if is_written {
+            self.written += 1;
+            (self.write)(&line.text);
+        } else {
+            self.suppressed += 1;
+        }
+        is_written
+    }
+}
+
+/// The buffer in which a worker collects lines of the access log.
+#[derive(Debug)]
+pub(crate) struct LogBuffer {
+    log: Log,
+    // Contended only at the end: otherwise the worker's thread alone locks it.
+    lines: Mutex<Lines>,
+}
+
+impl LogBuffer {
+    pub(crate) fn new(log: &Log) -> LogBuffer {
+        let (log, lines) = (log.clone(), Mutex::default());
+        LogBuffer { log, lines }
+    }
+
+    /// Adds a line, and queues the batch if it is large enough.
+    pub(crate) fn line(&self, line: &str) {
+        let mut lines = lock(&self.lines);
+        lines.text.push_str(line);
+        lines.text.push('\n');
+        lines.count += 1;
+        if lines.text.len() >= BATCH_BYTES {
+            self.log.queue(std::mem::take(&mut lines));
+        }
+    }
+
+    /// Queues the collected lines.
+    pub(crate) fn flush(&self) {
+        let lines = std::mem::take(&mut *lock(&self.lines));
+        if lines.count > 0 {
+            self.log.queue(lines);
         }
     }
 }
@@ -126,7 +219,7 @@ impl RateLimitedLog {
 /// A log for an error that lasts: a line is written only if it differs from the one before.
 #[derive(Debug)]
 pub(crate) struct DedupLog {
-    log: Log,
+    pub(crate) log: Log,
     last: String,
 }
 
@@ -146,9 +239,10 @@ impl DedupLog {
         is_new
     }
 
-    /// Marks the error as resolved: the same line is written again if the error comes back.
-    pub(crate) fn reset(&mut self) {
-        self.last.clear();
+    /// Marks the error as resolved: the same line is written again if the error comes back. Returns `true` if there
+    /// was one.
+    pub(crate) fn reset(&mut self) -> bool {
+        !std::mem::take(&mut self.last).is_empty()
     }
 }
 
@@ -172,7 +266,7 @@ mod tests {
             log.write("a line");
         }
         log.flush();
-        assert!(begun.elapsed() < 5 * FLUSH_MAX);
+        assert!(begun.elapsed() < 20 * FLUSH_MAX);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! In: events as numbers and text. Out: log lines, a page in Prometheus' text format, datagrams to
 //! systemd. Independent of requests, clients and data.
 //!
-//! Files in reading order: `log` is the server log with its rate limit and its deduplication,
-//! `access_log` one line per request; `worker_metrics` are the counters of a worker (the table of
+//! Files in reading order: `log` writes lines, those of the server with a rate limit and deduplication,
+//! `access_log` the file with one line per request; `worker_metrics` are the counters of a worker (the table of
 //! a server's metrics is in `server/ops/metrics.rs`), `process` the metrics of the process, `exposition`
 //! the page that tables of metrics are written to; `systemd` is the notification protocol.
 
@@ -15,9 +15,9 @@ pub(crate) mod process;
 mod systemd;
 mod worker_metrics;
 
-pub(crate) use access_log::{AccessLog, AccessLogBuffer};
+pub(crate) use access_log::open_log;
 pub(crate) use exposition::{Exposition, Kind, Metric, metrics};
-pub(crate) use log::{DedupLog, Log, RateLimitedLog};
+pub(crate) use log::{DedupLog, Log, LogBuffer, RateLimitedLog};
 pub(crate) use process::max_fds;
 pub(crate) use systemd::{Notifier, SystemdEnvironment};
 pub(crate) use worker_metrics::WORKER_COUNTERS;

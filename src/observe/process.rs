@@ -10,11 +10,7 @@ use super::exposition::{Exposition, Metric, metrics};
 /// Clock ticks per second in `/proc/self/stat`: `USER_HZ` is 100 on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A table of metrics of the process.
-type Metrics = &'static [Metric<fn(&mut Exposition)>];
-
-/// The metrics of every process of the program.
-pub(crate) const METRICS: Metrics = metrics! {
+pub(crate) const METRICS: &[Metric<fn(&mut Exposition)>] = metrics! {
     Gauge "island_metrics_build_info"
         "Version and commit of this build; the value is always 1."
         |page| {
@@ -30,10 +26,6 @@ pub(crate) const METRICS: Metrics = metrics! {
     Gauge "process_resident_memory_bytes"
         "Resident memory size, in bytes."
         |page| page.optional(line("/proc/self/status", "VmRSS:").map(|kib: u64| kib * 1024));
-};
-
-/// Further metrics of a process with many threads and connections.
-pub(crate) const SERVER_METRICS: Metrics = metrics! {
     Gauge "process_threads"
         "Number of OS threads."
         |page| page.optional(line::<u64>("/proc/self/status", "Threads:"));
@@ -97,9 +89,7 @@ mod tests {
             return;
         }
         let mut page = Exposition::default();
-        for table in [METRICS, SERVER_METRICS] {
-            page.families(table, |write, page| write(page));
-        }
+        page.families(METRICS, |write, page| write(page));
         let page = page.into_text();
         let value = |name: &str| -> f64 {
             let mut lines = page.lines().filter_map(|line| line.strip_prefix(name));

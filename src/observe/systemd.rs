@@ -81,17 +81,14 @@ impl Notifier {
         self.send_reliably(format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     }
 
-    /// Reports that the server is stopping.
     pub(crate) fn stopping(&mut self, status: &str) {
         self.send_reliably(format!("STOPPING=1\nSTATUS={status}"));
     }
 
-    /// Reports a status line.
     pub(crate) fn status(&self, status: &str) {
         let _ = self.send(&format!("STATUS={status}"));
     }
 
-    /// Sends a watchdog notification.
     pub(crate) fn alive(&self) {
         let _ = self.send("WATCHDOG=1");
     }

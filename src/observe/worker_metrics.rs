@@ -181,7 +181,6 @@ pub struct WorkerMetrics {
 const TIMED_OF: u64 = 16;
 
 impl WorkerMetrics {
-    /// Returns zeroed counters for a number of routes.
     pub fn new(routes: usize) -> WorkerMetrics {
         WorkerMetrics {
             responses: repeat_with(Default::default).take(routes).collect(),

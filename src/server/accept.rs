@@ -9,15 +9,15 @@ use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
+#[cfg(feature = "tls")]
+use crate::observe::HandshakeResult;
 use crate::server::conn::client_stream::{ClientStream, lingering_close};
 use crate::server::conn::context::ConnectionContext;
-#[cfg(feature = "tls")]
-use crate::server::conn::handshake::{HandshakeError, result};
 use crate::server::conn::limiter::{ConnectionLimiter, Permit};
 use crate::server::conn::listener::Listener;
 #[cfg(feature = "tls")]
 use crate::server::http::api_error::ApiError;
-use crate::server::web::request_context::Worker;
+use crate::server::worker::Worker;
 
 #[cfg(feature = "tls")]
 const PLAIN_HTTP: &str = "this port expects TLS; use https:// instead of http://";
@@ -30,13 +30,13 @@ pub(crate) async fn accept(
 ) {
     loop {
         let Some(permit) = limiter.take() else {
-            worker.metrics.full.add(1);
+            worker.registry.metrics.full.add(1);
             worker.registry.evict();
             worker.registry.freed.notified().await;
             continue;
         };
         match listener.socket.accept().await {
-            Ok((stream, peer)) => worker.spawn(stream, peer, permit, listener.is_tls),
+            Ok((stream, peer)) => spawn(&worker, stream, peer, permit, listener.is_tls),
             // The client left before it was accepted.
             Err(error)
                 if matches!(
@@ -45,7 +45,7 @@ pub(crate) async fn accept(
                 ) => {}
             // No descriptor or memory is left. Retrying immediately would busy the core.
             Err(_) => {
-                worker.metrics.counters.accept_errors.add(1);
+                worker.registry.metrics.counters.accept_errors.add(1);
                 drop(permit);
                 worker.registry.evict();
                 worker.registry.freed.notified().await;
@@ -70,97 +70,84 @@ pub(crate) fn accept_rest(
             .set_nonblocking(true)
             .and_then(|()| TcpStream::from_std(socket.into()));
         if let (Ok(stream), Some(peer)) = (stream, peer.as_socket()) {
-            worker.spawn(stream, peer, permit, listener.is_tls);
+            spawn(worker, stream, peer, permit, listener.is_tls);
         }
     }
 }
 
-impl Worker {
-    /// Serves an accepted connection in a task of its own.
-    pub(in crate::server) fn spawn(
-        self: &Arc<Self>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        mut permit: Permit,
-        is_tls: bool,
-    ) {
-        self.metrics.counters.accepted.add(1);
-        // A proxy has the connections of many clients.
-        if !self.gate.proxies.contains(peer.ip()) && !permit.count_for(peer.ip()) {
-            self.metrics.refused.add(1);
-            return;
-        }
-        // Only a hint to the kernel: without it responses are late, not wrong.
-        let _ = stream.set_nodelay(true);
-        let worker = Arc::clone(self);
-        let context = ConnectionContext::join(
-            &self.registry,
-            Some(permit),
-            is_tls,
-            &self.metrics,
-            self.access.clone(),
-        );
-        if is_tls {
-            #[cfg(feature = "tls")]
-            tokio::spawn(worker.serve_tls(stream, peer.ip(), context));
-        } else {
-            tokio::spawn(async move { worker.serve(stream, peer.ip(), &context).await });
-        }
+/// Serves an accepted connection in a task of its own.
+fn spawn(
+    worker: &Arc<Worker>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    mut permit: Permit,
+    is_tls: bool,
+) {
+    worker.registry.metrics.counters.accepted.add(1);
+    // A proxy has the connections of many clients.
+    if !worker.services.gate.proxies.contains(peer.ip()) && !permit.count_for(peer.ip()) {
+        worker.registry.metrics.refused.add(1);
+        return;
     }
-
-    /// Performs the handshake of a connection, and serves it.
-    #[cfg(feature = "tls")]
-    async fn serve_tls(
-        self: Arc<Self>,
-        stream: TcpStream,
-        peer: IpAddr,
-        context: Arc<ConnectionContext>,
-    ) {
-        let Some(acceptor) = &self.tls else {
-            unreachable!("a TLS listener is opened with a certificate only");
-        };
-        let accepted = acceptor.accept(stream, &context).await;
-        self.metrics.handshakes[result(&accepted) as usize].add(1);
-        let mut stream = match accepted {
-            Ok(stream) => return self.serve(stream, peer, &context).await,
-            Err(HandshakeError::NotTls(stream)) => {
-                let error = ApiError::BadRequest(PLAIN_HTTP.to_owned());
-                let response = self.last_response(error, peer, &context);
-                // The socket's buffer takes a response as short as this; nothing else was written.
-                let _ = stream.try_write(&response);
-                stream
-            }
-            Err(HandshakeError::Failed(stream)) => stream,
-            Err(HandshakeError::Closed(reason)) => {
-                if let Some(reason) = reason {
-                    self.metrics.closed[reason as usize].add(1);
-                }
-                return;
-            }
-        };
-        lingering_close(&mut stream, 0, &context).await;
+    // Only a hint to the kernel: without it responses are late, not wrong.
+    let _ = stream.set_nodelay(true);
+    let worker = Arc::clone(worker);
+    let context = ConnectionContext::join(&worker.registry, Some(permit), is_tls);
+    if is_tls {
+        #[cfg(feature = "tls")]
+        tokio::spawn(serve_tls(worker, stream, peer.ip(), context));
+    } else {
+        tokio::spawn(async move { serve(&worker, stream, peer.ip(), &context).await });
     }
+}
 
-    /// Serves a connection to its end.
-    pub(in crate::server) async fn serve<S: ClientStream>(
-        &self,
-        stream: S,
-        peer: IpAddr,
-        context: &Arc<ConnectionContext>,
-    ) {
-        let socket = TokioIo::new(stream);
-        match self.serve_io(socket, peer, S::STORED_BYTES, context).await {
-            Ok((socket, sent_bytes)) => {
-                let mut stream = socket.into_inner();
-                lingering_close(&mut stream, sent_bytes, context).await;
-            }
-            Err((reason, socket)) => {
-                self.metrics.closed[reason as usize].add(1);
-                if !context.phase().waits_for_client() {
-                    // The system would keep what it stores for the client for minutes otherwise.
-                    let socket = SockRef::from(socket.inner().tcp());
-                    let _ = socket.set_linger(Some(Duration::ZERO));
-                }
+/// Performs the handshake of a connection, and serves it.
+#[cfg(feature = "tls")]
+async fn serve_tls(
+    worker: Arc<Worker>,
+    stream: TcpStream,
+    peer: IpAddr,
+    context: Arc<ConnectionContext>,
+) {
+    let Some(acceptor) = &worker.tls else {
+        unreachable!("a TLS listener is opened with a certificate only");
+    };
+    let (result, stream) = match acceptor.accept(stream, &context).await {
+        Ok(stream) => return serve(&worker, stream, peer, &context).await,
+        Err(error) => error,
+    };
+    let Some(mut stream) = stream else { return };
+    if result == HandshakeResult::NotTls {
+        let error = ApiError::BadRequest(PLAIN_HTTP.to_owned());
+        let response = worker.last_response(error, peer, &context);
+        // The socket's buffer takes a response as short as this; nothing else was written.
+        let _ = stream.try_write(&response);
+    }
+    lingering_close(&mut stream, 0, &context).await;
+}
+
+/// Serves a connection to its end.
+pub(in crate::server) async fn serve<S: ClientStream>(
+    worker: &Worker,
+    stream: S,
+    peer: IpAddr,
+    context: &Arc<ConnectionContext>,
+) {
+    let socket = TokioIo::new(stream);
+    match worker
+        .serve_io(socket, peer, S::STORED_BYTES, context)
+        .await
+    {
+        Ok((socket, sent_bytes)) => {
+            let mut stream = socket.into_inner();
+            lingering_close(&mut stream, sent_bytes, context).await;
+        }
+        Err((reason, socket)) => {
+            worker.registry.metrics.closed[reason as usize].add(1);
+            if !context.phase().waits_for_client() {
+                // The system would keep what it stores for the client for minutes otherwise.
+                let socket = SockRef::from(socket.inner().tcp());
+                let _ = socket.set_linger(Some(Duration::ZERO));
             }
         }
     }

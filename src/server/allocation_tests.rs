@@ -18,54 +18,51 @@ use crate::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 use crate::model::Tier;
 use crate::observe::Log;
 use crate::observe::RateLimitedLog;
-use crate::observe::WorkerMetrics;
 use crate::publish::open_sample;
 use crate::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
-use crate::request::Endpoint;
+use crate::server::accept;
 use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::http::identity::QuotaGate;
 use crate::server::http::response::RequestIds;
-use crate::server::settings::ConnectionLimits;
-use crate::server::web::pages::Pages;
-use crate::server::web::request_context::ServedSnapshot;
+use crate::server::http::worker_cache::ServedSnapshot;
+use crate::server::web::rate_limiter::PageRateLimiter;
+use crate::server::web::request_context::Services;
 use crate::site::SiteSettings;
 use crate::sync::Replicated;
 
 const REQUESTS: usize = 200;
 
 fn worker(records: &KeyRecords) -> Arc<Worker> {
-    let snapshot = open_sample(1 << 24, &SiteSettings::new("http://api.test")).unwrap();
-    let clock = Arc::new(Clock::system(None));
+    let snapshot = open_sample(&SiteSettings::new("http://api.test")).unwrap();
+    let clock = Arc::new(Clock::new(None, None));
     let keyed = KeyedQuota::new(None);
     keyed.reserve(9, clock.now().day, &|_| {}).unwrap();
     let ring = KeyTable::new(KeyPrefix::default(), records);
     Arc::new(Worker {
         served: ServedSnapshot::replica(&Replicated::new(snapshot), 1 << 20),
-        gate: QuotaGate {
-            keys: Replicated::new(ring).replica(),
-            anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
-            keyed: Arc::new(keyed),
-            leases: None,
-            limits: TierLimits {
-                anonymous: u16::MAX,
-                free: 1_000,
-                starter: 20_000,
-                pro: u32::MAX,
+        services: Services {
+            gate: QuotaGate {
+                keys: Replicated::new(ring).replica(),
+                anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
+                keyed: Arc::new(keyed),
+                leases: None,
+                limits: TierLimits {
+                    anonymous: u16::MAX,
+                    free: 1_000,
+                    starter: 20_000,
+                    pro: u32::MAX,
+                },
+                proxies: Arc::default(),
             },
-            proxies: Arc::new(Vec::new().into()),
+            page_limiter: Arc::new(PageRateLimiter::new()),
+            signup: None,
+            complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {}).unwrap())),
+            ids: RequestIds::default(),
+            downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
         },
-        pages: Pages::new(SiteSettings::new("http://x.test")),
-        signup: None,
-        shared_keys: None,
         clock,
         registry: Arc::default(),
-        complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {}).unwrap())),
-        limits: ConnectionLimits::default(),
-        metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
-        ids: RequestIds::default(),
-        downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
-        access: None,
         #[cfg(feature = "tls")]
         tls: None,
     })
@@ -183,14 +180,8 @@ fn a_fixed_body_is_sent_without_an_allocation_of_ours() {
             allocations(
                 |stream| {
                     let worker = Arc::clone(&worker);
-                    let context = ConnectionContext::join(
-                        &worker.registry,
-                        None,
-                        false,
-                        &worker.metrics,
-                        worker.access.clone(),
-                    );
-                    async move { worker.serve(stream, peer, &context).await }
+                    let context = ConnectionContext::join(&worker.registry, None, false);
+                    async move { accept::serve(&worker, stream, peer, &context).await }
                 },
                 &request,
                 want,

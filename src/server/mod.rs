@@ -9,7 +9,7 @@
 //!      │
 //!   worker.rs           Worker::serve_io: ConnectionIdentity, TimedIo
 //!      │
-//!   http/connection.rs  drive: hyper, over a TimedIo, polled through the ConnectionState
+//!   worker.rs           drive: hyper, over a TimedIo, polled through the ConnectionState
 //!      │
 //!      │ hyper reads a head through conn/timed_io.rs
 //!      ▼
@@ -21,7 +21,7 @@
 //!      ▼
 //!   worker.rs           Worker::finish: ApiResponse::complete ─► lines and body ─┐
 //!      │                                access_record::line ──────► log line ────┴► ConnectionContext
-//!      │                (Worker::defer first, if the body is not available yet)
+//!      │                (Worker::complete first, if the body is not available yet)
 //!      │ a message with the status, and an empty body
 //!      ▼
 //!   hyper ────────────► conn/timed_io.rs

@@ -10,15 +10,16 @@ use std::time::Instant;
 use hyper::Method;
 
 use crate::quota::{Decision, NoLease};
-use crate::request::{self, Endpoint, ParsedTarget, Route, RouteError, SentKey, SiteRoute};
-use crate::server::conn::limiter::Permit;
+use crate::request::{self, Endpoint, ParsedTarget, Route, RouteError, SentKey, Source};
 use crate::server::http::access_record;
 use crate::server::http::api_error::ApiError;
+use crate::server::http::body::{Download, DownloadSource};
 use crate::server::http::identity::{Caller, QuotaStatus};
 use crate::server::http::response::{ApiResponse, JSON, PendingBody, REVALIDATED};
+use crate::server::http::worker_cache::{CachedEntry, TargetForm, WorkerCache};
 use crate::server::web::pages;
 use crate::server::web::request_context::RequestContext;
-use crate::snapshot::{Content, Encoded, EntityTag, ReadContext};
+use crate::snapshot::{Content, EntityTag, Missing};
 
 /// A response, and what is sent, counted and logged with it.
 pub(crate) struct Handled {
@@ -33,18 +34,19 @@ pub(crate) struct Handled {
     pub(crate) record: Option<(String, Instant)>,
 }
 
-pub(crate) fn respond(context: &RequestContext<'_>) -> Handled {
+/// The target by which a response is cached, unless it must not be, and the parameters that the response ignores.
+type CacheableTarget<'a> = (Option<TargetForm<'a>>, Option<&'a str>);
+
+pub(crate) fn respond(context: &RequestContext<'_>, cache: &mut WorkerCache) -> Handled {
     let head = context.head;
     let accepts_gzip = head.accepts_gzip();
     let form = (head.path, head.query, accepts_gzip);
     // The cache has no other targets, and no responses to other methods.
     let is_cacheable = *head.method == Method::GET && head.path.starts_with("/v1");
     let knows = |etag: &EntityTag| head.knows(etag);
-    let mut cache = context.cache.borrow_mut();
     let cached = is_cacheable.then(|| cache.get(form, knows));
     let Some((cached, is_known)) = cached.flatten() else {
-        drop(cache);
-        return context.respond_parsed(accepts_gzip);
+        return context.respond_parsed(accepts_gzip, cache);
     };
     let endpoint = cached.endpoint;
     // Most requests come here. Other code is apart, so that this takes little of the CPU's
@@ -53,19 +55,25 @@ pub(crate) fn respond(context: &RequestContext<'_>) -> Handled {
         return context.unmetered(endpoint, response);
     }
     // No cached target has a key in its query.
-    let mut handled = context.metered(None, endpoint, |caller| {
-        context.admit(caller, || cached.response(is_known, context.now.moment()))
-    });
-    if handled.response.status.as_u16() >= 400 {
-        context.name_ignored(&mut handled);
-    }
-    handled
+    context.respond_cached(None, cached, is_known)
 }
 
 impl RequestContext<'_> {
-    /// Responds to a request whose target the worker's cache does not have.
+    /// Responds to a request whose target, without the key in its query, the worker's cache has.
+    #[inline]
+    fn respond_cached(&self, query: Option<&str>, cached: &CachedEntry, is_known: bool) -> Handled {
+        let mut handled = self.metered(query, cached.endpoint, |caller| {
+            self.admit(caller, || cached.response(is_known, self.now.moment()))
+        });
+        if handled.response.status.as_u16() >= 400 {
+            self.name_ignored(&mut handled);
+        }
+        handled
+    }
+
+    /// Responds to a request whose target as sent the worker's cache does not have.
     #[inline(never)]
-    fn respond_parsed(&self, accepts_gzip: bool) -> Handled {
+    fn respond_parsed(&self, accepts_gzip: bool, cache: &mut WorkerCache) -> Handled {
         let head = self.head;
         let ParsedTarget {
             under_v1,
@@ -75,20 +83,36 @@ impl RequestContext<'_> {
         if let Some(response) = self.form_response(endpoint) {
             return self.unmetered(endpoint, response);
         }
-        let response = match route {
-            Ok(Route::Site(route)) => self.site_response(&route),
-            Err(error) if !under_v1 => Err(error.into()),
-            route => {
-                let ignored = request::ignored(head.query, endpoint.query_parameters());
-                let ignored = ignored.as_deref();
-                let mut handled = self.metered(head.query, endpoint, |caller| {
-                    self.route_response((endpoint, route), (accepts_gzip, ignored), caller)
-                });
-                handled.response.add_ignored(ignored);
-                return handled;
+        if under_v1 {
+            // No key stays in memory for longer than its connection.
+            let without_key = match request::key(head.query) {
+                SentKey::None => None,
+                _ => Some(request::without_key(head.query)),
+            };
+            let query = without_key.as_ref().map_or(head.query, Option::as_deref);
+            let form = (head.path, query, accepts_gzip);
+            let is_cacheable =
+                *head.method == Method::GET && request::mistaken_keys(query).next().is_none();
+            if without_key.is_some()
+                && is_cacheable
+                && let Some((cached, is_known)) = cache.get(form, |etag| head.knows(etag))
+            {
+                return self.respond_cached(head.query, cached, is_known);
             }
-        };
-        let response = response.unwrap_or_else(|error| pages::html_error(error, head));
+            let form = is_cacheable.then_some(form);
+            let ignored = request::ignored(head.query, endpoint.query_parameters());
+            let ignored = ignored.as_deref();
+            let mut handled = self.metered(head.query, endpoint, |caller| {
+                self.route_response(route, (form, ignored), caller, cache)
+            });
+            handled.response.add_ignored(ignored);
+            return handled;
+        }
+        let route = route.map_err(ApiError::from);
+        let respond = |route| self.time_slice.spend(|| self.respond_unmetered(&route));
+        let response = route.and_then(respond);
+        let page = |error| pages::html_error(error, endpoint, (head, self.snapshot));
+        let response = response.unwrap_or_else(page);
         self.unmetered(endpoint, response)
     }
 
@@ -115,7 +139,7 @@ impl RequestContext<'_> {
         endpoint: Endpoint,
         respond: impl FnOnce(Caller) -> (ApiResponse, u32),
     ) -> Handled {
-        let gate = &self.worker.gate;
+        let gate = &self.services.gate;
         match gate.authenticate(self.identity, self.head.headers, query) {
             Ok(caller) => self.handled(endpoint, Some(caller), caller, respond(caller)),
             Err(error) => self.unmetered(endpoint, ApiError::from(error).into()),
@@ -131,8 +155,7 @@ impl RequestContext<'_> {
         shown: Caller,
         (response, remaining): (ApiResponse, u32),
     ) -> Handled {
-        let id = self.worker.ids.next();
-        let is_logged = self.worker.access.is_some();
+        let id = self.services.ids.next();
         let record = || {
             let (time, client) = (self.now.moment(), self.address());
             let pairs = access_record::of_request(time, id, client, caller, self.head, endpoint);
@@ -140,12 +163,12 @@ impl RequestContext<'_> {
         };
         Handled {
             response,
-            quota: self.worker.gate.status(shown, remaining, self.now),
+            quota: self.services.gate.status(shown, remaining, self.now),
             id,
             is_head: *self.head.method == Method::HEAD,
             endpoint,
             caller,
-            record: is_logged.then(record),
+            record: self.is_logged.then(record),
         }
     }
 
@@ -156,7 +179,7 @@ impl RequestContext<'_> {
         if let Some(error) = head.host_error() {
             return fail(ApiError::BadRequest(error.to_owned()));
         }
-        let takes_forms = self.worker.signup.is_some() && endpoint == Endpoint::Keys;
+        let takes_forms = self.services.signup.is_some() && endpoint == Endpoint::Keys;
         match *head.method {
             Method::GET | Method::HEAD => {}
             Method::OPTIONS => return Some(ApiResponse::preflight(takes_forms)),
@@ -176,73 +199,68 @@ impl RequestContext<'_> {
         None
     }
 
-    /// The response to a request for a page or a dump.
-    fn site_response(&self, route: &SiteRoute) -> Result<ApiResponse, ApiError> {
-        let mut response = self.time_slice.spend(|| self.respond_unmetered(route))?;
-        if let Some(PendingBody::Download(_, permit)) = response.pending_body.as_deref_mut()
-            && self.head.method != Method::HEAD
-        {
-            let taken = self.worker.downloads.take_for(self.address());
-            *permit = Some(taken.ok_or(ApiError::Busy)?);
-        }
-        Ok(response)
-    }
-
     /// The response to a request under `/v1` whose caller is known, and what remains of the quota.
     fn route_response(
         &self,
-        (endpoint, route): (Endpoint, Result<Route, RouteError>),
-        (accepts_gzip, ignored): (bool, Option<&str>),
+        route: Result<Route, RouteError>,
+        cacheable: CacheableTarget<'_>,
         caller: Caller,
+        cache: &mut WorkerCache,
     ) -> (ApiResponse, u32) {
         let head = self.head;
-        let is_head = *head.method == Method::HEAD;
-        let needs_content = |etag: &EntityTag| !is_head && !head.knows(etag);
-        let read = ReadContext {
-            client: caller.number(),
-            accepts_gzip,
-            needs_content: &needs_content,
+        let route = match route {
+            Ok(route) => route,
+            Err(error) => return self.admit(caller, || ApiError::from(error).into()),
         };
-        let mut permit = None;
-        match &route {
-            Ok(Route::Health) => {
-                let body = self.snapshot.health.choose(accepts_gzip);
-                let is_known = head.knows(&body.etag);
-                let response = ApiResponse::cacheable(is_known, body, &[REVALIDATED], JSON);
-                return (response, self.remaining(caller));
+        if route.endpoint.source() == Some(Source::Health) {
+            let body = self.snapshot.health.choose(head.accepts_gzip());
+            let is_known = head.knows(&body.etag);
+            let response = ApiResponse::cacheable(is_known, body.clone(), &[REVALIDATED], JSON);
+            return (response, self.remaining(caller));
+        }
+        let found = match self.snapshot.find(&route, head.accepts_gzip()) {
+            Ok(found) => found,
+            Err(Missing::Payload(payload)) => {
+                return self.unavailable(caller, ApiError::NotReady(payload));
             }
-            Ok(route) => {
-                if let Some(payload) = self.snapshot.unpublished(route) {
-                    return self.unavailable(caller, ApiError::NotReady(payload));
-                }
-                if self.snapshot.is_long(route, read) {
-                    permit = self.worker.downloads.take_for(self.address());
-                    if permit.is_none() {
-                        return self.unavailable(caller, ApiError::Busy);
-                    }
-                }
+            Err(Missing::NotFound) => {
+                return self.admit(caller, || ApiError::not_tracked(&route).into());
             }
-            Err(_) => {}
+        };
+        let is_known = head.knows(&found.etag);
+        let needs_content = !is_known && *head.method != Method::HEAD;
+        let permit = (needs_content && found.is_long()).then(|| self.download_permit());
+        if let Some(None) = permit {
+            return self.unavailable(caller, ApiError::Busy);
         }
         self.admit(caller, || {
-            let found = route.map_err(ApiError::from).and_then(|route| {
-                let found = || self.look_up(endpoint, &route, read, ignored);
-                self.time_slice.spend(found)
-            });
-            match found {
-                Ok(found) => self.found_response(endpoint, found, permit),
-                Err(error) => error.into(),
+            let body = match self.time_slice.spend(|| found.read(needs_content)) {
+                Ok(body) => body,
+                Err(error) => return self.damaged(&error).into(),
+            };
+            if let (Some(form), ignored) = cacheable {
+                cache.put(form, route.endpoint, (&body, ignored));
             }
+            let long = match &body.content {
+                Content::Long(body) => Some(DownloadSource::Body((**body).clone())),
+                _ => None,
+            };
+            let mut response = ApiResponse::published(is_known, body, self.now.moment());
+            if let Some(source) = long {
+                let permit = permit.flatten();
+                response.open(Download { source, permit });
+            }
+            response
         })
     }
 
     fn remaining(&self, caller: Caller) -> u32 {
-        self.worker.gate.remaining(caller, self.now.day)
+        self.services.gate.remaining(caller, self.now.day)
     }
 
     /// Counts a request and responds to it, if its quota is not spent. Returns also what remains.
     fn admit(&self, caller: Caller, respond: impl FnOnce() -> ApiResponse) -> (ApiResponse, u32) {
-        match self.worker.gate.admit(caller, self.now, self.may_wait) {
+        match self.services.gate.admit(caller, self.now, self.may_wait) {
             Ok(Decision::Admit { remaining }) => (respond(), remaining),
             Ok(Decision::Refuse) => (self.quota_exceeded(caller), 0),
             Err(NoLease::Wait(client)) => (ApiResponse::after(PendingBody::Lease(client)), 0),
@@ -261,62 +279,14 @@ impl RequestContext<'_> {
     #[cold]
     fn quota_exceeded(&self, caller: Caller) -> ApiResponse {
         let has_key = matches!(caller, Caller::Keyed(_));
-        let has_advice = !has_key && self.worker.signup.is_some();
-        let service = &self.worker.pages.service;
+        let has_advice = !has_key && self.services.signup.is_some();
+        let service = &self.snapshot.service;
         let error = ApiError::RateLimited {
             has_key,
-            limit: self.worker.gate.limit(caller),
+            limit: self.services.gate.limit(caller),
             reset_seconds: self.now.reset_seconds,
             free_key: has_advice.then(|| (format!("{}/keys", service.base_url), service.limits[1])),
         };
         error.into()
-    }
-
-    /// Looks up a route that the worker's cache does not have, and caches the response.
-    fn look_up(
-        &self,
-        endpoint: Endpoint,
-        route: &Route,
-        read: ReadContext<'_>,
-        ignored: Option<&str>,
-    ) -> Result<Encoded, ApiError> {
-        let (head, snapshot) = (self.head, self.snapshot);
-        let found = snapshot.get(route, read).map_err(|missing| {
-            self.missing(&missing, route, |day, index| {
-                format!("day {day} is not available; the available days are listed at {index}")
-            })
-        })?;
-        // No key under a usual name stays in memory for longer than its connection. A misplaced key may come
-        // with a valid one in the header, so such a target is not cached either.
-        let has_key = request::key(head.query) != SentKey::None
-            || request::mistaken_keys(head.query).next().is_some();
-        if *head.method == Method::GET && !has_key {
-            let form = (head.path, head.query, read.accepts_gzip);
-            let mut cache = self.cache.borrow_mut();
-            cache.put(form, endpoint, (&found, ignored));
-        }
-        Ok(found)
-    }
-
-    /// The response with a published body. A long body takes the permit.
-    fn found_response(
-        &self,
-        endpoint: Endpoint,
-        mut found: Encoded,
-        permit: Option<Permit>,
-    ) -> ApiResponse {
-        let head = self.head;
-        let is_page = matches!(endpoint, Endpoint::Islands | Endpoint::Creators);
-        if found.gzip && is_page && *head.method == Method::HEAD {
-            // The length of a compressed page is known only if a cache has the page: HEAD never
-            // sends it.
-            found.content = Content::Omitted(None);
-        }
-        let is_known = head.knows(&found.etag);
-        let mut response = ApiResponse::published(is_known, found, self.now.moment());
-        if let Some(PendingBody::Download(_, slot)) = response.pending_body.as_deref_mut() {
-            *slot = permit;
-        }
-        response
     }
 }

@@ -33,7 +33,6 @@ pub(crate) struct ConnectionLimits {
     /// Within which the client must read some of a pending response, beyond the time for what it has
     /// read before at `send_rate`.
     pub(crate) send: Duration,
-    /// Bytes per second that the slowest client reads.
     pub(crate) send_rate: u32,
     /// Maximum number of requests. The last response has `connection: close`.
     pub(crate) requests: u32,
@@ -41,7 +40,6 @@ pub(crate) struct ConnectionLimits {
     pub(crate) age: Duration,
     /// Maximum number of connections; by default as many as there are file descriptors for.
     pub(crate) in_all: Option<u32>,
-    /// Maximum number of connections per address.
     pub(crate) of_address: u16,
 }
 
@@ -69,7 +67,7 @@ pub(crate) struct Settings {
     /// The published directory; the built-in sample dataset by default.
     pub(crate) published: Option<PathBuf>,
     /// Opens the sample dataset with a cache of some bytes.
-    pub(crate) open_sample: fn(usize, &SiteSettings) -> Result<Snapshot, String>,
+    pub(crate) open_sample: fn(&SiteSettings) -> Result<Snapshot, String>,
     pub(crate) listen: Vec<SocketAddr>,
     pub(crate) listen_tls: Vec<SocketAddr>,
     /// The files of a certificate chain and of its private key, both PEM, which TLS requires.
@@ -112,11 +110,11 @@ impl Settings {
             pro,
         } = self.limits;
         SiteSettings {
-            is_sample: self.published.is_none(),
             base_url: base_url.to_owned(),
             limits: [anonymous.into(), free, starter, pro],
             has_sign_up: self.signup.is_some(),
             contact: self.contact.clone(),
+            notice: None,
         }
     }
 }

@@ -1,48 +1,71 @@
-//! The requests of a connection: how a [`Worker`] (`web/request_context.rs`) handles them, also those whose
-//! responses wait: for a disk, for a form of sign-up, or for the store of shared quotas.
+//! [`Worker`]: the state that the connections of one thread share, and how it handles their requests, also those
+//! whose responses wait: for a disk, for a form of sign-up, or for the store of shared quotas.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::ready;
 use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::Empty;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
 use hyper::rt::{Read, Write};
-use hyper::service::service_fn;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
-use crate::calendar::RequestTime;
+use crate::calendar::Clock;
 use crate::observe::CloseReason;
-use crate::quota::{LeaseClient, STORE_WAIT_MAX};
+use crate::quota::STORE_WAIT_MAX;
+use crate::server::conn::connection_state::TimeSlice;
 use crate::server::conn::context::{ConnectionContext, ResponseBody};
+#[cfg(feature = "tls")]
+use crate::server::conn::handshake::TlsAcceptor;
+use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::conn::send_buffer::put_buffer;
-use crate::server::conn::time_slice::TimeSlice;
 use crate::server::conn::timed_io::TimedIo;
 use crate::server::http::access_record;
 use crate::server::http::api_error::ApiError;
-use crate::server::http::connection::{drive, is_last};
 use crate::server::http::identity::{Caller, ConnectionIdentity};
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, PendingBody};
+use crate::server::http::worker_cache::ServedSnapshot;
 use crate::server::pipeline::{Handled, respond};
-use crate::server::web::request_context::{RequestContext, Worker};
+use crate::server::web::request_context::{RequestContext, Services};
 use crate::server::web::signup_handler::SignupHandler;
-use crate::sync::lock;
+use crate::sync::{Replica, lock};
 
 /// Tells browsers to use https from now on, for a year.
 const STRICT_TRANSPORT: &[u8] = b"strict-transport-security: max-age=31536000\r\n";
+
+/// Heads longer than this are refused with 431. The longest honest ones, with a page of cookies,
+/// are well below.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+/// Hyper's buffer: the longest head and a little, so that a connection cannot take more.
+const BUFFER_BYTES_MAX: usize = 16 * 1024;
 
 /// A response as hyper sees it: without most header lines, and without the body.
 type HyperResponse = Response<Empty<Bytes>>;
 
 /// A response that waits, also for its connection's next time slice.
 type DeferredResponse<'a> = Pin<Box<dyn Future<Output = HyperResponse> + Send + 'a>>;
+
+/// The state that the connections of one thread share.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) services: Services,
+    pub(crate) served: Replica<ServedSnapshot>,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) registry: Arc<ConnectionRegistry>,
+    /// `None` where there is no certificate.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<TlsAcceptor>,
+}
 
 impl Worker {
     /// Serves the requests that come on a socket, which takes `stored_bytes` before the client has to take
@@ -55,11 +78,11 @@ impl Worker {
         stored_bytes: u64,
         context: &Arc<ConnectionContext>,
     ) -> Result<(S, u64), (CloseReason, S)> {
-        let identity = self.gate.connect(peer);
+        let identity = self.services.gate.connect(peer);
         let error_response = |status| self.error_response(status, peer, context);
         let io = TimedIo::new(socket, error_response, stored_bytes, Arc::clone(context));
         let service = service_fn(move |request: Request<Incoming>| {
-            let handled = self.handle(request, &identity, None, context);
+            let handled = self.handle(request, &identity, context);
             async move {
                 Ok::<_, Infallible>(match handled {
                     Ok(response) => response,
@@ -73,20 +96,18 @@ impl Worker {
         }
     }
 
-    /// Handles a request of a connection, which may have waited for the store of shared quotas.
+    /// Handles a request of a connection.
     fn handle<'a>(
         &'a self,
         mut request: Request<Incoming>,
         identity: &ConnectionIdentity,
-        waiting_since: Option<Instant>,
         context: &'a ConnectionContext,
     ) -> Result<HyperResponse, DeferredResponse<'a>> {
-        let now = self.clock.now();
         let head = RequestHead::new(&request);
-        let may_wait = waiting_since.is_none_or(|since| since.elapsed() < STORE_WAIT_MAX);
-        let handled = self.respond(&head, identity, now, &context.time_slice, may_wait);
+        let handled = self.respond(&head, identity, &context.time_slice, true);
         if handled.response.pending_body.is_some() {
-            return Err(self.defer(request, handled, identity.peer, waiting_since, context));
+            let deferred = self.complete(request, handled, identity.peer, context);
+            return Err(Box::pin(deferred));
         }
         let message = self.message(&mut request, context);
         let response = self.finish(handled, message, context);
@@ -99,86 +120,74 @@ impl Worker {
         Ok(response)
     }
 
-    /// Completes a response whose body takes waiting.
+    /// Completes a response that waits for the store of shared quotas, a disk or a form.
     #[cold]
-    fn defer<'a>(
-        &'a self,
+    async fn complete(
+        &self,
         mut request: Request<Incoming>,
         mut handled: Handled,
         peer: IpAddr,
-        waiting_since: Option<Instant>,
-        context: &'a ConnectionContext,
-    ) -> DeferredResponse<'a> {
-        let pending_body = handled.response.pending_body.take().map(|body| *body);
-        if let Some(PendingBody::Lease(client)) = pending_body {
-            return self.retry_with_lease(request, client, peer, waiting_since, context);
+        context: &ConnectionContext,
+    ) -> HyperResponse {
+        let end = Instant::now() + STORE_WAIT_MAX;
+        let mut pending = handled.response.pending_body.take();
+        while let Some(PendingBody::Lease(client)) = pending.as_deref() {
+            if let Some(leases) = &self.services.gate.leases {
+                // Whether the store has answered is found out by the request itself.
+                let answered = timeout_at(end.into(), leases.wait(*client));
+                let _ = context.wait(answered).await;
+            }
+            let head = RequestHead::new(&request);
+            let identity = self.services.gate.connect(peer);
+            let may_wait = Instant::now() < end;
+            handled = self.respond(&head, &identity, &context.time_slice, may_wait);
+            pending = handled.response.pending_body.take();
         }
         let message = self.message(&mut request, context);
-        Box::pin(async move {
-            match (pending_body, &self.signup) {
-                (Some(PendingBody::Download(download, permit)), _) => {
-                    let opening = download.open(permit, &self.complaints);
-                    match context.wait(opening).await {
-                        Ok(body) => handled.response.body = body,
-                        Err(error) => handled.response = error.into(),
-                    }
+        match pending.map(|pending| *pending) {
+            None | Some(PendingBody::Lease(_)) => {}
+            Some(PendingBody::Download(download)) => {
+                let opening = download.open(&self.services.complaints);
+                match context.wait(opening).await {
+                    Ok(body) => handled.response.body = body,
+                    Err(error) => handled.response = error.into(),
                 }
-                (Some(PendingBody::SignUp(client, parsed)), Some(signup)) => {
-                    let form = SignupHandler::read(parsed, request.into_body()).await;
-                    // With the time of the request, a rate limiter's clock could go back.
-                    let now = self.clock.now().moment();
-                    let responding = signup.respond(&self.pages, client, form, now);
-                    handled.response = context.wait(responding).await;
-                }
-                _ => {}
             }
-            self.finish(handled, message, context)
-        })
-    }
-
-    /// Handles a request again when the store of shared quotas has answered.
-    fn retry_with_lease<'a>(
-        &'a self,
-        request: Request<Incoming>,
-        client: LeaseClient,
-        peer: IpAddr,
-        waiting_since: Option<Instant>,
-        context: &'a ConnectionContext,
-    ) -> DeferredResponse<'a> {
-        let waiting_since = waiting_since.unwrap_or_else(Instant::now);
-        Box::pin(async move {
-            if let Some(leases) = &self.gate.leases {
-                let most = STORE_WAIT_MAX.saturating_sub(waiting_since.elapsed());
-                // Whether the store has answered is found out by the request itself.
-                let _ = context.wait(timeout(most, leases.wait(client))).await;
+            Some(PendingBody::SignUp(client, parsed)) => {
+                let Some(signup) = &self.services.signup else {
+                    unreachable!("a form is read only where sign-up is open");
+                };
+                let form = SignupHandler::read(parsed, request.into_body()).await;
+                // With the time of the request, a rate limiter's clock could go back.
+                let now = self.clock.now().moment();
+                let site = Arc::clone(&lock(&self.served).snapshot.service);
+                let pages = (&*self.services.page_limiter, &*site);
+                let responding = signup.respond(pages, client, form, now);
+                handled.response = context.wait(responding).await;
             }
-            let identity = self.gate.connect(peer);
-            match self.handle(request, &identity, Some(waiting_since), context) {
-                Ok(response) => response,
-                Err(deferred) => deferred.await,
-            }
-        })
+        }
+        self.finish(handled, message, context)
     }
 
     fn respond(
         &self,
         head: &RequestHead<'_>,
         identity: &ConnectionIdentity,
-        now: RequestTime,
         time_slice: &TimeSlice,
         may_wait: bool,
     ) -> Handled {
-        let served = lock(&self.served);
-        respond(&RequestContext {
-            worker: self,
+        let served = &mut *lock(&self.served);
+        let context = RequestContext {
+            services: &self.services,
             head,
-            now,
+            now: self.clock.now(),
             identity,
             time_slice,
             may_wait,
+            is_logged: self.registry.access_log.is_some(),
             snapshot: &served.snapshot,
-            cache: &served.cache,
-        })
+        };
+        respond(&context, &mut served.cache)
     }
 
     /// The message for hyper, as yet without status and body. It ends the connection where no
@@ -193,9 +202,9 @@ impl Worker {
         context.requests.add(1);
         let is_last = is_last(request);
         let closes = is_last
-            || context.requests.get() >= u64::from(self.limits.requests)
+            || context.requests.get() >= u64::from(self.registry.limits.requests)
             || context.registry.is_stopping()
-            || context.age() >= self.limits.age;
+            || context.age() >= self.registry.limits.age;
         // Hyper ends perhaps without offering the head again then.
         if closes && (is_last || request.headers().contains_key(UPGRADE)) {
             context.set_last();
@@ -230,7 +239,7 @@ impl Worker {
         } = handled;
         let mut body_bytes = response.body.bytes();
         if is_head {
-            response.body = response.body.omitted();
+            response.body = ResponseBody::Omitted(response.body.length());
             body_bytes = 0;
         }
         let has_body = !matches!(response.body, ResponseBody::Omitted(_));
@@ -241,11 +250,12 @@ impl Worker {
             lines.extend_from_slice(STRICT_TRANSPORT);
         }
         context.put_response(lines, body);
-        self.metrics
+        self.registry
+            .metrics
             .count_response(endpoint as usize, status.as_u16(), body_bytes, gzip);
         // Sign-up has limits too, and no caller.
         if let (StatusCode::TOO_MANY_REQUESTS, Some(caller)) = (status, caller) {
-            self.metrics.quota_rejections[caller.tier()].add(1);
+            self.registry.metrics.quota_rejections[caller.tier()].add(1);
         }
         if let Some((request, begun)) = record {
             let line = access_record::line(&request, status, body_bytes, gzip);
@@ -257,7 +267,7 @@ impl Worker {
 
     /// The whole response to a head that hyper cannot read.
     fn error_response(&self, status: u16, peer: IpAddr, context: &ConnectionContext) -> Vec<u8> {
-        self.metrics.count_parse_error(status);
+        self.registry.metrics.count_parse_error(status);
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
         self.last_response(ApiError::UnreadableHead(status), peer, context)
     }
@@ -270,13 +280,13 @@ impl Worker {
         peer: IpAddr,
         context: &ConnectionContext,
     ) -> Vec<u8> {
-        let identity = self.gate.connect(peer);
-        let caller = Caller::Anonymous(self.gate.client(&identity, &HeaderMap::new()));
+        let identity = self.services.gate.connect(peer);
+        let caller = Caller::Anonymous(self.services.gate.client(&identity, &HeaderMap::new()));
         let now = self.clock.now();
-        let remaining = self.gate.remaining(caller, now.day);
-        let quota = self.gate.status(caller, remaining, now);
+        let remaining = self.services.gate.remaining(caller, now.day);
+        let quota = self.services.gate.status(caller, remaining, now);
         let status = error.status();
-        let id = self.ids.next();
+        let id = self.services.ids.next();
         let date = now.moment().to_http();
         let mut out =
             format!("HTTP/1.1 {status}\r\nconnection: close\r\ndate: {date}\r\n").into_bytes();
@@ -288,7 +298,7 @@ impl Worker {
         if let ResponseBody::Whole(body) = body {
             out.extend_from_slice(&body);
         }
-        if self.access.is_some() {
+        if self.registry.access_log.is_some() {
             let request = access_record::of_unreadable(now.moment(), id, peer);
             let line = access_record::line(&request, status, body_bytes, false);
             context.log(line, Instant::now());
@@ -300,21 +310,81 @@ impl Worker {
     pub(crate) async fn heartbeat(self: Arc<Self>) {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_static("localhost"));
-        let identity = self.gate.connect(IpAddr::from([127, 0, 0, 1]));
+        let identity = self.services.gate.connect(IpAddr::from([127, 0, 0, 1]));
         let time_slice = TimeSlice::default();
         let head = RequestHead::get(&Method::GET, "/v1/health", &headers);
         loop {
-            let now = self.clock.now();
-            let handled = self.respond(&head, &identity, now, &time_slice, false);
+            let handled = self.respond(&head, &identity, &time_slice, false);
             if handled.response.status == StatusCode::OK {
                 self.registry.beat();
             }
-            if let Some(buffer) = &self.access {
+            if let Some(buffer) = &self.registry.access_log {
                 buffer.flush();
             }
             self.registry.heartbeat_due.notified().await;
         }
     }
+}
+
+/// Responds to all requests of a connection with `service`. Returns the socket when all is written,
+/// or the reason for which the server closed the connection.
+pub(in crate::server) async fn drive<S, F, A>(
+    socket: TimedIo<S, F>,
+    service: A,
+    context: &ConnectionContext,
+) -> Result<TimedIo<S, F>, (CloseReason, TimedIo<S, F>)>
+where
+    S: Read + Write + Unpin,
+    F: Fn(u16) -> Vec<u8> + Unpin,
+    A: Service<Request<Incoming>, Response = HyperResponse, Error = Infallible>,
+{
+    let mut connection = http1::Builder::new()
+        // The registry has the time: a timer of hyper's would be set and cleared for each request.
+        .header_read_timeout(None)
+        // A client that has ended its side still expects its response, which its quota paid for.
+        .half_close(true)
+        .max_header_size(HEAD_BYTES_MAX)
+        .max_buf_size(BUFFER_BYTES_MAX)
+        .serve_connection(socket, service);
+    let (state, time_slice) = (&context.state, &context.time_slice);
+    let ended = poll_fn(|cx| {
+        time_slice.begin();
+        state.poll(cx, |cx| Pin::new(&mut connection).poll(cx))
+    })
+    .await;
+    let mut socket = connection.into_parts().io;
+    // Any other error means that the client broke the connection; hyper has responded to what it
+    // could.
+    let mut is_http2 = match ended {
+        Err(reason) => return Err((reason, socket)),
+        Ok(ended) => ended.is_err_and(|error| error.is_parse_version_h2()),
+    };
+    let drained = poll_fn(|cx| {
+        time_slice.begin();
+        state.poll(cx, |cx| {
+            ready!(socket.drain(cx))?;
+            // Hyper does not respond to HTTP/2's preface, unless that comes in pieces.
+            if std::mem::take(&mut is_http2) {
+                socket.take_error(400);
+            }
+            socket.drain(cx)
+        })
+    });
+    // A socket that fails has nothing more to write.
+    if let Err(reason) = drained.await {
+        return Err((reason, socket));
+    }
+    // Responses that the client did not take before it left are logged as cut.
+    if socket.is_drained() {
+        socket.finish_batch();
+    }
+    Ok(socket)
+}
+
+/// Whether no request follows this one. Bytes behind a body are not taken for a request: no body
+/// but a form's is ever read.
+pub(in crate::server) fn is_last(request: &Request<Incoming>) -> bool {
+    !request.body().is_end_stream() || request.method() == Method::CONNECT
 }
 
 #[cfg(test)]

@@ -41,7 +41,6 @@ pub struct CertificateLoader {
 }
 
 impl CertificateLoader {
-    /// Creates a loader, which has read nothing yet.
     pub fn new(certificate: PathBuf, key: PathBuf) -> Result<CertificateLoader, String> {
         Ok(CertificateLoader {
             certificate,

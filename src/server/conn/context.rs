@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use hyper::body::Body;
 
-use crate::observe::{AccessLogBuffer, LocalCounter, WorkerMetrics};
-use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState};
+use crate::observe::{LocalCounter, LogBuffer, WorkerMetrics};
+use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState, TimeSlice};
 use crate::server::conn::limiter::Permit;
 use crate::server::conn::registry::{ConnectionRegistry, duration};
-use crate::server::conn::time_slice::TimeSlice;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
 /// The state that the request handler, the I/O adapter and the driver of one connection share. The
@@ -29,8 +28,6 @@ pub(crate) struct ConnectionContext {
     /// The lines of the access log whose responses the client has not taken yet. Each without the time that
     /// the response took, and when its request was read.
     log_lines: Mutex<Vec<(String, Instant)>>,
-    /// `None` where there is no access log.
-    access_log: Option<Arc<AccessLogBuffer>>,
     /// Whether hyper may end the connection before it has written the head, as after CONNECT, or
     /// after `upgrade` and a body.
     is_last: AtomicBool,
@@ -46,8 +43,6 @@ pub(crate) struct ConnectionContext {
     _permit: Option<Permit>,
     /// Whether the client speaks TLS.
     pub(crate) is_tls: bool,
-    /// The worker's counters.
-    pub(crate) metrics: Arc<WorkerMetrics>,
 }
 
 impl ConnectionContext {
@@ -55,14 +50,11 @@ impl ConnectionContext {
         registry: &Arc<ConnectionRegistry>,
         permit: Option<Permit>,
         is_tls: bool,
-        metrics: &Arc<WorkerMetrics>,
-        access_log: Option<Arc<AccessLogBuffer>>,
     ) -> Arc<ConnectionContext> {
         let state = registry.join();
         Arc::new(ConnectionContext {
             response: Mutex::default(),
             log_lines: Mutex::default(),
-            access_log,
             is_last: AtomicBool::new(false),
             waits: AtomicBool::new(false),
             time_slice: TimeSlice::default(),
@@ -72,8 +64,11 @@ impl ConnectionContext {
             state,
             _permit: permit,
             is_tls,
-            metrics: Arc::clone(metrics),
         })
+    }
+
+    pub(crate) fn metrics(&self) -> &WorkerMetrics {
+        &self.registry.metrics
     }
 
     #[inline]
@@ -81,7 +76,6 @@ impl ConnectionContext {
         self.state.phase().0
     }
 
-    /// Records that a phase begins.
     #[inline]
     pub(crate) fn enter(&self, phase: ConnectionPhase) {
         let since = phase.since(self.registry.now());
@@ -113,7 +107,6 @@ impl ConnectionContext {
         lock(&self.response).take()
     }
 
-    /// Marks the next response as the last.
     pub(crate) fn set_last(&self) {
         self.is_last.store(true, Ordering::Relaxed);
     }
@@ -145,13 +138,13 @@ impl ConnectionContext {
     /// Writes the lines of the access log: the client has taken all responses.
     #[inline]
     pub(crate) fn write_log(&self) {
-        if let Some(buffer) = &self.access_log {
+        if let Some(buffer) = &self.registry.access_log {
             self.write_log_to(buffer, "");
         }
     }
 
     #[cold]
-    fn write_log_to(&self, buffer: &AccessLogBuffer, end: &str) {
+    fn write_log_to(&self, buffer: &LogBuffer, end: &str) {
         for (text, begun) in lock(&self.log_lines).drain(..) {
             let micros = begun.elapsed().as_micros();
             buffer.line(&format!("{text} us={micros}{end}"));
@@ -163,10 +156,10 @@ impl Drop for ConnectionContext {
     fn drop(&mut self) {
         // A connection whose task panicked: this is dropped while the task unwinds.
         if std::thread::panicking() {
-            self.metrics.counters.panics.add(1);
+            self.metrics().counters.panics.add(1);
         }
         // Responses that were under way when the connection broke are logged as cut.
-        if let Some(buffer) = &self.access_log {
+        if let Some(buffer) = &self.registry.access_log {
             self.write_log_to(buffer, " cut=yes");
         }
         self.registry.leave(&self.state);
@@ -185,21 +178,17 @@ pub(crate) enum ResponseBody {
 }
 
 impl ResponseBody {
-    /// Its length in bytes.
-    pub(crate) fn bytes(&self) -> u64 {
+    /// The length, if it is known.
+    pub(crate) fn length(&self) -> Option<u64> {
         match self {
-            ResponseBody::Whole(bytes) => bytes.len() as u64,
-            ResponseBody::Omitted(bytes) => bytes.unwrap_or(0),
-            ResponseBody::Stream(stream) => stream.size_hint().lower(),
+            ResponseBody::Whole(bytes) => Some(bytes.len() as u64),
+            ResponseBody::Omitted(bytes) => *bytes,
+            ResponseBody::Stream(stream) => Some(stream.size_hint().lower()),
         }
     }
 
-    /// The same for HEAD.
-    pub(crate) fn omitted(&self) -> ResponseBody {
-        ResponseBody::Omitted(match self {
-            ResponseBody::Omitted(bytes) => *bytes,
-            body => Some(body.bytes()),
-        })
+    pub(crate) fn bytes(&self) -> u64 {
+        self.length().unwrap_or(0)
     }
 }
 

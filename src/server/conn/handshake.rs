@@ -31,7 +31,6 @@ const HANDSHAKE_RECORD: u8 = 22;
 /// Steps that take longer are followed by a turn of all other connections.
 const STEP: Duration = Duration::from_micros(50);
 
-/// Accepts TLS connections of one worker.
 #[derive(Debug)]
 pub(crate) struct TlsAcceptor {
     certificate: Replica<Arc<ServerCertificate>>,
@@ -43,16 +42,9 @@ pub(crate) struct TlsAcceptor {
     turn: Semaphore,
 }
 
-/// The reason why a connection has no TLS session, and its socket if that is still of use.
-#[derive(Debug)]
-pub(crate) enum HandshakeError {
-    /// The first byte is not TLS: probably a plain HTTP request.
-    NotTls(TcpStream),
-    /// The handshake failed. The alert was sent.
-    Failed(TcpStream),
-    /// The client has left, or the server closed the connection.
-    Closed(Option<CloseReason>),
-}
+/// The result of a handshake that failed, whose alert was sent, or of one that did not begin, since the first byte is
+/// not TLS: probably a plain HTTP request. With the socket, unless it is closed.
+pub(crate) type HandshakeError = (HandshakeResult, Option<TcpStream>);
 
 impl TlsAcceptor {
     pub(crate) fn new(
@@ -67,7 +59,7 @@ impl TlsAcceptor {
         }
     }
 
-    /// Performs the handshake of a connection that was just accepted.
+    /// Performs the handshake of a connection that was just accepted, and counts its result.
     pub(in crate::server) async fn accept(
         &self,
         stream: TcpStream,
@@ -80,7 +72,20 @@ impl TlsAcceptor {
         let ended = poll_fn(|cx| context.state.poll(cx, |cx| handshake.as_mut().poll(cx))).await;
         // The first request has its own timeout.
         context.enter(ConnectionPhase::New);
-        ended.unwrap_or_else(|reason| Err(HandshakeError::Closed(Some(reason))))
+        let metrics = context.metrics();
+        let accepted = ended.unwrap_or_else(|reason| {
+            metrics.closed[reason as usize].add(1);
+            Err((HandshakeResult::Failed, None))
+        });
+        let result = match &accepted {
+            Ok(stream) => match stream.get_ref().1.handshake_kind() {
+                Some(HandshakeKind::Resumed) => HandshakeResult::Resumed,
+                _ => HandshakeResult::Full,
+            },
+            Err((result, _)) => *result,
+        };
+        metrics.handshakes[result as usize].add(1);
+        accepted
     }
 
     /// Adds a handshake. Closes the longest-waiting one if there are too many.
@@ -109,21 +114,20 @@ impl TlsAcceptor {
         let mut first = [0];
         match stream.peek(&mut first).await {
             Ok(1) if first == [HANDSHAKE_RECORD] => {}
-            Ok(1) => return Err(HandshakeError::NotTls(stream)),
-            Ok(_) | Err(_) => return Err(HandshakeError::Closed(None)),
+            Ok(1) => return Err((HandshakeResult::NotTls, Some(stream))),
+            Ok(_) | Err(_) => return Err((HandshakeResult::Failed, None)),
         }
         let config = Arc::clone(&lock(&self.certificate).config);
         let acceptor = tokio_rustls::TlsAcceptor::from(config);
         let accepting = pin!(acceptor.accept(stream).into_fallible());
         let accepted = self.in_turns(accepting).await;
-        accepted
-            .map(Box::new)
-            .map_err(|(error, stream)| match error.kind() {
-                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
-                    HandshakeError::Closed(None)
-                }
-                _ => HandshakeError::Failed(stream),
-            })
+        accepted.map(Box::new).map_err(|(error, stream)| {
+            let has_left = matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+            );
+            (HandshakeResult::Failed, (!has_left).then_some(stream))
+        })
     }
 
     /// Polls `work` to its end, one step in each turn.
@@ -158,18 +162,4 @@ async fn next_wake() {
         Poll::Ready(())
     })
     .await;
-}
-
-/// Returns the result under which a handshake is counted.
-pub(in crate::server) fn result(
-    accepted: &Result<Box<TlsStream<TcpStream>>, HandshakeError>,
-) -> HandshakeResult {
-    match accepted {
-        Ok(stream) => match stream.get_ref().1.handshake_kind() {
-            Some(HandshakeKind::Resumed) => HandshakeResult::Resumed,
-            _ => HandshakeResult::Full,
-        },
-        Err(HandshakeError::NotTls(_)) => HandshakeResult::NotTls,
-        Err(HandshakeError::Failed(_) | HandshakeError::Closed(_)) => HandshakeResult::Failed,
-    }
 }

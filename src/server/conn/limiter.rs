@@ -69,7 +69,6 @@ impl ConnectionLimiter {
         permit.count_for(address).then_some(permit)
     }
 
-    /// The index of an address's count.
     fn index_of(&self, address: IpAddr) -> usize {
         let at = self.hasher.hash_one(network_of(address)) % ADDRESSES as u64;
         usize::try_from(at).expect("below the length of a table")

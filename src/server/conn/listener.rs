@@ -44,31 +44,20 @@ impl Listeners {
     pub(crate) fn open(settings: &Settings) -> Result<Listeners, StartError> {
         let workers = settings.workers;
         let names = &settings.systemd.socket_names;
-        let (inherited, mut admin) = inherited(names).map_err(unusable)?;
-        let mut of_workers: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
-        for Listener { socket, is_tls } in &inherited {
-            for worker in &mut of_workers {
-                let socket = socket.try_clone().map_err(unusable)?;
-                let is_tls = *is_tls;
-                worker.push(Listener { socket, is_tls });
-            }
-        }
-        let plain = settings.listen.iter().map(|address| (*address, false));
-        let tls = settings.listen_tls.iter().map(|address| (*address, true));
-        let mut addresses: Vec<(SocketAddr, bool)> = plain.chain(tls).collect();
-        if !inherited.is_empty() {
-            addresses.clear();
-        }
-        for (address, is_tls) in &addresses {
-            // Beside a socket for the same port of IPv4, one for IPv6 is for IPv6 only.
-            let mut others = addresses.iter();
-            let only_v6 = address.is_ipv6()
-                && others.any(|(other, _)| other.is_ipv4() && other.port() == address.port());
-            let bound = bind(*address, only_v6, workers);
-            let bound = bound.map_err(|error| StartError::bind(*address, &error))?;
-            for (worker, socket) in of_workers.iter_mut().zip(bound) {
-                let is_tls = *is_tls;
-                worker.push(Listener { socket, is_tls });
+        let (mut sockets, mut admin) = inherited(names, workers).map_err(unusable)?;
+        let are_inherited = !sockets.is_empty();
+        if !are_inherited {
+            let plain = settings.listen.iter().map(|address| (*address, false));
+            let tls = settings.listen_tls.iter().map(|address| (*address, true));
+            let addresses: Vec<(SocketAddr, bool)> = plain.chain(tls).collect();
+            for (address, is_tls) in &addresses {
+                // Beside a socket for the same port of IPv4, one for IPv6 is for IPv6 only.
+                let mut others = addresses.iter();
+                let only_v6 = address.is_ipv6()
+                    && others.any(|(other, _)| other.is_ipv4() && other.port() == address.port());
+                let bound = bind(*address, only_v6, workers);
+                let bound = bound.map_err(|error| StartError::bind(*address, &error))?;
+                sockets.push((bound, *is_tls));
             }
         }
         if let (None, Some(address)) = (&admin, settings.admin) {
@@ -76,14 +65,20 @@ impl Listeners {
             let bound = bound.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
             admin = Some(bound.map_err(|error| StartError::bind(address, &error))?);
         }
-        let of_first = of_workers.first().into_iter().flatten();
-        let addresses = of_first
-            .map(|listener| Ok((listener.socket.local_addr()?, listener.is_tls)))
+        let addresses = sockets
+            .iter()
+            .map(|(of_workers, is_tls)| Ok((of_workers[0].local_addr()?, *is_tls)))
             .collect::<io::Result<_>>()?;
+        let mut of_workers: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+        for (sockets, is_tls) in sockets {
+            for (worker, socket) in of_workers.iter_mut().zip(sockets) {
+                worker.push(Listener { socket, is_tls });
+            }
+        }
         Ok(Listeners {
             of_workers,
             addresses,
-            are_inherited: !inherited.is_empty(),
+            are_inherited,
             admin,
         })
     }
@@ -95,11 +90,14 @@ fn unusable(error: io::Error) -> StartError {
     StartError::Setting(format!("LISTEN_FDS must be listening TCP sockets: {error}"))
 }
 
+/// A socket of each worker for one address, and whether it is for TLS.
+type Sockets = (Vec<TcpListener>, bool);
+
 /// The sockets that the environment passes to this process, `LISTEN_FDS` of them; those called `tls`
 /// are for TLS. Apart from them the one called `admin`.
-fn inherited(names: &[String]) -> io::Result<(Vec<Listener<TcpListener>>, Option<TcpListener>)> {
+fn inherited(names: &[String], workers: usize) -> io::Result<(Vec<Sockets>, Option<TcpListener>)> {
     let mut passed = ListenFd::from_env();
-    let (mut listeners, mut admin) = (Vec::new(), None);
+    let (mut sockets, mut admin) = (Vec::new(), None);
     for at in 0..passed.len() {
         if let Some(socket) = passed.take_tcp_listener(at)? {
             if !SockRef::from(&socket).is_listener()? {
@@ -111,12 +109,12 @@ fn inherited(names: &[String]) -> io::Result<(Vec<Listener<TcpListener>>, Option
             if name == "admin" {
                 admin = Some(socket);
             } else {
-                let is_tls = name == "tls";
-                listeners.push(Listener { socket, is_tls });
+                let clones = (0..workers).map(|_| socket.try_clone());
+                sockets.push((clones.collect::<io::Result<_>>()?, name == "tls"));
             }
         }
     }
-    Ok((listeners, admin))
+    Ok((sockets, admin))
 }
 
 /// Binds an address once for each worker. Port 0 becomes a free port, the same for all.

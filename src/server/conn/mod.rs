@@ -7,8 +7,8 @@
 //! - `handshake`: TLS, before the first request (feature `tls`);
 //! - `registry`, `connection_state`: the connections of a worker, their phases and timeouts,
 //!   shutdown;
-//! - `context`, `time_slice`: the state that the parts of one connection share, with header lines and
-//!   log lines on their way from the request handler to the socket; and its time;
+//! - `context`: the state that the parts of one connection share, with header lines and log lines on
+//!   their way from the request handler to the socket;
 //! - `timed_io`, `hyper_head`, `send_buffer`: the socket as hyper sees it;
 //! - `client_stream`: the socket, with TLS or without, and its end.
 
@@ -22,5 +22,4 @@ pub(in crate::server) mod limiter;
 pub(in crate::server) mod listener;
 pub(in crate::server) mod registry;
 pub(in crate::server) mod send_buffer;
-pub(in crate::server) mod time_slice;
 pub(in crate::server) mod timed_io;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::observe::CloseReason;
+use crate::observe::{CloseReason, LogBuffer, WorkerMetrics};
+use crate::request::Endpoint;
 use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState};
 use crate::server::settings::ConnectionLimits;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -47,12 +48,14 @@ const SLOW_AFTER_TICKS: u64 = 80;
 /// A client that takes this many times the minimum rate is not evicted.
 const SPARED_RATES: u64 = 4;
 
-/// The connections of one worker.
+/// The connections of one worker, and what they share.
 #[derive(Debug)]
 pub(crate) struct ConnectionRegistry {
+    pub(crate) limits: ConnectionLimits,
+    pub(crate) metrics: WorkerMetrics,
+    /// `None` where there is no access log.
+    pub(crate) access_log: Option<LogBuffer>,
     timeouts: [u64; ConnectionPhase::ALL.len()],
-    /// Bytes per second of the slowest client that the server waits for.
-    send_rate: u64,
     connections: Mutex<Vec<Arc<ConnectionState>>>,
     ticks: AtomicU64,
     /// The tick of the worker's last heartbeat.
@@ -68,13 +71,19 @@ pub(crate) struct ConnectionRegistry {
 
 impl Default for ConnectionRegistry {
     fn default() -> ConnectionRegistry {
-        ConnectionRegistry::new(ConnectionLimits::default())
+        ConnectionRegistry::new(ConnectionLimits::default(), None)
     }
 }
 
 impl ConnectionRegistry {
-    pub(crate) fn new(limits: ConnectionLimits) -> ConnectionRegistry {
+    pub(crate) fn new(
+        limits: ConnectionLimits,
+        access_log: Option<LogBuffer>,
+    ) -> ConnectionRegistry {
         ConnectionRegistry {
+            limits,
+            metrics: WorkerMetrics::new(Endpoint::LABELS.len()),
+            access_log,
             timeouts: [
                 ticks(limits.handshake),
                 ticks(limits.first_byte),
@@ -84,7 +93,6 @@ impl ConnectionRegistry {
                 ticks(limits.idle),
                 CLOSING_TICKS,
             ],
-            send_rate: u64::from(limits.send_rate),
             connections: Mutex::default(),
             ticks: AtomicU64::new(0),
             heartbeat: AtomicU64::new(0),
@@ -102,7 +110,6 @@ impl ConnectionRegistry {
         state
     }
 
-    /// Removes a connection, which has ended.
     pub(in crate::server) fn leave(&self, state: &ConnectionState) {
         let mut connections = self.connections();
         let index = state.index();
@@ -168,7 +175,7 @@ impl ConnectionRegistry {
 
     /// The ticks in which the slowest client reads so many bytes.
     pub(in crate::server) fn reading_ticks(&self, bytes: u64) -> u64 {
-        bytes * ticks(Duration::from_secs(1)) / self.send_rate
+        bytes * ticks(Duration::from_secs(1)) / u64::from(self.limits.send_rate)
     }
 
     /// Closes 1/64 of the connections that can be evicted, to free permits: those whose clients are slow to take
@@ -223,7 +230,6 @@ impl ConnectionRegistry {
         }
     }
 
-    /// Records a heartbeat of the worker.
     pub(crate) fn beat(&self) {
         self.heartbeat.store(self.now(), Ordering::Relaxed);
     }

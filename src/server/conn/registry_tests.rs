@@ -1,34 +1,18 @@
 //! The tests advance the time and choose the phases.
 
-use std::sync::atomic::AtomicUsize;
-use std::task::{Context, Poll, Wake};
+use std::task::{Context, Poll};
 
 use super::*;
-use crate::observe::WorkerMetrics;
 use crate::server::conn::context::ConnectionContext;
-
-#[derive(Default)]
-struct Woken(AtomicUsize);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
+use crate::sync::WakeCount;
 
 fn join(registry: &Arc<ConnectionRegistry>) -> Arc<ConnectionContext> {
-    ConnectionContext::join(
-        registry,
-        None,
-        false,
-        &Arc::new(WorkerMetrics::new(0)),
-        None,
-    )
+    ConnectionContext::join(registry, None, false)
 }
 
 struct Connection {
     context: Arc<ConnectionContext>,
-    woken: Arc<Woken>,
+    woken: Arc<WakeCount>,
 }
 
 impl Connection {
@@ -57,8 +41,8 @@ impl Connection {
         poll().or_else(poll)
     }
 
-    fn times_woken(&self) -> usize {
-        self.woken.0.load(Ordering::Relaxed)
+    fn times_woken(&self) -> u64 {
+        self.woken.get()
     }
 }
 
@@ -80,7 +64,7 @@ fn each_phase_has_its_limit_and_a_moment() {
         (ConnectionPhase::Closing, CLOSING_TICKS, CloseReason::Idle),
     ] {
         for begun in [0, 1, 4, 17] {
-            let registry = Arc::new(ConnectionRegistry::new(limits));
+            let registry = Arc::new(ConnectionRegistry::new(limits, None));
             registry.tick(begun);
             let (late, busy) = (
                 Connection::doing(&registry, phase),
@@ -229,7 +213,7 @@ fn a_client_that_takes_four_times_the_minimum_rate_is_not_evicted() {
             send_rate: rate,
             ..ConnectionLimits::default()
         };
-        let registry = Arc::new(ConnectionRegistry::new(limits));
+        let registry = Arc::new(ConnectionRegistry::new(limits, None));
         let bytes_per_tick = u64::from(rate) * 4 / 10;
         // Each has taken as much as the slowest that is spared takes in so many ticks.
         let senders: Vec<Connection> = (0..100)

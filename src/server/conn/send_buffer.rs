@@ -24,13 +24,11 @@ thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Takes an empty buffer from the pool.
 pub(crate) fn take_buffer() -> Vec<u8> {
     let pooled = POOL.with_borrow_mut(Vec::pop);
     pooled.unwrap_or_else(|| Vec::with_capacity(GATHERED_BYTES_MAX))
 }
 
-/// Returns a buffer to the pool.
 pub(crate) fn put_buffer(mut buffer: Vec<u8>) {
     POOL.with_borrow_mut(|pool| {
         if pool.len() < POOLED_MAX && buffer.capacity() < GROWN_BYTES {

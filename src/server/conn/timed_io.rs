@@ -29,10 +29,10 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use memchr::memmem;
 
 use crate::server::conn::connection_state::ConnectionPhase;
+use crate::server::conn::connection_state::poll_yield;
 use crate::server::conn::context::{BodyStream, ConnectionContext, ResponseBody};
 use crate::server::conn::hyper_head::{CONTINUE, HyperHead, status};
 use crate::server::conn::send_buffer::{SendBuffer, put_buffer};
-use crate::server::conn::time_slice::poll_yield;
 
 /// Writes from this length on count against the connection's time slice: they take tens of
 /// microseconds.
@@ -101,9 +101,9 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
         let read_at = self.read_at.take();
         // The bytes read last may have been the end of the connection.
         if std::mem::take(&mut self.responded) {
-            self.context.metrics.count_batch();
+            self.context.metrics().count_batch();
             if let Some(read_at) = read_at {
-                self.context.metrics.durations.observe(read_at.elapsed());
+                self.context.metrics().durations.observe(read_at.elapsed());
             }
         }
         self.context.write_log();
@@ -113,7 +113,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
     /// Records that some of a head was read; the time of the last such read counts.
     #[inline]
     fn begin_head(&mut self, phase: ConnectionPhase) {
-        if self.context.metrics.times_next() {
+        if self.context.metrics().times_next() {
             self.read_at = Some(Instant::now());
         }
         if phase != ConnectionPhase::Head {
@@ -163,7 +163,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
             return Ok(());
         };
         let Some(head) = HyperHead::parse(head) else {
-            self.context.metrics.counters.unexpected_heads.add(1);
+            self.context.metrics().counters.unexpected_heads.add(1);
             return Err(io::Error::other(
                 "hyper wrote a head of another form than expected",
             ));
@@ -260,7 +260,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
         let bytes = ready!(written)?;
         if bytes > 0 {
             self.sent_bytes += bytes as u64;
-            self.context.metrics.counters.sent_bytes.add(bytes as u64);
+            self.context.metrics().counters.sent_bytes.add(bytes as u64);
             self.context.enter(ConnectionPhase::Processing);
         }
         Poll::Ready(Ok(bytes))

@@ -14,7 +14,7 @@ use hyper::{Request, Response, StatusCode};
 
 use crate::server::conn::context::{ConnectionContext, ResponseBody};
 use crate::server::conn::send_buffer::take_buffer;
-use crate::server::http::connection::is_last;
+use crate::server::worker::is_last;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A body that no other response has. Some look like a response.

@@ -14,13 +14,11 @@ use hyper::{Request, StatusCode};
 
 use super::responses::{Disk, body, lines, refusal, respond};
 use super::socket::{Side, Socket, Wire};
-use crate::observe::WorkerMetrics;
-use crate::request::Endpoint;
 use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::conn::send_buffer::{pooled_buffers, put_buffer};
 use crate::server::conn::timed_io::TimedIo;
-use crate::server::http::connection::drive;
+use crate::server::worker::drive;
 use crate::sync::{AtomicBool, Ordering};
 
 #[derive(Clone, Copy, Debug)]
@@ -221,8 +219,7 @@ pub(in crate::server) fn take_all(rest: &mut &[u8], cases: &[Case]) -> bool {
 }
 
 pub(in crate::server) fn context(registry: &Arc<ConnectionRegistry>) -> Arc<ConnectionContext> {
-    let metrics = Arc::new(WorkerMetrics::new(Endpoint::LABELS.len()));
-    ConnectionContext::join(registry, None, false, &metrics, None)
+    ConnectionContext::join(registry, None, false)
 }
 
 struct Woken(AtomicBool);

@@ -14,7 +14,7 @@ use self::scene::{Case, PLAIN, Plan, context, play, scene, take_all};
 use self::socket::{Socket, Wire};
 use super::*;
 use crate::server::conn::registry::ConnectionRegistry;
-use crate::server::http::connection::drive;
+use crate::server::worker::drive;
 use crate::sync::{AtomicU64, Ordering};
 
 #[path = "timed_io_response_tests.rs"]
@@ -315,15 +315,14 @@ fn a_request_whose_handling_panics_is_lost_alone_and_counted() {
         .build()
         .unwrap();
     let registry = Arc::new(ConnectionRegistry::default());
-    let metrics = runtime.block_on(async {
+    runtime.block_on(async {
         let context = context(&registry);
-        let metrics = Arc::clone(&context.metrics);
         let ended = tokio::spawn(async move {
             let _context = context;
             std::panic::resume_unwind(Box::new("a fault"));
         });
         assert!(ended.await.is_err_and(|error| error.is_panic()));
-        metrics
     });
-    assert_eq!((metrics.counters.panics.get(), registry.size()), (1, 0));
+    let panics = registry.metrics.counters.panics.get();
+    assert_eq!((panics, registry.size()), (1, 0));
 }

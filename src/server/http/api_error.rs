@@ -6,9 +6,8 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Serialize;
 
-use crate::request::{DayRef, Quoted, Route, RouteError};
+use crate::request::{Argument, Payload, Quoted, Route, RouteError};
 use crate::server::http::identity::KeyError;
-use crate::snapshot::Missing;
 
 /// Seconds after which a client should retry a 500 or 503; a publisher refreshes every ten minutes.
 const RETRY_SECONDS: u32 = 60;
@@ -32,8 +31,8 @@ pub(crate) enum ApiError {
         /// The page that issues free keys and their limit, if that helps the client.
         free_key: Option<(String, u32)>,
     },
-    /// The payload of this name in `/v1/health` has not been published.
-    NotReady(&'static str),
+    /// The payload has not been published.
+    NotReady(Payload),
     /// No dumps have been published.
     NoDumps,
     /// Hyper could not parse the head; the status is the reason.
@@ -53,22 +52,15 @@ pub(crate) enum ApiError {
 }
 
 impl ApiError {
-    /// The error of a route without a body, whose payload is published. `day` makes the message for a day, given the
-    /// index of days.
-    pub(crate) fn missing(
-        missing: &Missing,
-        route: &Route,
-        day: impl Fn(&DayRef, &str) -> String,
-    ) -> ApiError {
-        ApiError::NotFound(match (missing, route) {
-            (Missing::Payload, _) => return ApiError::NotReady("islands"),
-            (Missing::Damaged(_), _) => return ApiError::Damaged,
-            (_, Route::Island(code) | Route::IslandCcu(code)) => {
-                format!("island {code} is not tracked")
+    /// The error of a route that names nothing published.
+    pub(crate) fn not_tracked(route: &Route) -> ApiError {
+        ApiError::NotFound(match &route.argument {
+            Argument::Code(code) => format!("island {code} is not tracked"),
+            Argument::Slug(slug) => format!("creator {} is not tracked", Quoted(slug)),
+            Argument::Day(day) => {
+                let index = route.endpoint.label().trim_end_matches("/{date}");
+                format!("day {day} is not available; the available days are listed at {index}")
             }
-            (_, Route::Creator(slug)) => format!("creator {} is not tracked", Quoted(slug)),
-            (_, Route::Ranking(date)) => day(date, "/v1/rankings"),
-            (_, Route::New(date)) => day(date, "/v1/new"),
             _ => "not tracked".to_owned(),
         })
     }
@@ -146,6 +138,7 @@ impl ApiError {
                 .into();
             }
             ApiError::NotReady(payload) => {
+                let payload = payload.as_str();
                 return format!("{payload} has not been published; see /v1/health").into();
             }
             ApiError::NoDumps => "no dumps have been published",

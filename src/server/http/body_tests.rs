@@ -4,7 +4,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::*;
 use crate::observe::Log;
 use crate::regular_file::Directory;
-use crate::snapshot::{DumpDirectory, DumpFile, DumpIndex, Dumps};
+use crate::snapshot::{DumpFile, DumpIndex, Dumps, Payload};
 
 /// The permit of one download.
 fn permit() -> Permit {
@@ -31,10 +31,8 @@ impl Drop for Scene {
 impl Scene {
     fn new(name: &str, length: u64) -> Scene {
         let directory = std::env::temp_dir().join(format!("im-body-{name}-{}", std::process::id()));
-        let dumps = directory.join("dumps-1");
-        std::fs::create_dir_all(&dumps).unwrap();
+        std::fs::create_dir_all(directory.join(Dumps::FOLDER)).unwrap();
         let bytes: Vec<u8> = (0..length).map(|at| (at * at % 251) as u8).collect();
-        crate::durable::replace(&dumps.join("big.csv"), &bytes).unwrap();
         let time = "2026-11-21T12:05:00Z".to_owned();
         let index = DumpIndex {
             generated_at: time.clone(),
@@ -50,15 +48,19 @@ impl Scene {
             }],
         };
         let text = index.to_json();
-        crate::durable::replace(&dumps.join(DumpIndex::FILE), &text).unwrap();
-        let named = Dumps {
-            directory: "dumps-1".to_owned(),
+        crate::durable::replace(&directory.join("dumps-1.json"), &text).unwrap();
+        let named = Payload {
+            file: "dumps-1.json".to_owned(),
+            bytes: text.len() as u64,
             checksum: format!("{:08x}", crc32fast::hash(&text)),
             generated_at: time,
         };
-        let dumps = DumpDirectory::open(&Directory::open(&directory).unwrap(), &named).unwrap();
+        let published = Directory::open(&directory).unwrap();
+        let dumps = Dumps::open(&published, &named).unwrap();
+        let dump = dumps.find("big.csv").unwrap();
+        crate::durable::replace(&directory.join(dump.stored_name()), &bytes).unwrap();
         Scene {
-            dump: Arc::clone(dumps.find("big.csv").unwrap()),
+            dump: Arc::clone(dump),
             directory,
             bytes,
             runtime: Builder::new_current_thread().build().unwrap(),
@@ -67,11 +69,12 @@ impl Scene {
     }
 
     fn open(&self, first: u64, last: u64, with_bytes: bool) -> Result<ResponseBody, ApiError> {
-        let download = Download::Dump(Arc::clone(&self.dump), Part { first, last });
-        self.runtime.block_on(async {
-            let permit = with_bytes.then(permit);
-            download.open(permit, &self.complaints).await
-        })
+        let download = Download {
+            source: DownloadSource::Dump(Arc::clone(&self.dump), first..last + 1),
+            permit: with_bytes.then(permit),
+        };
+        self.runtime
+            .block_on(async { download.open(&self.complaints).await })
     }
 
     /// The next piece of a body, if one is left.
@@ -87,9 +90,13 @@ impl Scene {
         }
     }
 
+    fn path(&self) -> std::path::PathBuf {
+        self.directory.join(self.dump.stored_name())
+    }
+
     /// Descriptors of this process that are open on the file.
     fn descriptors(&self) -> usize {
-        let path = self.directory.join("dumps-1/big.csv");
+        let path = self.path();
         let open = std::fs::read_dir("/proc/self/fd").unwrap();
         open.filter(|entry| {
             let link = entry.as_ref().unwrap().path();
@@ -152,7 +159,7 @@ fn a_head_opens_the_file_and_reads_none_of_it() {
     assert_eq!(small.bytes(), 10);
     drop((body, small));
     assert_eq!(scene.descriptors(), 0);
-    std::fs::remove_file(scene.directory.join("dumps-1/big.csv")).unwrap();
+    std::fs::remove_file(scene.path()).unwrap();
     assert!(scene.open(0, 9, false).is_err());
 }
 
@@ -160,7 +167,7 @@ fn a_head_opens_the_file_and_reads_none_of_it() {
 fn a_file_that_is_cut_short_meanwhile_is_an_error_and_not_an_end() {
     let scene = Scene::new("cut", 4 * PIECE_BYTES);
     let mut body = scene.open(0, 4 * PIECE_BYTES - 1, true).unwrap();
-    let file = File::options().write(true).open(scene.dump.path()).unwrap();
+    let file = File::options().write(true).open(scene.path()).unwrap();
     file.set_len(2 * PIECE_BYTES + 5).unwrap();
     let mut next = || scene.next(&mut body).unwrap();
     assert!(next().is_ok() && next().is_ok());
@@ -181,10 +188,13 @@ fn a_read_that_waits_for_the_disk_delays_no_other_task() {
     // The one thread that may wait does so until it is released.
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     runtime.spawn_blocking(move || blocked.recv());
-    let download = Download::Dump(Arc::clone(&scene.dump), Part { first: 0, last: 9 });
+    let download = Download {
+        source: DownloadSource::Dump(Arc::clone(&scene.dump), 0..10),
+        permit: Some(permit()),
+    };
     let complaints = Arc::clone(&scene.complaints);
     runtime.block_on(async move {
-        let opening = tokio::spawn(async move { download.open(Some(permit()), &complaints).await });
+        let opening = tokio::spawn(async move { download.open(&complaints).await });
         for _ in 0..1000 {
             tokio::task::yield_now().await;
         }

@@ -1,7 +1,8 @@
 //! Conditional requests and ranges for files, which have a strong entity tag, a date and a length
 //! (RFC 9110 sections 13 and 14).
 
-use bytes::Bytes;
+use std::ops::Range;
+
 use hyper::header::{
     HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
 };
@@ -11,7 +12,6 @@ use crate::calendar::UnixSeconds;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::is_not_modified;
 
-/// The validators of a file, and its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validators<'a> {
     /// Strong, quotes included.
@@ -20,38 +20,13 @@ pub(crate) struct Validators<'a> {
     pub(crate) bytes: u64,
 }
 
-/// A range of bytes, at least one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-}
-
-impl Part {
-    /// The whole of a file, unless it is empty.
-    pub(crate) fn all(bytes: u64) -> Option<Part> {
-        let last = bytes.checked_sub(1)?;
-        Some(Part { first: 0, last })
-    }
-
-    pub(crate) fn bytes(self) -> u64 {
-        self.last - self.first + 1
-    }
-
-    /// The bytes of the range.
-    pub(crate) fn of(self, all: &Bytes) -> Bytes {
-        let index = |at: u64| usize::try_from(at).expect("an index in memory");
-        all.slice(index(self.first)..=index(self.last))
-    }
-}
-
 /// Evaluates the conditions in the order of RFC 9110 section 13.2.2. The method is GET or HEAD.
 /// Returns 200 or 304, or 206 and the part of the file that the response carries.
 pub(crate) fn select(
     method: &Method,
     headers: &HeaderMap,
     file: Validators<'_>,
-) -> Result<(StatusCode, Option<Part>), ApiError> {
+) -> Result<(StatusCode, Option<Range<u64>>), ApiError> {
     let holds = if headers.contains_key(IF_MATCH) {
         if_match(headers, file.etag)
     } else {
@@ -72,7 +47,9 @@ pub(crate) fn select(
     let may_be_part = *method == Method::GET && if_range(headers, file);
     let range = sole(headers, &RANGE).filter(|_| may_be_part);
     let part = range.map_or(Ok(None), |range| select_range(range, file.bytes))?;
-    let status = part.map_or(StatusCode::OK, |_| StatusCode::PARTIAL_CONTENT);
+    let status = part
+        .as_ref()
+        .map_or(StatusCode::OK, |_| StatusCode::PARTIAL_CONTENT);
     Ok((status, part))
 }
 
@@ -109,7 +86,7 @@ fn sole<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 
 /// Selects one range of a file of this length. A list of ranges, another unit and a malformed range
 /// select the whole (`None`): a server may ignore ranges, and many of them would cost more than the whole.
-fn select_range(range: &str, bytes: u64) -> Result<Option<Part>, ApiError> {
+fn select_range(range: &str, bytes: u64) -> Result<Option<Range<u64>>, ApiError> {
     let parsed = range.split_once('=').and_then(|(unit, range)| {
         let is_bytes = unit.eq_ignore_ascii_case("bytes");
         range.split_once('-').filter(|_| is_bytes)
@@ -136,8 +113,7 @@ fn select_range(range: &str, bytes: u64) -> Result<Option<Part>, ApiError> {
     if first >= bytes {
         return Err(ApiError::RangeNotSatisfiable { bytes });
     }
-    let last = last.min(bytes - 1);
-    Ok(Some(Part { first, last }))
+    Ok(Some(first..last.saturating_add(1).min(bytes)))
 }
 
 /// The value of digits; `u64::MAX` for more than fit, which is beyond the end of every file.

@@ -11,14 +11,16 @@ const OURS: &str = "\"0123456789abcdef\"";
 const MODIFIED: UnixSeconds = UnixSeconds(1_795_262_700);
 
 /// Status, and the part of a 206.
-fn outcome(selected: Result<(StatusCode, Option<Part>), ApiError>) -> (u16, Option<Part>) {
+fn outcome(
+    selected: Result<(StatusCode, Option<Range<u64>>), ApiError>,
+) -> (u16, Option<Range<u64>>) {
     match selected {
         Ok((status, part)) => (status.as_u16(), part),
         Err(error) => (error.status().as_u16(), None),
     }
 }
 
-fn of_range(value: &[u8], bytes: u64) -> (u16, Option<Part>) {
+fn of_range(value: &[u8], bytes: u64) -> (u16, Option<Range<u64>>) {
     let mut headers = HeaderMap::new();
     headers.insert(RANGE, HeaderValue::from_bytes(value).unwrap());
     let validators = Validators {
@@ -30,7 +32,7 @@ fn of_range(value: &[u8], bytes: u64) -> (u16, Option<Part>) {
 }
 
 /// Checks for each byte whether it is selected. Numbers are compared by hand, digit by digit.
-fn slow_range(value: &str, bytes: u64) -> (u16, Option<Part>) {
+fn slow_range(value: &str, bytes: u64) -> (u16, Option<Range<u64>>) {
     let whole = (200, None);
     let Some(at) = value.find('=') else {
         return whole;
@@ -59,7 +61,7 @@ fn slow_range(value: &str, bytes: u64) -> (u16, Option<Part>) {
     }
     let meant: Vec<u64> = (0..bytes).filter(is_meant).collect();
     match (meant.first(), meant.last()) {
-        (Some(&first), Some(&last)) => (206, Some(Part { first, last })),
+        (Some(&first), Some(&last)) => (206, Some(first..last + 1)),
         _ => (416, None),
     }
 }
@@ -129,7 +131,7 @@ fn ranges_agree_with_the_obvious_reading() {
 #[test]
 fn ranges_of_a_length_near_the_greatest_number_are_cut_at_the_end() {
     let bytes = u64::MAX;
-    let part = |first, last| (206, Some(Part { first, last }));
+    let part = |first, last| (206, Some(first..last + 1));
     for (value, want) in [
         ("bytes=0-", part(0, bytes - 1)),
         ("bytes=18446744073709551614-", part(bytes - 1, bytes - 1)),
@@ -324,7 +326,7 @@ fn conditions_agree_with_the_steps_of_the_rfc() {
                         break 'evaluated (416, None);
                     }
                     let (first, last) = (*first, (*last).min(9));
-                    (206, Some(Part { first, last }))
+                    (206, Some(first..last + 1))
                 }
                 _ => (200, None),
             }

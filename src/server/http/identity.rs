@@ -29,7 +29,6 @@ const SCHEME: &[u8] = b"bearer ";
 pub struct QuotaGate {
     /// The valid keys.
     pub keys: Replica<Arc<KeyTable>>,
-    /// The counters of addresses.
     pub anonymous: Arc<AnonymousQuota>,
     pub keyed: Arc<KeyedQuota>,
     /// The credits of this server, if it shares the limits with others.
@@ -40,7 +39,6 @@ pub struct QuotaGate {
     pub proxies: Arc<TrustedProxies>,
 }
 
-/// The identity of a connection, found once.
 #[derive(Debug)]
 pub struct ConnectionIdentity {
     /// The address at the other end.
@@ -60,7 +58,6 @@ struct VerifiedKey {
     entry: KeyEntry,
 }
 
-/// The caller that a request counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     Anonymous(AnonymousClient),
@@ -90,14 +87,6 @@ impl Caller {
             Caller::Keyed(entry) => LeaseClient::Key(entry.id.number()),
         }
     }
-
-    /// A number that hardly any other caller has.
-    pub fn number(self) -> u64 {
-        match self {
-            Caller::Anonymous(client) => client.number(),
-            Caller::Keyed(entry) => !u64::from(entry.number),
-        }
-    }
 }
 
 /// The quota of a caller on the current day (SPEC section 8).
@@ -108,7 +97,6 @@ pub(crate) struct QuotaStatus {
     pub(crate) reset_seconds: u32,
 }
 
-/// The reason why a key is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
     /// The header is not `Bearer` and a key.
@@ -225,7 +213,6 @@ impl QuotaGate {
         }
     }
 
-    /// Requests per day of a caller.
     pub fn limit(&self, caller: Caller) -> u32 {
         match caller {
             Caller::Anonymous(_) => self.limits.anonymous.into(),

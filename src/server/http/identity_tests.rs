@@ -37,7 +37,7 @@ impl World {
                 starter: 4,
                 pro: 5,
             },
-            proxies: Arc::new(proxies.into()),
+            proxies: Arc::new(TrustedProxies(proxies)),
         };
         World {
             store,

@@ -56,7 +56,6 @@ impl<'a> RequestHead<'a> {
         head
     }
 
-    /// Whether to send gzip.
     pub(crate) fn accepts_gzip(&self) -> bool {
         self.has_accept_encoding && accepts_gzip(self.headers)
     }

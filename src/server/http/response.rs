@@ -5,7 +5,7 @@
 //! would hash, store, walk and copy each of them. `TimedIo` puts the text behind the status line.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::ops::Range;
 
 use ahash::RandomState;
 use bytes::Bytes;
@@ -15,14 +15,12 @@ use crate::calendar::UnixSeconds;
 use crate::observe::LocalCounter;
 use crate::quota::LeaseClient;
 use crate::server::conn::context::ResponseBody;
-use crate::server::conn::limiter::Permit;
 use crate::server::conn::send_buffer::take_buffer;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::body::Download;
-use crate::server::http::conditional::Part;
 use crate::server::http::identity::QuotaStatus;
 use crate::signup::SignupRequest;
-use crate::snapshot::{Content, Dump, DumpContent, Encoded};
+use crate::snapshot::{Content, Dump, Encoded};
 
 /// On every response that pages of other sites may read.
 const CROSS_ORIGIN: &str = "access-control-allow-origin: *\r\n\
@@ -92,7 +90,6 @@ impl RequestIds {
 /// A response before it is an HTTP message. Not shown by `Debug`: the body may hold a key.
 pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
-    /// Whether the body is gzip.
     pub(crate) gzip: bool,
     /// All header lines except `content-length`, the quota and the request id. A buffer of the
     /// worker's pool, unless `pending_body` supplies the response.
@@ -104,8 +101,8 @@ pub(crate) struct ApiResponse {
 
 /// A body, or a whole response, that is not available immediately.
 pub(crate) enum PendingBody {
-    /// It is read from a disk, with the permit that this takes unless for HEAD.
-    Download(Download, Option<Permit>),
+    /// It is read from a disk.
+    Download(Download),
     /// The store of shared quotas grants credits of a client; then the request is handled again.
     Lease(LeaseClient),
     /// The form of sign-up is read, unless the request of this address has none, and the sign-up
@@ -144,7 +141,6 @@ impl ApiResponse {
         }
     }
 
-    /// Appends header lines.
     fn add(&mut self, lines: &[&str]) {
         for lines in lines {
             self.lines.extend_from_slice(lines.as_bytes());
@@ -213,46 +209,31 @@ impl ApiResponse {
             _ if is_known => {}
             Content::Whole(bytes) => response.body = ResponseBody::Whole(bytes),
             Content::Omitted(bytes) => response.body = ResponseBody::Omitted(bytes),
-            Content::Long(body) => {
-                let body = PendingBody::Download(Download::Body(*body), None);
-                response.pending_body = Some(Box::new(body));
-            }
+            // Whoever has the permit opens it.
+            Content::Long(body) => response.body = ResponseBody::Omitted(Some(body.bytes())),
         }
         response
     }
 
-    /// 200, 206 or 304 of a file of the dumps, whose date is shown as `modified`. `varies` if browsers get a
-    /// page at its path.
+    /// 200, 206 or 304 of a file of the dumps, whose date is shown as `modified`, without the body. `varies` if
+    /// browsers get a page at its path.
     pub(crate) fn dump(
-        dump: &Arc<Dump>,
+        dump: &Dump,
         modified: UnixSeconds,
-        status: StatusCode,
-        range: Option<Part>,
+        (status, range): (StatusCode, Option<&Range<u64>>),
         varies: bool,
     ) -> ApiResponse {
-        let bytes = dump.file.bytes;
-        let whole = (status == StatusCode::OK).then(|| Part::all(bytes));
-        let part = range.or(whole.flatten());
         let vary = if varies { "vary: Accept\r\n" } else { "" };
         let (etag, modified) = (&dump.etag, modified.to_http());
         let validators = format!("etag: {etag}\r\nlast-modified: {modified}\r\n");
         let mut response = ApiResponse::new(status, &[vary, &validators, PUBLIC]);
         if status != StatusCode::NOT_MODIFIED {
-            let (accept, content_type) = ("accept-ranges: bytes\r\n", dump.content_type);
+            let (accept, content_type) = ("accept-ranges: bytes\r\n", dump.content_type());
             response.add(&[accept, "content-type: ", content_type, "\r\n"]);
         }
-        if let Some(Part { first, last }) = range {
+        if let Some(range) = range {
+            let (first, last, bytes) = (range.start, range.end - 1, dump.file.bytes);
             response.add(&[&format!("content-range: bytes {first}-{last}/{bytes}\r\n")]);
-        }
-        match (part, &dump.content) {
-            (Some(part), DumpContent::Memory(bytes)) => {
-                response.body = ResponseBody::Whole(part.of(bytes));
-            }
-            (Some(part), DumpContent::File(_)) => {
-                let download = Download::Dump(Arc::clone(dump), part);
-                response.pending_body = Some(Box::new(PendingBody::Download(download, None)));
-            }
-            (None, _) => {}
         }
         response
     }
@@ -269,6 +250,11 @@ impl ApiResponse {
         }
     }
 
+    /// Sets the body, which must be opened.
+    pub(crate) fn open(&mut self, download: Download) {
+        self.pending_body = Some(Box::new(PendingBody::Download(download)));
+    }
+
     /// 204 to OPTIONS. Forms may be posted by pages of this service only, which need no preflight.
     pub(crate) fn preflight(takes_forms: bool) -> ApiResponse {
         let lines: &[&str] = if takes_forms {
@@ -281,17 +267,11 @@ impl ApiResponse {
 
     /// Returns all header lines and the body. `connection` and `date` are not among the lines.
     pub(crate) fn complete(self, quota: QuotaStatus, id: u64) -> (Vec<u8>, ResponseBody) {
-        let has_length = match self.body {
-            ResponseBody::Omitted(None) => false,
-            _ => !matches!(
-                self.status,
-                StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-            ),
-        };
+        let is_empty = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&self.status);
         let mut lines = self.lines;
         // Each text ends the line before it, which saves a copy.
-        if has_length {
-            number(&mut lines, "content-length: ", self.body.bytes());
+        if let Some(bytes) = self.body.length().filter(|_| !is_empty) {
+            number(&mut lines, "content-length: ", bytes);
             lines.extend_from_slice(b"\r\n");
         }
         number(&mut lines, "x-ratelimit-limit: ", quota.limit);

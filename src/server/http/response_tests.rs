@@ -2,6 +2,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::*;
 use crate::calendar::UnixSeconds;
+use crate::request::Payload;
 use crate::server::web::pages::{HTML, page, private_page, uncached_page};
 use crate::snapshot::EntityTag;
 
@@ -18,6 +19,7 @@ fn body(gzip: bool, links: Option<&'static str>) -> Encoded {
         gzip,
         links: links.map(Bytes::from),
         next_due: None,
+        is_costly: false,
     }
 }
 
@@ -41,7 +43,7 @@ fn errors() -> Vec<ApiError> {
             reset_seconds: 9,
             free_key: None,
         },
-        ApiError::NotReady("live"),
+        ApiError::NotReady(Payload::Live),
         ApiError::Busy,
         ApiError::UnreadableHead(StatusCode::URI_TOO_LONG),
         ApiError::Damaged,
@@ -57,18 +59,18 @@ fn responses() -> Vec<(String, ApiResponse)> {
     for takes_forms in [false, true] {
         add("preflight".to_owned(), ApiResponse::preflight(takes_forms));
     }
-    let part = Part { first: 1, last: 2 };
+    let part = 1..3;
     for (status, range) in [
         (StatusCode::OK, None),
-        (StatusCode::PARTIAL_CONTENT, Some(part)),
+        (StatusCode::PARTIAL_CONTENT, Some(&part)),
         (StatusCode::NOT_MODIFIED, None),
     ] {
-        let dump = Arc::new(Dump::in_memory("index.json", b"text"));
-        let name = format!("dump {status}");
-        add(
-            name,
-            ApiResponse::dump(&dump, dump.modified, status, range, true),
-        );
+        let dump = Dump::in_memory("index.json", b"text");
+        let mut response = ApiResponse::dump(&dump, dump.modified, (status, range), true);
+        if status != StatusCode::NOT_MODIFIED {
+            response.body = ResponseBody::Whole(Bytes::from_static(b"text"));
+        }
+        add(format!("dump {status}"), response);
     }
     for (gzip, is_known) in [(false, false), (false, true), (true, false), (true, true)] {
         for links in [None, Some("</v1/x?a=1>; rel=\"next\"")] {

@@ -14,7 +14,10 @@ const HEARTBEAT_MAX: Duration = Duration::from_secs(5);
 pub(crate) fn respond(path: &str, server: &ServerState) -> Option<(StatusCode, String)> {
     match path {
         "/metrics" => Some((StatusCode::OK, metrics::page(server))),
-        "/livez" => Some(health(liveness(server))),
+        "/livez" => {
+            let fault = server.fault(HEARTBEAT_MAX);
+            Some(health(fault.map_or_else(|| Ok("alive".to_owned()), Err)))
+        }
         "/readyz" => Some(health(readiness(server))),
         _ => None,
     }
@@ -27,12 +30,6 @@ fn health(check: Result<String, String>) -> (StatusCode, String) {
     }
 }
 
-/// Fails if the process should be restarted.
-fn liveness(server: &ServerState) -> Result<String, String> {
-    let fault = server.fault(HEARTBEAT_MAX);
-    fault.map_or_else(|| Ok("alive".to_owned()), Err)
-}
-
 /// Fails if no requests should be sent here.
 fn readiness(server: &ServerState) -> Result<String, String> {
     if server
@@ -42,7 +39,9 @@ fn readiness(server: &ServerState) -> Result<String, String> {
     {
         return Err("stopping".to_owned());
     }
-    liveness(server)?;
+    if let Some(fault) = server.fault(HEARTBEAT_MAX) {
+        return Err(fault);
+    }
     let has_keys = || server.quota.keys.current().count() > 0;
     if metrics::shared_keys(server).is_some_and(|keys| !keys.has_exchanged && !has_keys()) {
         let problem =

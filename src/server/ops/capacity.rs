@@ -17,22 +17,13 @@ const DOWNLOAD_BYTES: usize = 256 * 1024;
 const DOWNLOADS_MIN: u32 = 16;
 /// Simultaneous downloads of one address. Parallel download programs use fewer.
 const DOWNLOADS_PER_ADDRESS_MAX: u32 = 128;
-/// The worker caches together have one eighth of `--memory`.
-const WORKER_CACHES_SHARE: usize = 8;
-/// Sixteenths of `--memory` for the caches of the snapshot, beside two for those of the workers.
-/// Three are for the gaps that the allocator leaves between blocks: a seventh of what is allocated,
-/// measured.
-const SNAPSHOT_CACHES_SIXTEENTHS: usize = 11;
+/// Sixteenths of `--memory` for the caches of the workers. Six are for the gaps that the allocator
+/// leaves between blocks, which are largest with bodies of 64 to 200 KiB.
+const CACHES_SIXTEENTHS: usize = 10;
 
 impl Settings {
-    /// The size of the cache of one worker.
     pub(in crate::server) fn worker_cache_bytes(&self) -> usize {
-        self.memory_bytes / WORKER_CACHES_SHARE / self.workers
-    }
-
-    /// The size of the caches of the snapshot.
-    pub(in crate::server) fn snapshot_cache_bytes(&self) -> usize {
-        self.memory_bytes / 16 * SNAPSHOT_CACHES_SIXTEENTHS
+        self.memory_bytes / 16 * CACHES_SIXTEENTHS / self.workers
     }
 
     /// A limiter for connections, with an additional permit for each listener.
@@ -42,11 +33,12 @@ impl Settings {
         limiter(total.saturating_add(listeners), per_address)
     }
 
-    /// A limiter for simultaneous dumps and long bodies.
     pub(in crate::server) fn download_limiter(&self) -> ConnectionLimiter {
         let in_memory = u32::try_from(self.memory_bytes / DOWNLOAD_BYTES).unwrap_or(u32::MAX);
-        let total = (self.connections_max() / CONNECTIONS_PER_DOWNLOAD).min(in_memory);
-        let total = total.max(DOWNLOADS_MIN);
+        let connections = self.connections_max();
+        let total = (connections / CONNECTIONS_PER_DOWNLOAD).min(in_memory);
+        // The reserve of `OTHER_FDS` stays, so that a key file can be opened in a flood of connections.
+        let total = total.min(fds_max() - connections).max(DOWNLOADS_MIN);
         limiter(total, DOWNLOADS_PER_ADDRESS_MAX.min(total / 4))
     }
 
@@ -59,13 +51,18 @@ impl Settings {
 
     /// The maximum number of connections: by default as many as there are file descriptors for.
     fn connections_max(&self) -> u32 {
-        let fds = max_fds().unwrap_or(1024).saturating_sub(OTHER_FDS);
-        let fds = u32::try_from(fds).unwrap_or(u32::MAX).max(16);
+        let fds = fds_max();
         let share = CONNECTIONS_PER_DOWNLOAD;
         let default = u64::from(fds) * u64::from(share) / u64::from(share + 1);
         let default = u32::try_from(default).expect("less than `fds`").max(16);
         self.connections.in_all.unwrap_or(default).min(fds)
     }
+}
+
+/// The number of file descriptors for connections and downloads.
+fn fds_max() -> u32 {
+    let fds = max_fds().unwrap_or(1024).saturating_sub(OTHER_FDS);
+    u32::try_from(fds).unwrap_or(u32::MAX).max(16)
 }
 
 fn limiter(total: u32, per_address: u32) -> ConnectionLimiter {

@@ -26,7 +26,7 @@ pub(crate) fn start(
     let first = loader.load().map_err(StartError::Setting)?;
     let first = first.expect("the first call finds no earlier contents");
     let expiry = Arc::clone(&metrics.certificate_expiry);
-    report(&first, &expiry, &status.log);
+    report(&first, &expiry, &status.errors.log);
     let certificate = Arc::new(Replicated::new(first));
     let current = Arc::clone(&certificate);
     // The error of the last poll. It is reported if the next poll finds the same files: between the
@@ -37,7 +37,7 @@ pub(crate) fn start(
             Ok(Some(certificate)) => {
                 last_error = None;
                 status.loaded();
-                report(&certificate, &expiry, &status.log);
+                report(&certificate, &expiry, &status.errors.log);
                 current.replace(certificate);
                 None
             }

@@ -10,17 +10,15 @@ use std::sync::Arc;
 use hyper::rt::{Read, Write};
 
 use crate::calendar::Clock;
-use crate::observe::{Log, RateLimitedLog, WorkerMetrics};
-use crate::request::Endpoint;
+use crate::observe::{Log, RateLimitedLog};
 use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::limiter::ConnectionLimiter;
-use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::http::identity::QuotaGate;
 use crate::server::http::response::RequestIds;
-use crate::server::settings::ConnectionLimits;
-use crate::server::web::pages::Pages;
-use crate::server::web::request_context::{ServedSnapshot, Worker};
-use crate::site::SiteSettings;
+use crate::server::http::worker_cache::ServedSnapshot;
+use crate::server::web::rate_limiter::PageRateLimiter;
+use crate::server::web::request_context::Services;
+use crate::server::worker::Worker;
 use crate::snapshot::Snapshot;
 use crate::sync::Replicated;
 
@@ -32,26 +30,19 @@ pub struct InMemoryServer {
 
 impl InMemoryServer {
     /// Returns a server of `snapshot`. Files of dumps can only be served in a tokio runtime.
-    pub fn new(
-        snapshot: Snapshot,
-        gate: QuotaGate,
-        clock: Clock,
-        base_url: &str,
-    ) -> io::Result<InMemoryServer> {
+    pub fn new(snapshot: Snapshot, gate: QuotaGate, clock: Clock) -> io::Result<InMemoryServer> {
         let worker = Arc::new(Worker {
             served: ServedSnapshot::replica(&Replicated::new(snapshot), 1 << 20),
-            gate,
-            pages: Pages::new(SiteSettings::new(base_url)),
-            signup: None,
-            shared_keys: None,
+            services: Services {
+                gate,
+                page_limiter: Arc::new(PageRateLimiter::new()),
+                signup: None,
+                complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {})?)),
+                ids: RequestIds::default(),
+                downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
+            },
             clock: Arc::new(clock),
-            registry: Arc::new(ConnectionRegistry::default()),
-            complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {})?)),
-            limits: ConnectionLimits::default(),
-            metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
-            ids: RequestIds::default(),
-            downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
-            access: None,
+            registry: Arc::default(),
             #[cfg(feature = "tls")]
             tls: None,
         });
@@ -61,7 +52,7 @@ impl InMemoryServer {
     /// Serves a connection to its end, without the lingering close of a real server.
     pub async fn serve<S: Read + Write + Unpin>(&self, socket: S, peer: IpAddr) {
         let worker = &self.worker;
-        let context = ConnectionContext::join(&worker.registry, None, false, &worker.metrics, None);
+        let context = ConnectionContext::join(&worker.registry, None, false);
         let _ = worker.serve_io(socket, peer, 0, &context).await;
     }
 }

@@ -5,19 +5,18 @@
 //! Counts by endpoint or status code need no row: `http_requests_total` has both as labels.
 
 use std::fmt::Display;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::keys::SharedKeysState;
 use crate::observe::{
-    AccessLog, CALLER_TIERS, CloseReason, Exposition, HandshakeResult, Histogram, LocalCounter,
-    Metric, STATUS_CODES, WORKER_COUNTERS, WorkerMetrics, metrics, process,
+    CALLER_TIERS, CloseReason, Exposition, HandshakeResult, Histogram, LocalCounter, Log, Metric,
+    STATUS_CODES, WORKER_COUNTERS, WorkerMetrics, metrics, process,
 };
 use crate::quota::{LeaseMetrics, LeaseTable};
 use crate::request::Endpoint;
 use crate::server::ops::reload::StateMetrics;
 use crate::server::ops::state::ServerState;
-use crate::sync::{AtomicU64, Ordering, Replicated};
+use crate::sync::{AtomicU64, Ordering, lock};
 
 type WriteSamples = fn(&ServerState, &mut Exposition);
 
@@ -108,7 +107,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         };
     Counter "island_metrics_snapshot_damaged_answers_total"
         "Responses that failed because a published file is damaged or cannot be read."
-        |server, page| page.value(server.workers[0].complaints.count());
+        |server, page| page.value(server.workers[0].services.complaints.count());
     Counter "island_metrics_reloads_total"
         "Reloads of publishes, key files and TLS certificates by result."
         |server, page| {
@@ -176,7 +175,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
             shared_keys(server).map(|keys| keys.exchanged.elapsed().as_secs_f64()));
     Counter "island_metrics_access_log_dropped_total"
         "Lines of the access log that could not be written in time."
-        |server, page| page.value(server.access_log.as_ref().map_or(0, AccessLog::dropped));
+        |server, page| page.value(server.access_log.as_ref().map_or(0, Log::dropped));
     Counter "island_metrics_log_dropped_total"
         "Lines of the log that were dropped."
         |server, page| page.value(server.log.dropped());
@@ -214,13 +213,12 @@ fn summed<L: Display>(
 
 /// Returns the leases of this server, if it shares quotas.
 fn leases(server: &ServerState) -> Option<&LeaseTable> {
-    server.workers[0].gate.leases.as_deref()
+    server.workers[0].services.gate.leases.as_deref()
 }
 
 /// Returns the state of the keys, if this server shares them.
-pub(crate) fn shared_keys(server: &ServerState) -> Option<Arc<SharedKeysState>> {
-    let state = server.workers[0].shared_keys.as_deref();
-    state.map(Replicated::current)
+pub(crate) fn shared_keys(server: &ServerState) -> Option<SharedKeysState> {
+    server.shared_keys.as_deref().map(|state| *lock(state))
 }
 
 /// Writes a counter of the store's use, without a sample if there is no store.
@@ -236,7 +234,6 @@ pub(crate) fn page(server: &ServerState) -> String {
         page.value(server.sum(counter));
     });
     page.families(process::METRICS, |write, page| write(page));
-    page.families(process::SERVER_METRICS, |write, page| write(page));
     page.into_text()
 }
 
@@ -254,14 +251,8 @@ mod tests {
             let rows = table.iter();
             rows.map(|row| (row.name, row.kind, row.help)).collect()
         }
-        let (process, server) = (process::METRICS, process::SERVER_METRICS);
-        [
-            rows(METRICS),
-            rows(WORKER_COUNTERS),
-            rows(process),
-            rows(server),
-        ]
-        .concat()
+        let process = rows(process::METRICS);
+        [rows(METRICS), rows(WORKER_COUNTERS), process].concat()
     }
 
     /// Names in a file of the repository that begin like those of the table.

@@ -10,13 +10,11 @@ use crate::dataset::FileStamp;
 use crate::regular_file::Directory;
 use crate::server::ops::reload::ReloadStatus;
 use crate::site::SiteSettings;
-use crate::snapshot::{DumpDirectory, DumpIndex, Dumps, Manifest, Snapshot, SnapshotError};
+use crate::snapshot::{Manifest, Snapshot, SnapshotError};
 use crate::sync::{PollTrigger, Replicated, lower_priority};
 
-/// Watches a published directory.
 pub(crate) struct PublishReloader {
     directory: PathBuf,
-    memory_bytes: usize,
     service: SiteSettings,
     status: ReloadStatus,
     snapshot: Arc<Replicated<Snapshot>>,
@@ -27,22 +25,18 @@ pub(crate) struct PublishReloader {
     refused: Option<FoundPublish>,
 }
 
-/// A manifest, and the stamps of its own file, of the payloads and of the index of the dumps.
+/// A manifest, and the stamps of its own file and of those that it names.
 #[derive(PartialEq, Eq)]
 struct FoundPublish(Manifest, Vec<Option<FileStamp>>);
 
 impl FoundPublish {
     /// To be called before payloads and dumps are read, so that later changes of them show.
     fn of(published: &Directory, manifest: &Manifest) -> FoundPublish {
-        let payloads = manifest.payloads().map(|payload| payload.file.clone());
-        let dumps = manifest.dumps.iter();
-        let dumps = dumps.map(|dumps| format!("{}/{}", dumps.directory, DumpIndex::FILE));
+        let payloads = manifest.files().map(|payload| payload.file.as_str());
         // That of the manifest too: it can be touched in order to have all files read again.
-        let names = iter::once(Manifest::FILE.to_owned())
-            .chain(payloads)
-            .chain(dumps);
-        let stamp = |name: String| {
-            let found = published.file(&name).and_then(|file| file.metadata());
+        let names = iter::once(Manifest::FILE).chain(payloads);
+        let stamp = |name: &str| {
+            let found = published.file(name).and_then(|file| file.metadata());
             found.ok().map(|found| FileStamp::of(&found))
         };
         FoundPublish(manifest.clone(), names.map(stamp).collect())
@@ -62,13 +56,11 @@ impl PublishReloader {
     /// Loads the current publish into `snapshot`, and starts the poller.
     pub(crate) fn start(
         (directory, service): (&Path, &SiteSettings),
-        memory_bytes: usize,
         snapshot: &Arc<Replicated<Snapshot>>,
         status: ReloadStatus,
     ) -> io::Result<PollTrigger> {
         let mut reloader = PublishReloader {
             directory: directory.to_owned(),
-            memory_bytes,
             service: service.clone(),
             status,
             snapshot: Arc::clone(snapshot),
@@ -114,9 +106,9 @@ impl PublishReloader {
         };
         let served = self.snapshot.current();
         let is_new = self.manifest.as_ref() != Some(&manifest);
-        let other_dumps = dumps_that_are_not_served(&served, &published, &manifest);
-        let are_payloads_served = !is_new && !is_requested;
-        if are_payloads_served && other_dumps.is_none() {
+        // Dumps that are named and not served were not usable, as in a directory that is still being copied.
+        let lacks_dumps = manifest.dumps.is_some() && served.dumps().is_none();
+        if !is_new && !is_requested && !lacks_dumps {
             self.status.errors.reset();
             return Ok(None);
         }
@@ -124,14 +116,9 @@ impl PublishReloader {
         if self.refused == found && !is_requested {
             return Ok(None);
         }
-        let is_usable = |named: &Dumps| DumpDirectory::open(&published, named).is_ok();
-        if are_payloads_served && !other_dumps.is_some_and(is_usable) {
-            self.refused = found;
-            return Ok(None);
-        }
-        let reusable = served.history.as_ref().filter(|_| !is_requested);
+        let reusable = Some(&*served).filter(|_| !is_requested);
         let named = (&published, &manifest);
-        let opened = Snapshot::open_named(named, self.memory_bytes, &self.service, reusable);
+        let opened = Snapshot::open(named, &self.service, reusable);
         // An error of the system may be gone at the next poll.
         let is_refused = match &opened {
             Ok(snapshot) => matches!(snapshot.dumps, Some(Err(_))),
@@ -141,18 +128,17 @@ impl PublishReloader {
         let snapshot = opened.map_err(|error| error.to_string())?;
         if let Some(published) = snapshot.published {
             let line = format!("serving the publish of {published}");
-            self.status.log.write(&line);
+            self.status.errors.log.write(&line);
         }
         if let Some(Err(fault)) = &snapshot.dumps {
             let line = format!("{fault}; everything except /dumps is served");
-            self.status.log.write(&line);
+            self.status.errors.log.write(&line);
         }
         self.status.loaded();
         self.manifest = Some(manifest);
         Ok(Some(snapshot))
     }
 
-    /// Logs that nothing is published.
     fn report_absence(&mut self) {
         let directory = self.directory.display().to_string();
         let problem = if self.directory.exists() {
@@ -171,17 +157,4 @@ impl PublishReloader {
             directory.replace('\'', "'\\''")
         ));
     }
-}
-
-/// Returns the dumps in the manifest if they are not served: either they were not usable, as in a
-/// directory that was still being copied, or the served ones have been replaced.
-fn dumps_that_are_not_served<'a>(
-    served: &Snapshot,
-    published: &Directory,
-    manifest: &'a Manifest,
-) -> Option<&'a Dumps> {
-    let named = manifest.dumps.as_ref()?;
-    let dumps = served.dumps();
-    let are_others = dumps.is_none_or(|dumps| dumps.is_superseded(published, named));
-    are_others.then_some(named)
 }

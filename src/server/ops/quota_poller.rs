@@ -1,7 +1,9 @@
 //! The thread that checks the clock, the key file and the quota counters.
 
+use std::sync::Arc;
+
+use crate::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 use crate::observe::Log;
-use crate::server::ops::key_reload::KeyReloader;
 use crate::server::ops::quota_state::QuotaState;
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::settings::{Settings, StartError};
@@ -18,19 +20,17 @@ pub(crate) fn start(
     log: &Log,
 ) -> Result<(QuotaState, PollTrigger), StartError> {
     let quota = QuotaState::open(settings, log)?;
-    let mut keys = match &quota.key_store {
-        None => None,
-        Some(store) => {
-            let status = ReloadStatus::new(log, &metrics.key_reloads);
-            let prefix = settings.key_prefix.clone();
-            Some(KeyReloader::open(
-                store.clone(),
-                prefix,
-                quota.clone(),
-                status,
-            )?)
-        }
-    };
+    let mut keys = quota.key_store.clone().map(|store| KeyReloader {
+        store,
+        prefix: settings.key_prefix.clone(),
+        quota: quota.clone(),
+        loaded: Arc::default(),
+        status: ReloadStatus::new(log, &metrics.key_reloads),
+    });
+    if let Some(keys) = &mut keys {
+        let records = keys.store.current().map_err(StartError::Keys)?;
+        keys.load(records)?;
+    }
     let (polled, metrics, log) = (quota.clone(), metrics.clone(), log.clone());
     let mut polls: u32 = 0;
     let poll = move |_| {
@@ -43,10 +43,57 @@ pub(crate) fn start(
             metrics.overflow_clients.store(overflow, Ordering::Relaxed);
         }
         polls = polls.wrapping_add(1);
-        if let Some(keys) = &mut keys {
-            keys.poll();
+        if let Some(keys) = &mut keys
+            && let Err(error) = keys.poll()
+        {
+            keys.status.refused(error);
         }
     };
     let trigger = PollTrigger::start("keys", poll)?;
     Ok((quota, trigger))
+}
+
+/// Loads issued, revoked and restored keys. A key file that cannot be loaded is refused, and the previous keys stay
+/// valid.
+struct KeyReloader {
+    store: KeyStore,
+    prefix: KeyPrefix,
+    quota: QuotaState,
+    /// The keys that are valid.
+    loaded: Arc<KeyRecords>,
+    status: ReloadStatus,
+}
+
+impl KeyReloader {
+    /// Reserves the quota counters of the keys, before the keys become valid: a key without a counter is
+    /// refused.
+    fn load(&mut self, records: Arc<KeyRecords>) -> Result<(), StartError> {
+        let log = |line: &str| self.status.errors.log.write(line);
+        let today = self.quota.clock.now().day;
+        let reserved = self.quota.keyed.reserve(records.numbers_end(), today, &log);
+        let keys = KeyTable::new(self.prefix.clone(), &records);
+        if reserved.is_ok() {
+            let plural = if keys.count() == 1 { "" } else { "s" };
+            log(&format!("{} key{plural} loaded", keys.count()));
+        }
+        self.quota.keys.replace(keys);
+        reserved.map_err(|error| StartError::counters(&error))?;
+        self.loaded = records;
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<(), String> {
+        let records = self.store.current();
+        let records = records.map_err(|error| format!("{error}; the previous keys stay valid"))?;
+        if !Arc::ptr_eq(&records, &self.loaded) {
+            // The next poll tries again.
+            let loaded = self.load(records);
+            loaded.map_err(|error| format!("{error}; the newest keys are refused"))?;
+            self.status.loaded();
+        }
+        let repaired = self.store.repair();
+        repaired.map_err(|error| format!("{error}; the keys that it lacks stay valid"))?;
+        self.status.errors.reset();
+        Ok(())
+    }
 }

@@ -42,7 +42,7 @@ impl QuotaState {
             }
         };
         let newest = newest.day();
-        let clock = Clock::system(newest);
+        let clock = Clock::new(None, newest);
         let today = clock.now().day;
         if let Some(newest) = newest.filter(|newest| today.0 > newest.0 + 1) {
             log(&format!(

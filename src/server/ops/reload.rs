@@ -27,7 +27,6 @@ pub(crate) struct ReloadCounters {
 
 /// The log and the counters of a reloader. An error that lasts is logged and counted once.
 pub(crate) struct ReloadStatus {
-    pub(crate) log: Log,
     pub(crate) errors: DedupLog,
     counters: Arc<ReloadCounters>,
 }
@@ -35,7 +34,6 @@ pub(crate) struct ReloadStatus {
 impl ReloadStatus {
     pub(crate) fn new(log: &Log, counters: &Arc<ReloadCounters>) -> ReloadStatus {
         ReloadStatus {
-            log: log.clone(),
             errors: DedupLog::new(log.clone()),
             counters: Arc::clone(counters),
         }

@@ -16,7 +16,7 @@ use crate::server::ops::admin;
 use crate::server::ops::state::ServerState;
 use crate::server::ops::supervisor::{Events, Supervisor};
 use crate::server::settings::{Settings, StartError};
-use crate::server::web::request_context::Worker;
+use crate::server::worker::Worker;
 
 /// Threads of a worker that read dumps and inflate long bodies; they end when idle. More would not
 /// make a disk faster, and each holds a piece in memory.
@@ -92,7 +92,6 @@ fn scheme(is_tls: bool) -> &'static str {
     if is_tls { "https" } else { "http" }
 }
 
-/// Starts a thread for each worker.
 fn start_workers(
     settings: &Settings,
     state: &ServerState,
@@ -108,7 +107,7 @@ fn start_workers(
         let mut runtime = Builder::new_current_thread();
         // Timers only where requests wait for a store: a runtime that has them reads the clock in each
         // turn.
-        if worker.gate.leases.is_some() {
+        if worker.services.gate.leases.is_some() {
             runtime.enable_time();
         }
         let runtime = runtime

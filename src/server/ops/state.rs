@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "shared-quota")]
-use crate::keys::KeySharing;
-use crate::observe::{AccessLog, LocalCounter, Log, RateLimitedLog, WorkerMetrics};
-use crate::request::Endpoint;
+use crate::keys::{KeySharing, SharedKeysState};
+use crate::observe::{LocalCounter, Log, LogBuffer, RateLimitedLog, WorkerMetrics, open_log};
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::http::response::RequestIds;
+use crate::server::http::worker_cache::ServedSnapshot;
 #[cfg(feature = "tls")]
 use crate::server::ops::certificate_reload;
 use crate::server::ops::publish_reload::PublishReloader;
@@ -18,18 +17,17 @@ use crate::server::ops::quota_poller;
 use crate::server::ops::quota_state::QuotaState;
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::settings::{Settings, StartError};
-use crate::server::web::pages::Pages;
-use crate::server::web::request_context::{ServedSnapshot, Worker};
+use crate::server::web::rate_limiter::PageRateLimiter;
+use crate::server::web::request_context::Services;
 use crate::server::web::signup_handler::SignupHandler;
+use crate::server::worker::Worker;
 #[cfg(feature = "shared-quota")]
-use crate::shared::{DayCounts, SharedKeys, SharedQuota};
+use crate::shared::{DayCounts, KeyExchange, SharedQuota};
 #[cfg(feature = "shared-quota")]
 use crate::signup::read_secret;
 use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
-#[cfg(feature = "shared-quota")]
-use crate::sync::Mutex;
-use crate::sync::{PollTrigger, Replicated};
+use crate::sync::{Mutex, PollTrigger, Replicated};
 
 /// Longest wait until changed keys of other servers are loaded.
 #[cfg(feature = "shared-quota")]
@@ -38,12 +36,14 @@ const KEYS_LOADED_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct ServerState {
     pub(crate) log: Log,
-    pub(crate) access_log: Option<AccessLog>,
+    pub(crate) access_log: Option<Log>,
     pub(crate) snapshot: Arc<Replicated<Snapshot>>,
     pub(crate) quota: QuotaState,
     pub(crate) pollers: Vec<PollTrigger>,
     pub(crate) metrics: StateMetrics,
     pub(crate) workers: Vec<Arc<Worker>>,
+    /// The state of the keys, if several servers share them.
+    pub(crate) shared_keys: Option<Arc<Mutex<SharedKeysState>>>,
     /// Taken when the server stops.
     #[cfg(feature = "shared-quota")]
     pub(crate) shared_quota: Mutex<Option<SharedQuota>>,
@@ -56,7 +56,14 @@ impl ServerState {
         base_url: &str,
         log: &Log,
     ) -> Result<ServerState, StartError> {
-        let access_log = open_access_log(settings, log)?;
+        let access_log = settings.access_log.as_deref().map(|path| {
+            let failed = |error| {
+                let path = path.display();
+                StartError::Io(format!("cannot write the access log {path}: {error}"))
+            };
+            open_log(path, log).map_err(failed)
+        });
+        let access_log = access_log.transpose()?;
         let service = settings.service(base_url);
         let metrics = StateMetrics::default();
         let (quota, key_poller) = quota_poller::start(settings, &metrics, log)?;
@@ -65,32 +72,34 @@ impl ServerState {
         pollers.extend(data_poller);
         #[cfg(feature = "tls")]
         let certificate = certificate_reload::start(settings, &metrics, &mut pollers, log)?;
-        let pages = Pages::new(service);
+        let page_limiter = Arc::new(PageRateLimiter::new());
         let complaints = Arc::new(RateLimitedLog::new(log.clone()));
         let downloads = Arc::new(settings.download_limiter());
         #[cfg(feature = "shared-quota")]
         let (shared_quota, sharing) = shared_quota(settings, &quota, &pollers[0], log)?;
         #[cfg(feature = "shared-quota")]
-        let (leases, shared_keys) = shared_quota.as_ref().map(SharedQuota::shared).unzip();
+        let leases = shared_quota.as_ref().map(|shared| &shared.leases);
         #[cfg(not(feature = "shared-quota"))]
-        let (leases, shared_keys, sharing) = (None, None::<Option<_>>, None);
+        let (leases, sharing) = (None, None::<KeySharing>);
+        let shared_keys = sharing.as_ref().map(|keys| Arc::clone(&keys.state));
         let keys = (&quota.key_store, &pollers[0]);
         let signup = SignupHandler::start(settings, base_url, keys, sharing, log)?;
         let new_worker = |_| {
             Arc::new(Worker {
                 served: ServedSnapshot::replica(&snapshot, settings.worker_cache_bytes()),
-                gate: quota.gate(settings, leases),
-                pages: pages.with_own_refcount(),
-                signup: signup.clone(),
-                shared_keys: shared_keys.clone().flatten(),
+                services: Services {
+                    gate: quota.gate(settings, leases),
+                    page_limiter: Arc::clone(&page_limiter),
+                    signup: signup.clone(),
+                    complaints: Arc::clone(&complaints),
+                    ids: RequestIds::default(),
+                    downloads: Arc::clone(&downloads),
+                },
                 clock: Arc::clone(&quota.clock),
-                registry: Arc::new(ConnectionRegistry::new(settings.connections)),
-                complaints: Arc::clone(&complaints),
-                limits: settings.connections,
-                metrics: Arc::new(WorkerMetrics::new(Endpoint::LABELS.len())),
-                ids: RequestIds::default(),
-                downloads: Arc::clone(&downloads),
-                access: access_log.as_ref().map(|log| Arc::new(log.buffer())),
+                registry: Arc::new(ConnectionRegistry::new(
+                    settings.connections,
+                    access_log.as_ref().map(LogBuffer::new),
+                )),
                 #[cfg(feature = "tls")]
                 tls: certificate.as_ref().map(|certificate| {
                     TlsAcceptor::new(certificate.replica(), settings.handshakes_per_worker())
@@ -99,6 +108,7 @@ impl ServerState {
         };
         Ok(ServerState {
             workers: (0..settings.workers).map(new_worker).collect(),
+            shared_keys,
             log: log.clone(),
             access_log,
             snapshot,
@@ -113,17 +123,21 @@ impl ServerState {
     /// Returns the sum of a counter over all workers.
     pub(crate) fn sum(&self, counter: impl Fn(&WorkerMetrics) -> &LocalCounter) -> u64 {
         let workers = self.workers.iter();
-        workers.map(|worker| counter(&worker.metrics).get()).sum()
+        workers
+            .map(|worker| counter(&worker.registry.metrics).get())
+            .sum()
     }
 
     /// Returns the number of responses since the start.
     pub(crate) fn responses(&self) -> u64 {
-        let counters = self.workers.iter().map(|worker| &worker.metrics.responses);
+        let counters = self
+            .workers
+            .iter()
+            .map(|worker| &worker.registry.metrics.responses);
         let counters = counters.flat_map(|rows| rows.as_flattened());
         counters.map(LocalCounter::get).sum()
     }
 
-    /// Returns the served data in one line.
     pub(crate) fn status(&self) -> String {
         let snapshot = self.snapshot.current();
         match snapshot.published {
@@ -171,17 +185,6 @@ pub(crate) fn ended_poller(source: &str) -> String {
     format!("the thread that polls {source} has ended because of a fault of this program")
 }
 
-fn open_access_log(settings: &Settings, log: &Log) -> Result<Option<AccessLog>, StartError> {
-    let Some(path) = &settings.access_log else {
-        return Ok(None);
-    };
-    let opened = AccessLog::open(path, log).map_err(|error| {
-        let path = path.display();
-        StartError::Io(format!("cannot write the access log {path}: {error}"))
-    });
-    opened.map(Some)
-}
-
 /// Connects to the store of shared limits, if there is one. Returns what sign-up needs if keys are shared too.
 #[cfg(feature = "shared-quota")]
 fn shared_quota(
@@ -194,7 +197,7 @@ fn shared_quota(
         return Ok((None, None));
     };
     let keys = shared_keys(settings, quota, keys_poller, log)?;
-    let sharing = keys.as_ref().map(SharedKeys::sharing);
+    let (keys, sharing) = keys.unzip();
     let counts = DayCounts {
         anonymous: Arc::clone(&quota.anonymous),
         keyed: Arc::clone(&quota.keyed),
@@ -212,9 +215,9 @@ fn shared_keys(
     quota: &QuotaState,
     poller: &PollTrigger,
     log: &Log,
-) -> Result<Option<SharedKeys>, StartError> {
-    let shared = settings.shared_quota.as_ref().filter(|it| it.has_keys);
-    let (Some(shared), Some(keys)) = (shared, &quota.key_store) else {
+) -> Result<Option<(KeyExchange, KeySharing)>, StartError> {
+    let has_keys = settings.shared_quota.as_ref().is_some_and(|it| it.has_keys);
+    let Some(keys) = quota.key_store.as_ref().filter(|_| has_keys) else {
         return Ok(None);
     };
     let has_signup = settings.signup.is_some();
@@ -226,8 +229,8 @@ fn shared_keys(
         // After the timeout the keys are valid a moment later.
         let _ = poller.poll_now().recv_timeout(KEYS_LOADED_MAX);
     };
-    let started = SharedKeys::start(shared.clone(), keys.clone(), secret, reload, log.clone())?;
-    Ok(Some(started))
+    let exchange = KeyExchange::new(keys.clone(), secret, reload, log.clone());
+    Ok(Some(exchange))
 }
 
 /// Opens what is published and starts the poller of the published directory. The sample has no poller.
@@ -237,18 +240,19 @@ fn open_data(
     metrics: &StateMetrics,
     log: &Log,
 ) -> Result<(Arc<Replicated<Snapshot>>, Option<PollTrigger>), StartError> {
-    let memory_bytes = settings.snapshot_cache_bytes();
     let Some(directory) = &settings.published else {
-        let sample = (settings.open_sample)(memory_bytes, service);
+        let sample = (settings.open_sample)(service);
         let sample = sample.map_err(|error| {
             StartError::Internal(format!("cannot serve the sample dataset: {error}"))
         })?;
         return Ok((Arc::new(Replicated::new(sample)), None));
     };
     log.write(&format!("watching {}", directory.display()));
-    let snapshot = Arc::new(Replicated::new(Snapshot::new(None, None, service)));
+    let snapshot = Arc::new(Replicated::new(Snapshot::new(
+        None, None, None, service, None,
+    )));
     let status = ReloadStatus::new(log, &metrics.data_reloads);
-    let trigger = PublishReloader::start((directory, service), memory_bytes, &snapshot, status)?;
+    let trigger = PublishReloader::start((directory, service), &snapshot, status)?;
     Ok((snapshot, Some(trigger)))
 }
 

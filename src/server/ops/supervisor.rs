@@ -38,7 +38,6 @@ enum Event {
     ReopenLogs,
 }
 
-/// The source of ticks and signals.
 pub(crate) struct Events {
     signals: [(Event, Signal); 4],
     ticks: Interval,
@@ -71,7 +70,6 @@ impl Events {
     }
 }
 
-/// Supervises the workers until they have stopped.
 pub(crate) struct Supervisor {
     server: Arc<ServerState>,
     notifier: Notifier,
@@ -146,7 +144,7 @@ impl Supervisor {
             }
         }
         for worker in &self.server.workers {
-            if let Some(access_log) = &worker.access {
+            if let Some(access_log) = &worker.registry.access_log {
                 access_log.flush();
             }
         }

@@ -3,7 +3,7 @@
 //!
 //! - `request_context`: `Worker` and `RequestContext`, of which every response is made
 //! - `unmetered`: routes outside the API to their response
-//! - `pages`: fixed files, which it stores, and what all pages share; `page_responses`: responses with pages
+//! - `pages`: what all pages share; `page_responses`: responses with pages
 //! - `rendered`: pages rendered per request
 //! - `rate_limiter`: the rate limit of rendered pages
 //! - `signup_handler`: the forms and pages of `/keys`

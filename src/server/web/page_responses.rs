@@ -3,12 +3,12 @@
 use hyper::{Method, StatusCode};
 
 use crate::calendar::UnixSeconds;
-use crate::request::SITE_FILES;
+use crate::request::Endpoint;
 use crate::server::http::response::ApiResponse;
 use crate::server::web::pages::{HTML, page, uncached_page};
 use crate::server::web::request_context::RequestContext;
 use crate::site::{self, DumpsPage};
-use crate::snapshot::{Body, Compressor, Content, DumpDirectory, Encoded, EntityTag};
+use crate::snapshot::{Body, Compressor, Content, Dumps, Encoded, EntityTag};
 
 impl RequestContext<'_> {
     /// Returns a page or file that was rendered in advance.
@@ -16,18 +16,23 @@ impl RequestContext<'_> {
         let body = body.choose(self.head.accepts_gzip());
         page(
             self.head.knows(&body.etag),
-            body,
+            body.clone(),
             content_type,
             self.head.path,
         )
     }
 
-    /// A fixed file, by its index in [`SITE_FILES`].
-    pub(super) fn file(&self, index: usize) -> ApiResponse {
-        let content_type = match SITE_FILES[index].rsplit('.').next() {
-            Some("txt") if SITE_FILES[index] == "/llms.txt" => {
-                "content-type: text/markdown; charset=utf-8\r\n"
+    /// A fixed file.
+    pub(super) fn file(&self, endpoint: Endpoint) -> ApiResponse {
+        let path = endpoint.label();
+        let body = self.snapshot.file(endpoint);
+        let content_type = match path.rsplit('.').next() {
+            Some("json") => {
+                let body = body.choose(self.head.accepts_gzip());
+                let is_known = self.head.knows(&body.etag);
+                return ApiResponse::published(is_known, body.clone(), self.now.moment());
             }
+            Some("txt") if path == "/llms.txt" => "content-type: text/markdown; charset=utf-8\r\n",
             Some("txt") => "content-type: text/plain; charset=utf-8\r\n",
             Some("xml") => "content-type: application/xml\r\n",
             Some("css") => "content-type: text/css; charset=utf-8\r\n",
@@ -35,7 +40,7 @@ impl RequestContext<'_> {
             Some("svg" | "ico") => "content-type: image/svg+xml\r\n",
             _ => HTML,
         };
-        self.stored(&self.worker.pages.files[index], content_type)
+        self.stored(body, content_type)
     }
 
     /// Returns a rendered page. It is compressed only if its body is sent.
@@ -53,18 +58,12 @@ impl RequestContext<'_> {
         } else {
             Content::Whole(html.into())
         };
-        let body = Encoded {
-            content,
-            etag,
-            gzip,
-            links: None,
-            next_due: None,
-        };
+        let body = Encoded::new(content, etag, gzip);
         page(is_known, body, HTML, self.head.path)
     }
 
     /// The dumps as a page, at the path of their index.
-    pub(super) fn dumps(&self, dumps: &DumpDirectory, group: Option<&str>) -> ApiResponse {
+    pub(super) fn dumps(&self, dumps: &Dumps, group: Option<&str>) -> ApiResponse {
         let (root, folder) = if self.head.path.ends_with('/') {
             ("../", "")
         } else {
@@ -75,8 +74,8 @@ impl RequestContext<'_> {
             let page = DumpsPage {
                 published: &published,
                 credit: &dumps.credit,
+                notice: dumps.notice.as_deref(),
                 list: &|from, to, max| dumps.list(from, to, max),
-                last: &|from, to, max| dumps.last(from, to, max),
                 group,
                 root,
                 folder,
@@ -89,14 +88,18 @@ impl RequestContext<'_> {
     /// Counts a rendered page, and returns 429 if its client exceeds the rate.
     pub(super) fn rate_limited(&self, root: &str) -> Option<ApiResponse> {
         let wait = self
-            .worker
-            .pages
-            .limiter
+            .services
+            .page_limiter
             .check(self.address(), self.now.moment())
             .err()?;
         let message = "Your address has opened too many pages in a short time. Try again in a few seconds. \
             Programs should use the API or the dumps.";
-        let html = site::message_page("Too many requests", message, root);
+        let html = site::message_page(
+            ("Too many requests", message),
+            root,
+            self.snapshot.notice(),
+            None,
+        );
         Some(uncached_page(
             StatusCode::TOO_MANY_REQUESTS,
             html,

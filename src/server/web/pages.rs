@@ -3,19 +3,15 @@
 //! The dashboard, the reference and fixed files are stored. Other pages are rendered per request
 //! (`rendered`), at a limited rate per client: programs have the API and the dumps.
 
-use std::sync::Arc;
-
 use hyper::StatusCode;
 
-use crate::calendar::UnixSeconds;
-use crate::request::SITE_FILES;
+use crate::request::{DayRef, Endpoint};
 use crate::server::conn::context::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{RequestHead, names_html};
 use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, retry_after};
-use crate::server::web::rate_limiter::PageRateLimiter;
-use crate::site::{self, SiteSettings};
-use crate::snapshot::{Body, Encoded};
+use crate::site;
+use crate::snapshot::{Encoded, Snapshot};
 
 /// Maximum depth of a path with an HTML error page, whose links begin with that many `../`.
 const SEGMENTS_MAX: usize = 8;
@@ -32,40 +28,12 @@ const POLICY: &str = "content-security-policy: default-src 'none'; script-src 's
 /// No page of another site may embed it.
 const SAME_ORIGIN: &str = "cross-origin-resource-policy: same-origin\r\n";
 
-/// The pages of a worker.
-#[derive(Debug)]
-pub(crate) struct Pages {
-    pub(super) openapi: Body,
-    pub(super) files: [Body; SITE_FILES.len()],
-    pub(super) limiter: Arc<PageRateLimiter>,
-    pub(in crate::server) service: Arc<SiteSettings>,
-}
-
-impl Pages {
-    /// Renders all files of a server.
-    pub(crate) fn new(service: SiteSettings) -> Pages {
-        let body = |text: String| Body::new(text.into_bytes(), UnixSeconds(0));
-        Pages {
-            openapi: body(site::openapi(&service)),
-            files: SITE_FILES.map(|path| body(site::file(path, &service))),
-            limiter: Arc::new(PageRateLimiter::new()),
-            service: Arc::new(service),
-        }
-    }
-
-    /// Returns the same pages for another worker.
-    pub(crate) fn with_own_refcount(&self) -> Pages {
-        Pages {
-            openapi: self.openapi.with_own_refcount(),
-            files: self.files.each_ref().map(Body::with_own_refcount),
-            limiter: Arc::clone(&self.limiter),
-            service: Arc::clone(&self.service),
-        }
-    }
-}
-
 /// Returns an error outside the API: a page if it is one that a browser may get, JSON otherwise.
-pub(crate) fn html_error(error: ApiError, head: &RequestHead<'_>) -> ApiResponse {
+pub(crate) fn html_error(
+    error: ApiError,
+    endpoint: Endpoint,
+    (head, snapshot): (&RequestHead<'_>, &Snapshot),
+) -> ApiResponse {
     let title = match &error {
         ApiError::NotFound(_) => "Not found",
         ApiError::BadRequest(_) => "Invalid request",
@@ -85,7 +53,13 @@ pub(crate) fn html_error(error: ApiError, head: &RequestHead<'_>) -> ApiResponse
         }
         message.push('.');
     }
-    let html = site::message_page(title, &message, &"../".repeat(depth.saturating_sub(1)));
+    let root = "../".repeat(depth.saturating_sub(1));
+    let folder = endpoint.label().split('/').nth(1).unwrap_or_default();
+    let is_of_days = matches!(folder, "rankings" | "new");
+    let days = snapshot.days_around(&DayRef::Latest).filter(|_| is_of_days);
+    let days = days.and_then(|[.., first, last]| Some([first?, last?].map(|day| day.to_string())));
+    let days = days.as_ref().map(|[first, last]| [folder, first, last]);
+    let html = site::message_page((title, &message), &root, snapshot.notice(), days);
     uncached_page(error.status(), html, error.retry_after_seconds())
 }
 

@@ -2,28 +2,39 @@
 //! published: lists have a limited number of rows, and of long bodies only the start is read.
 
 use bytes::Bytes;
-use memchr::memmem;
 
 use crate::model::IslandCode;
-use crate::request::{CreatorQuery, DayRef, IslandQuery, Quoted, Route};
+use crate::request::{
+    Argument, DayRef, Endpoint, FILTERS, FilterRow, IslandFilter, ListQuery, Quoted, Route,
+};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
 use crate::server::web::request_context::RequestContext;
-use crate::site::{self, DayLinks, IslandPage, ListQuery};
-use crate::snapshot::Missing;
+use crate::site::{self, DayLinks, IslandPage, ListFilter};
+use crate::snapshot::{Missing, SHORT_BYTES_MAX};
 
 /// Maximum number of rows of a list. Longer ones are available from the API.
 const ROWS_MAX: u32 = 50;
 /// Bytes that are read of the body of a creator: the totals come before the islands.
-const CREATOR_BYTES_MAX: u64 = 16 * 1024;
+const CREATOR_BYTES_MAX: u32 = 16 * 1024;
 /// Bytes that are read of a list of new islands: a row has about 500.
-const NEW_BYTES_MAX: u64 = 128 * 1024;
+const NEW_BYTES_MAX: u32 = 128 * 1024;
 
-/// Days that are looked through for new islands.
-const NEW_DAYS_MAX: usize = 31;
-/// Bytes at the start of a list of new islands, by which an empty one is recognized.
-const NEW_START_BYTES: u64 = 64;
-const NO_ISLANDS: &[u8] = b"\"islands\":[]";
+const LIVE: Route = Route::new(Endpoint::Live, Argument::None);
+
+/// The code that is the searched text, with or without hyphens. Its page says if no such island is published.
+pub(super) fn searched_code(query: &ListQuery) -> Option<IslandCode> {
+    let text = query.q.as_deref()?.trim();
+    if text.len() == 12 && text.is_ascii() {
+        let [first, second, third] = [&text[..4], &text[4..8], &text[8..]];
+        return format!("{first}-{second}-{third}").parse().ok();
+    }
+    text.parse().ok()
+}
+
+fn new_islands_of(day: &DayRef) -> Route {
+    Route::new(Endpoint::New, Argument::Day(day.clone()))
+}
 
 impl RequestContext<'_> {
     /// Renders a page at this depth, unless its client exceeds the rate. `render` has the start of
@@ -40,30 +51,17 @@ impl RequestContext<'_> {
         Ok(self.page(render(&root)?))
     }
 
-    /// Reads a body of the API; of a long one only the start.
-    fn read(&self, route: &Route) -> Result<Bytes, ApiError> {
-        self.expect_published(route)?;
-        let body = self.snapshot.page_body(route, self.client().number());
-        body.map_err(|missing| self.missing_body(&missing, route))
-    }
-
-    /// Reads a shorter start of a body of the API.
-    fn read_start(&self, route: &Route, bytes_max: u64) -> Result<Bytes, ApiError> {
-        self.expect_published(route)?;
-        let body = self.snapshot.body_start(route, bytes_max);
-        body.map_err(|missing| self.missing_body(&missing, route))
-    }
-
-    fn missing_body(&self, missing: &Missing, route: &Route) -> ApiError {
-        self.missing(missing, route, |day, _| {
-            format!("no data is available for the day {day}")
-        })
-    }
-
-    /// Fails if the payload of a route is not published, whatever the route names.
-    fn expect_published(&self, route: &Route) -> Result<(), ApiError> {
-        let payload = self.snapshot.unpublished(route);
-        payload.map_or(Ok(()), |payload| Err(ApiError::NotReady(payload)))
+    /// Reads the first bytes of a body of the API.
+    fn read(&self, route: &Route, bytes_max: u32) -> Result<Bytes, ApiError> {
+        let found = self.snapshot.find(route, false);
+        let found = found.map_err(|missing| match (missing, &route.argument) {
+            (Missing::Payload(payload), _) => ApiError::NotReady(payload),
+            (Missing::NotFound, Argument::Day(day)) => {
+                ApiError::NotFound(format!("no data is available for the day {day}"))
+            }
+            (Missing::NotFound, _) => ApiError::not_tracked(route),
+        })?;
+        found.start(bytes_max).map_err(|error| self.damaged(&error))
     }
 
     fn published(&self) -> String {
@@ -71,33 +69,45 @@ impl RequestContext<'_> {
         published.unwrap_or_default()
     }
 
-    /// The published island whose code is the searched text.
-    pub(super) fn searched_code(&self, query: &IslandQuery) -> Option<IslandCode> {
-        let code = query.q.as_deref()?.trim().parse().ok()?;
-        self.snapshot.tracks(code).then_some(code)
-    }
-
-    pub(super) fn islands(&self, query: &IslandQuery) -> Result<String, ApiError> {
+    pub(super) fn islands(&self, query: &ListQuery) -> Result<String, ApiError> {
         let mut query = query.clone();
         query.page.limit = query.page.limit.min(ROWS_MAX);
-        let body = self.read(&Route::Islands(query.clone()))?;
+        let route = Route::new(Endpoint::Islands, Argument::Islands(query.clone()));
+        let body = self.read(&route, SHORT_BYTES_MAX)?;
         let limit = query.page.limit.to_string();
         // Links keep a limit that is not the usual one.
         let limit = Some(("limit", limit.as_str())).filter(|_| query.page.limit < ROWS_MAX);
         let given: Vec<_> = query.given().chain(limit).collect();
-        Ok(site::islands(
-            &body,
-            ListQuery {
-                given: &given,
-                tags: &self.snapshot.tags,
-            },
-        ))
+        let filters: Vec<ListFilter<'_>> = FILTERS
+            .iter()
+            .map(|row| self.list_filter(row, &query))
+            .collect();
+        site::islands(&body, &given, &filters, self.snapshot.notice()).ok_or(ApiError::Damaged)
+    }
+
+    fn list_filter<'a>(&'a self, row: &'a FilterRow, query: &'a ListQuery) -> ListFilter<'a> {
+        let value = query.filters[row.filter as usize].as_deref();
+        let choices = match row.filter {
+            IslandFilter::Tag => {
+                let tags = self.snapshot.tags.iter();
+                tags.map(|tag| (&**tag, &**tag)).collect()
+            }
+            _ => row.values.to_vec(),
+        };
+        ListFilter {
+            name: row.name,
+            label: row.label,
+            words: row.words,
+            value,
+            choices,
+        }
     }
 
     pub(super) fn island(
         &self,
         code: IslandCode,
         metric: Option<&str>,
+        days: Option<&str>,
     ) -> Result<String, ApiError> {
         let names = site::metric_names();
         let metric = metric.unwrap_or(names[0]);
@@ -107,76 +117,85 @@ impl RequestContext<'_> {
             let message = format!("metric must be one of {names}, got {got}");
             return Err(ApiError::BadRequest(message));
         };
-        let detail = self.read(&Route::Island(code))?;
-        let optional = |route| match self.read(&route) {
+        let days = days.map(|days| {
+            let range = site::CHART_DAYS
+                .into_iter()
+                .find(|range| range.to_string() == days);
+            let message = || {
+                format!(
+                    "days must be one of {:?}, got {}",
+                    site::CHART_DAYS,
+                    Quoted(days)
+                )
+            };
+            range.ok_or_else(|| ApiError::BadRequest(message()))
+        });
+        let days = days.transpose()?;
+        let detail = Route::new(Endpoint::Island, Argument::Code(code));
+        let detail = self.read(&detail, SHORT_BYTES_MAX)?;
+        let optional = |route| match self.read(&route, SHORT_BYTES_MAX) {
             Err(ApiError::Damaged) => Err(ApiError::Damaged),
             body => Ok(body.ok()),
         };
-        let history = optional(Route::IslandCcu(code))?;
-        let live = optional(Route::Live)?;
+        let history = optional(Route::new(Endpoint::IslandCcu, Argument::Code(code)))?;
+        let live = optional(LIVE)?;
         let players = self.snapshot.live_players(code);
         let live = live.as_deref().map(|live| (live, players));
-        Ok(site::island(IslandPage {
+        let page = site::island(IslandPage {
             detail: &detail,
             published: &self.published(),
+            notice: self.snapshot.notice(),
             history: history.as_deref(),
             live,
             rank: self.snapshot.rank_by_peak(code),
             metric: index,
-        }))
+            days,
+        });
+        page.ok_or(ApiError::Damaged)
     }
 
-    pub(super) fn creators(&self, query: &CreatorQuery) -> Result<String, ApiError> {
+    pub(super) fn creators(&self, query: &ListQuery) -> Result<String, ApiError> {
         let mut query = query.clone();
         query.page.limit = query.page.limit.min(ROWS_MAX);
         let q = query.q.clone().unwrap_or_default();
-        let body = self.read(&Route::Creators(query))?;
+        let route = Route::new(Endpoint::Creators, Argument::Creators(query));
+        let body = self.read(&route, SHORT_BYTES_MAX)?;
         let days = self.snapshot.days_around(&DayRef::Latest);
         let newest = days.and_then(|[.., newest]| Some(newest?.to_string()));
-        Ok(site::creators(&body, &q, newest.as_deref()))
+        let notice = self.snapshot.notice();
+        site::creators(&body, &q, newest.as_deref(), notice).ok_or(ApiError::Damaged)
     }
 
     pub(super) fn creator(&self, slug: &str) -> Result<String, ApiError> {
-        let body = self.read_start(&Route::Creator(slug.to_owned()), CREATOR_BYTES_MAX)?;
-        let islands = self.read(&Route::Islands(IslandQuery::of_creator(slug)))?;
-        site::creator(&body, &islands).ok_or(ApiError::Damaged)
+        let creator = Route::new(Endpoint::Creator, Argument::Slug(slug.to_owned()));
+        let islands = Argument::Islands(ListQuery::of_creator(slug));
+        let body = self.read(&creator, CREATOR_BYTES_MAX)?;
+        let islands = self.read(&Route::new(Endpoint::Islands, islands), SHORT_BYTES_MAX)?;
+        site::creator(&body, &islands, self.snapshot.notice()).ok_or(ApiError::Damaged)
     }
 
     pub(super) fn ranking(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
-        let body = self.read(&Route::Ranking(day.clone()))?;
+        let route = Route::new(Endpoint::Ranking, Argument::Day(day.clone()));
+        let body = self.read(&route, SHORT_BYTES_MAX)?;
         self.with_links(day, root, |links| site::ranking(&body, links))
     }
 
-    /// The newest day on which an island was first seen, of a month; the newest day if there is none.
-    pub(super) fn newest_day_with_new_islands(&self) -> DayRef {
-        let mut day = DayRef::Latest;
-        for _ in 0..NEW_DAYS_MAX {
-            let body = self.read_start(&Route::New(day.clone()), NEW_START_BYTES);
-            let is_empty = body.is_ok_and(|body| memmem::find(&body, NO_ISLANDS).is_some());
-            let before = self
-                .snapshot
-                .days_around(&day)
-                .and_then(|[before, ..]| before);
-            match before.filter(|_| is_empty) {
-                Some(before) => day = DayRef::Day(before),
-                None if is_empty => break,
-                None => return day,
-            }
-        }
-        DayRef::Latest
-    }
-
     pub(super) fn new_islands(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
-        let body = self.read_start(&Route::New(day.clone()), NEW_BYTES_MAX)?;
+        let body = self.read(&new_islands_of(day), NEW_BYTES_MAX)?;
         let published = self.published();
         self.with_links(day, root, |links| {
             site::new_islands(&body, &published, links)
         })
     }
 
+    /// The navigation leads here whether or not live data is published, so the page is no error without it.
     pub(super) fn live(&self) -> Result<String, ApiError> {
-        let body = self.read(&Route::Live)?;
-        site::live(&body, &self.published()).ok_or(ApiError::Damaged)
+        let body = match self.read(&LIVE, SHORT_BYTES_MAX) {
+            Err(ApiError::NotReady(_)) => None,
+            body => Some(body?),
+        };
+        let (body, published) = (body.as_deref(), self.published());
+        site::live(body, &published, self.snapshot.notice()).ok_or(ApiError::Damaged)
     }
 
     /// Renders a page of a day, with links to its neighbours.
@@ -194,6 +213,7 @@ impl RequestContext<'_> {
             next,
             range: [first.unwrap_or_default(), last.unwrap_or_default()],
             root,
+            notice: self.snapshot.notice(),
         };
         render(links).ok_or(ApiError::Damaged)
     }

@@ -18,7 +18,8 @@ use crate::request;
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, InvalidForm};
 use crate::server::settings::{Settings, StartError};
-use crate::server::web::pages::{Pages, private_page};
+use crate::server::web::pages::private_page;
+use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::signup::{SignupError, SignupRequest, SignupResponse, SignupResult, SignupService};
 use crate::site::{self, AddressKeys, ListedKey, SiteSettings};
 use crate::sync::PollTrigger;
@@ -110,7 +111,7 @@ impl SignupHandler {
 
     pub(crate) async fn respond(
         &self,
-        pages: &Pages,
+        (limiter, site): (&PageRateLimiter, &SiteSettings),
         client: IpAddr,
         request: Result<SignupRequest, InvalidForm>,
         now: UnixSeconds,
@@ -118,7 +119,7 @@ impl SignupHandler {
         let request = match request {
             Ok(request) => request,
             Err((status, message)) => {
-                return private_page(status, site::keys_refused(&message, None), None);
+                return private_page(status, site::keys_refused(&message, None, site), None);
             }
         };
         let token = match &request {
@@ -128,18 +129,18 @@ impl SignupHandler {
                 Some(token.clone())
             }
         };
-        let response = match pages.limiter.check(client, now) {
+        let response = match limiter.check(client, now) {
             Err(seconds) => Err(SignupError::RateLimited(seconds)),
             Ok(()) => self.handle(client, request, now).await,
         };
         match response {
-            Ok(response) => private_page(StatusCode::OK, self.page(&pages.service, response), None),
+            Ok(response) => private_page(StatusCode::OK, self.page(site, response), None),
             Err(error) => {
                 let is_valid =
                     !matches!(error, SignupError::InvalidToken | SignupError::ExpiredToken);
                 // With proof by IP address, the page needs no token.
                 let token = token.filter(|_| is_valid && !self.is_shared);
-                let html = site::keys_refused(&error.to_string(), token.as_deref());
+                let html = site::keys_refused(&error.to_string(), token.as_deref(), site);
                 private_page(status(error), html, error.retry_after_seconds())
             }
         }
@@ -179,7 +180,7 @@ impl SignupHandler {
     fn page(&self, site: &SiteSettings, response: SignupResponse) -> String {
         match response {
             SignupResponse::EmailForm { token } => site::keys_form(&token, site),
-            SignupResponse::LinkMailed => site::keys_mailed(),
+            SignupResponse::LinkMailed => site::keys_mailed(site),
             SignupResponse::Keys {
                 address,
                 keys,

@@ -1,69 +1,72 @@
 //! The routes outside the API: pages, sign-up, dumps. No key is verified for them and no quota is
 //! spent.
 
-use hyper::StatusCode;
+use std::sync::Arc;
+
+use hyper::{Method, StatusCode};
 
 use crate::calendar::UnixSeconds;
-use crate::request::{self, DayRef, SiteRoute};
+use crate::request::{self, Argument, DayRef, Endpoint, Route};
+use crate::server::conn::context::ResponseBody;
 use crate::server::http::api_error::ApiError;
+use crate::server::http::body::{Download, DownloadSource};
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::{names_html, prefers_json};
 use crate::server::http::response::{ApiResponse, PendingBody};
 use crate::server::web::pages::{HTML, private_page, see_other};
+use crate::server::web::rendered::searched_code;
 use crate::server::web::request_context::RequestContext;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::site;
+use crate::snapshot::DumpContent;
 
 impl RequestContext<'_> {
-    /// Responds to a route outside the API.
     pub(in crate::server) fn respond_unmetered(
         &self,
-        route: &SiteRoute,
+        route: &Route,
     ) -> Result<ApiResponse, ApiError> {
-        let (head, pages, snapshot) = (self.head, &self.worker.pages, self.snapshot);
-        match route {
-            SiteRoute::OpenApi => {
-                let body = pages.openapi.choose(head.accepts_gzip());
-                let is_known = head.knows(&body.etag);
-                Ok(ApiResponse::published(is_known, body, self.now.moment()))
-            }
-            SiteRoute::Docs => Ok(self.stored(snapshot.docs_page(), HTML)),
-            SiteRoute::File(file) => Ok(self.file(*file)),
-            SiteRoute::Home | SiteRoute::Search(_) if prefers_json(head.headers) => {
+        let (head, snapshot) = (self.head, self.snapshot);
+        let depth = route.endpoint.depth();
+        match (route.endpoint, &route.argument) {
+            (Endpoint::Home, _) if prefers_json(head.headers) => {
                 let message = "this page has no JSON form; /v1 lists the endpoints of the API";
                 Err(ApiError::NotFound(message.to_owned()))
             }
-            SiteRoute::Home => Ok(self.stored(snapshot.home_page(), HTML)),
-            SiteRoute::Live => self.render(0, |_| self.live()),
-            SiteRoute::Keys => self.keys(),
-            SiteRoute::Dump(name) => self.dump(name),
-            SiteRoute::Search(query) | SiteRoute::Islands(query) => match self.searched_code(query)
-            {
+            (Endpoint::Home, Argument::None) => Ok(self.stored(&snapshot.home, HTML)),
+            (Endpoint::Docs, _) => Ok(self.stored(&snapshot.docs, HTML)),
+            (Endpoint::LivePage, _) => self.render(depth, |_| self.live()),
+            (Endpoint::Keys, _) => self.keys(),
+            (_, Argument::Dump(name)) => self.dump(name),
+            (_, Argument::Islands(query)) => match searched_code(query) {
                 Some(code) => Ok(see_other(&format!("islands/{code}"))),
-                None => self.render(0, |_| self.islands(query)),
+                None => self.render(depth, |_| self.islands(query)),
             },
-            SiteRoute::Island(code, metric) => {
-                self.render(1, |_| self.island(*code, metric.as_deref()))
+            (_, Argument::Chart(code, view)) => {
+                let [metric, days] = view.each_ref().map(Option::as_deref);
+                self.render(depth, |_| self.island(*code, metric, days))
             }
-            SiteRoute::Creators(query) => self.render(0, |_| self.creators(query)),
-            SiteRoute::Creator(slug) => self.render(1, |_| self.creator(slug)),
-            SiteRoute::Ranking(day, depth) => self.render(*depth, |root| self.ranking(day, root)),
-            SiteRoute::New(DayRef::Latest, 0) => self.render(0, |root| {
-                self.new_islands(&self.newest_day_with_new_islands(), root)
+            (_, Argument::Creators(query)) => self.render(depth, |_| self.creators(query)),
+            (_, Argument::Slug(slug)) => self.render(depth, |_| self.creator(slug)),
+            (Endpoint::NewDaysPage, Argument::Day(DayRef::Latest)) => self.render(depth, |root| {
+                let newest = self.snapshot.newest_day_with_new_islands();
+                self.new_islands(&newest.map_or(DayRef::Latest, DayRef::Day), root)
             }),
-            SiteRoute::New(day, depth) => self.render(*depth, |root| self.new_islands(day, root)),
+            (Endpoint::NewDaysPage | Endpoint::NewPage, Argument::Day(day)) => {
+                self.render(depth, |root| self.new_islands(day, root))
+            }
+            (_, Argument::Day(day)) => self.render(depth, |root| self.ranking(day, root)),
+            (endpoint, _) => Ok(self.file(endpoint)),
         }
     }
 
     fn keys(&self) -> Result<ApiResponse, ApiError> {
-        let service = &self.worker.pages.service;
-        let is_page = self.worker.signup.is_some() || names_html(self.head.headers);
-        if self.worker.signup.is_some() {
+        let service = &self.snapshot.service;
+        if self.services.signup.is_some() {
             let parsed = SignupHandler::parse(&service.base_url, self.head);
-            let body = PendingBody::SignUp(self.address(), parsed);
-            return Ok(ApiResponse::after(body));
+            let pending = PendingBody::SignUp(self.address(), parsed);
+            return Ok(ApiResponse::after(pending));
         }
-        if is_page {
+        if names_html(self.head.headers) {
             let html = site::keys_closed(service);
             return Ok(private_page(StatusCode::OK, html, None));
         }
@@ -93,6 +96,23 @@ impl RequestContext<'_> {
             bytes: dump.file.bytes,
         };
         let (status, range) = conditional::select(head.method, head.headers, validators)?;
-        Ok(ApiResponse::dump(dump, modified, status, range, is_page))
+        let mut response = ApiResponse::dump(dump, modified, (status, range.as_ref()), is_page);
+        let part = range.unwrap_or(0..dump.file.bytes);
+        match &dump.content {
+            _ if status == StatusCode::NOT_MODIFIED => {}
+            DumpContent::Memory(bytes) => {
+                let index = |at: u64| usize::try_from(at).expect("an index in memory");
+                let part = bytes.slice(index(part.start)..index(part.end));
+                response.body = ResponseBody::Whole(part);
+            }
+            DumpContent::File(_) => {
+                let is_sent = head.method != Method::HEAD;
+                let permit = is_sent.then(|| self.download_permit().ok_or(ApiError::Busy));
+                let permit = permit.transpose()?;
+                let source = DownloadSource::Dump(Arc::clone(dump), part);
+                response.open(Download { source, permit });
+            }
+        }
+        Ok(response)
     }
 }
