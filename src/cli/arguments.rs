@@ -12,7 +12,6 @@ use super::closest::closest;
 use super::error::CliError;
 use super::flags::{COMMANDS, Command, DefaultValue, Flag, STORE, VARIABLE_PREFIX, ValueKind};
 
-/// A command and the values of its flags.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(crate) command: &'static Command,
@@ -192,7 +191,6 @@ impl Arguments {
         Ok(())
     }
 
-    /// Whether a flag was given.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
@@ -242,7 +240,6 @@ impl Arguments {
             .collect()
     }
 
-    /// The value of a flag, parsed.
     pub(crate) fn optional<T>(
         &self,
         name: &str,

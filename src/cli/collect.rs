@@ -1,10 +1,12 @@
 //! The command `collect`: flags to collector settings.
 
+use std::path::PathBuf;
+
 use super::arguments::{Arguments, parsed};
 use super::error::CliError;
 use super::progress::Progress;
 use super::{print, report};
-use crate::collect::{self, CollectSettings, PlatformSeries, rate_problem};
+use crate::collect::{self, CollectSettings, Proxy, Upstream, is_excluded, rate_problem};
 use crate::observe::{Notifier, SystemdEnvironment};
 
 /// Collects until a signal; with `--once`, until nothing is due. With `--plan`, prints what is due.
@@ -26,16 +28,40 @@ pub(super) fn collect(arguments: &Arguments) -> Result<(), CliError> {
     run.map_err(CliError::collect)
 }
 
+/// Returns the proxy that the environment names for an upstream.
+fn proxy(upstream: &Upstream) -> Result<Option<Proxy>, CliError> {
+    let variable = |name: &str| {
+        let value = std::env::var_os(name);
+        let value = value.or_else(|| std::env::var_os(name.to_ascii_lowercase()));
+        value.unwrap_or_default().to_string_lossy().into_owned()
+    };
+    let proxy = variable("HTTPS_PROXY");
+    if proxy.is_empty() || is_excluded(&upstream.host, &variable("NO_PROXY")) {
+        return Ok(None);
+    }
+    let problem = |()| {
+        CliError::configuration(format!(
+            "HTTPS_PROXY must be http://HOST:PORT, without a user, got {proxy:?}"
+        ))
+    };
+    proxy.parse().map(Some).map_err(problem)
+}
+
 fn settings(arguments: &Arguments) -> Result<CollectSettings, CliError> {
+    let upstream: Upstream = arguments.required("upstream", parsed)?;
+    let codes: Option<PathBuf> = arguments.optional("codes", parsed)?;
+    let codes = codes.as_deref().map(collect::codes).transpose();
     Ok(CollectSettings {
         dataset: arguments.required("dataset", parsed)?,
         state: arguments.required("state", parsed)?,
         contact: arguments.required("contact", collect::contact)?,
-        upstream: arguments.required("upstream", parsed)?,
         rate: arguments.required("rate", collect::rate)?,
         live: arguments.required("live", parsed)?,
-        platform: arguments.required("platform", PlatformSeries::parse)?,
+        platform: arguments.required("platform", collect::platform)?,
+        codes: codes.map_err(CliError::configuration)?,
         ca_file: arguments.optional("ca-file", parsed)?,
+        proxy: proxy(&upstream)?,
+        upstream,
         once: arguments.has("once"),
         admin: arguments.optional("admin", parsed)?,
     })

@@ -12,14 +12,15 @@ use super::keys;
 use super::progress::{self, Progress};
 use super::serve;
 use super::{print, report};
-use crate::calendar::{UnixSeconds, UtcDay};
+use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::{
-    self, DatasetCounts, DatasetReader, Faults, Files, SyntheticSpec, synthesize,
+    self, DatasetCounts, DatasetReader, Faults, Files, STEP_SECONDS, SyntheticSpec, synthesize,
 };
 use crate::durable;
-use crate::publish::{self, PublishEvent, PublishOptions};
+use crate::publish::{self, PublishError, PublishEvent, PublishOptions};
 use crate::server;
 use crate::site::{self, SiteSettings};
+use crate::snapshot::check_published;
 use crate::sync::{Mutex, lock};
 
 /// The first last day of synthetic datasets, 2017-01-01: live steps, which are of the day after it, are
@@ -104,7 +105,8 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
         }
         error
     })?;
-    for payload in done.manifest.payloads() {
+    let written = &done.manifest;
+    for payload in written.history.iter().chain(&written.live) {
         let path = to.join(&payload.file);
         report(&format!("{} {} bytes", path.display(), payload.bytes));
     }
@@ -148,8 +150,8 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
     if let Some(directory) = dataset {
         let _lock = durable::lock_shared(&directory);
         let files = Files::Directory(directory.clone());
-        let source = DatasetReader::open(&files, UnixSeconds::now().day())?;
-        let warnings = source.warnings(arguments.has("strict"))?;
+        let mut source = DatasetReader::open(&files, UnixSeconds::now().day())?;
+        source.strict = arguments.has("strict");
         let mut progress = Progress::new();
         let counts = dataset::validate(&source, &mut |done, all| {
             progress.show("reading files", done, all);
@@ -161,16 +163,16 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
             rows,
             steps,
         } = counts?;
-        if let Some(warnings) = warnings {
-            report_warnings(&warnings);
-        }
+        report_warnings(&source.take_warnings());
         let path = directory.display();
         report(&format!(
             "{path}: sound; {islands} islands, {days} days with {rows} rows, {steps} live steps"
         ));
     }
     if let Some(directory) = published {
-        let time = publish::check_published(&directory)?.published;
+        let time = check_published(&directory)
+            .map_err(PublishError::from)?
+            .published;
         let time = time.map_or_else(|| "never".to_owned(), |time| time.to_string());
         report(&format!("{}: sound; published {time}", directory.display()));
     }
@@ -180,8 +182,8 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
 fn synth(arguments: &Arguments) -> Result<(), CliError> {
     let to: PathBuf = arguments.required("to", parsed)?;
     let days: u32 = arguments.required("days", parsed)?;
-    // The live steps are of the day after the last one: at the latest tomorrow, as in any dataset.
-    let today = UnixSeconds::now().day();
+    let now = UnixSeconds::now();
+    let today = now.day();
     let until = arguments.optional("until", |text| {
         UtcDay::parse(text).filter(|day| (SYNTH_FIRST_DAY..=today).contains(day))
     })?;
@@ -190,6 +192,9 @@ fn synth(arguments: &Arguments) -> Result<(), CliError> {
         let problem = format!("this machine's clock shows {today}; set the clock");
         return Err(CliError::usage(problem));
     }
+    // With --until, the same at any time: noon of the day after, which is at the latest tomorrow, as in any dataset.
+    let noon = UtcDay(last_day.0 + 1).end().0 - DAY_SECONDS / 2;
+    let newest_step = until.map_or(now.0 - now.0 % STEP_SECONDS, |_| noon);
     let long_run_days: Option<u32> = arguments.optional("long-run-days", parsed)?;
     let spec = SyntheticSpec {
         islands: arguments.required("islands", parsed)?,
@@ -199,6 +204,7 @@ fn synth(arguments: &Arguments) -> Result<(), CliError> {
         rows: arguments.optional("rows", parsed)?,
         seed: arguments.required("seed", parsed)?,
         last_day,
+        newest_step,
     };
     let io = |error| CliError::io(&to, &error);
     fs::create_dir_all(&to).map_err(io)?;

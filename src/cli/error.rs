@@ -37,7 +37,6 @@ impl CliError {
         }
     }
 
-    /// An error in the command line.
     pub(crate) fn usage(message: impl Display) -> CliError {
         let message = one_line(message);
         let between = if message.ends_with('?') { " " } else { "; " };
@@ -65,7 +64,7 @@ impl CliError {
         match error {
             CollectError::Dataset(error) => error.into(),
             CollectError::Setting(_) => CliError::configuration(error),
-            CollectError::Io(_) => CliError::new(IO, error),
+            CollectError::Io(_) | CollectError::Damaged(_) => CliError::new(IO, error),
             CollectError::Unavailable(_) => CliError::new(UNAVAILABLE, error),
         }
     }

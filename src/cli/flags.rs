@@ -158,7 +158,7 @@ const DATE: ValueKind = Text(
 );
 const DIRECTORY: ValueKind = Text("DIR", "a directory");
 const FILE: ValueKind = Text("PATH", "a file");
-const HOW: ValueKind = Text("HOW", "ip or email");
+const HOW: ValueKind = Text("ip|email", "ip or email");
 const KEY_ADDRESS: ValueKind = Text("ADDRESS", "an e-mail or IP address such as ann@example.com");
 const PREFIX: ValueKind = Text("TEXT", "1 to 16 letters and digits");
 const RATE: ValueKind = Text("N", "a number of requests per second from 0.1 to 1000");
@@ -207,7 +207,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         flag("generated-at", TIME, Described("now"), "publish timestamp, such as 2026-11-20T12:05:00Z"),
         flag("credit", CREDIT, Literal(DEFAULT_CREDIT),
             "attribution that users of the dumps must show"),
-        switch("force", "publishes although it would be refused, and renders everything"),
+        switch("force", "publishes even if the publish would be refused, and renders everything"),
         switch("full", "renders everything, even what has not changed"),
         STRICT,
     ]),
@@ -247,13 +247,14 @@ pub(crate) const COMMANDS: &[Command] = &[
             "maximum number of requests per second, from 0.1 to 1000; more than 10 only for an upstream on this machine"),
         flag("live", Integer(0, 100_000), Literal("800"), "number of islands in the live snapshot; 0 for none"),
         flag("platform", SERIES, Literal("in-match"), "which players the platform total counts: in-match or in-client"),
+        flag("codes", FILE, Described("all islands"), "file of the only islands to collect, one code a line"),
         flag("ca-file", FILE, Described("the certificates of the system"), "PEM file of certificates to trust"),
         switch("once", "exits when everything that is due is done"),
         switch("plan", "prints what is due, and requests nothing"),
         flag("admin", ADDR, Described("none"), "address and port of /metrics, /livez and /readyz"),
     ]),
     command("healthcheck", "exits with 0 if a server or collector on this machine is ready, and with 1 otherwise", &[
-        flag("admin", ADDR, Literal("127.0.0.1:9108"), "its --admin address and port"),
+        flag("admin", ADDR, Literal("127.0.0.1:9108"), "--admin address and port of the server or collector"),
     ]),
     command("openapi", "prints the OpenAPI document", &[
         flag("base-url", URL, Literal("http://127.0.0.1:8080"), "server URL that the document names"),
@@ -289,7 +290,7 @@ const SERVE: &[Flag] = &[
     flag("limit-starter", COUNT, Literal("20000"), "requests per UTC day for a starter key"),
     flag("limit-pro", COUNT, Literal("100000"), "requests per UTC day for a pro key"),
     flag("quota-clients", QUOTA_CLIENTS, Literal("5000000"),
-        "number of addresses per day that have a counter, 15 bytes each"),
+        "number of addresses per day that have their own counter, 15 bytes each"),
     Flag { repeatable: true, ..flag("shared-quota", STORE, Described("none"),
         "Valkey or Redis store through which several servers share the daily quotas; additional values name other nodes of the store") },
     flag("shared-quota-password-file", FILE, Described("none"), "file with the password of the store"),
@@ -298,7 +299,7 @@ const SERVE: &[Flag] = &[
     flag("shared-quota-replicas", Integer(1, 1000), Literal("2"), "number of servers that share the quotas"),
     flag("shared-quota-outage", OUTAGE, Literal("share"),
         "policy while the store does not answer: share admits an equal part of each quota; refuse admits only what was leased before"),
-    switch("shared-keys", "shares keys too: a key that is issued, revoked or restored on one server is so on all"),
+    switch("shared-keys", "shares keys too: issuing, revoking or restoring a key on one server takes effect on all"),
     flag("connections", CONNECTIONS, Described("the file-descriptor limit minus 128, minus one ninth of the rest"),
         "maximum number of connections"),
     flag("connections-per-address", U16, Literal("1024"),

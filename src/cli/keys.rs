@@ -32,7 +32,6 @@ pub(super) fn issue(arguments: &Arguments) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Lists all keys, oldest first.
 pub(super) fn list(arguments: &Arguments) -> Result<(), CliError> {
     let directory: PathBuf = arguments.required("state", parsed)?;
     // A mistyped directory must not look like one without keys.

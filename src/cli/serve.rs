@@ -14,7 +14,7 @@ use crate::publish::open_sample;
 #[cfg(feature = "shared-quota")]
 use crate::quota::{OutagePolicy, SharingSettings};
 use crate::quota::{TableSize, TierLimits};
-use crate::request::{ProxyNetwork, is_base_url};
+use crate::request::{ProxyNetwork, TrustedProxies, is_base_url};
 use crate::server::{self, ConnectionLimits, Settings};
 #[cfg(feature = "shared-quota")]
 use crate::shared::{SharedQuotaSettings, StoreNode};
@@ -78,7 +78,7 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
             pro: arguments.required("limit-pro", parsed)?,
         },
         quota_sizes: TableSize::for_clients(arguments.required("quota-clients", parsed)?),
-        trusted_proxies: trusted.into(),
+        trusted_proxies: TrustedProxies(trusted),
         connections: connection_limits(arguments)?,
         drain: seconds(arguments, "drain-seconds")?,
         admin: arguments.optional("admin", parsed)?,

@@ -98,7 +98,7 @@ impl fmt::Display for SignupError {
                  ann@example.com: letters, digits and . _ + = ~ ' & - before the @, a full domain \
                  after it."
             }
-            SignupError::UnknownKey => "None of your keys has this id.",
+            SignupError::UnknownKey => "None of your keys has this ID.",
             SignupError::TooManyActive => {
                 const { assert!(FREE_KEYS_MAX == 3, "the number in the message") };
                 "You have 3 active free keys, which is the maximum. To get another, revoke one first."

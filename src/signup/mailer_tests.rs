@@ -146,7 +146,7 @@ fn a_command_that_does_not_end_is_killed() {
         ("sleeps", "exec sleep 600"),
         ("shouts", "exec yes loud >&2"),
         // Its child has the error output open for longer than the timeout.
-        ("leaves", "sleep 5 & exec sleep 600"),
+        ("leaves", "sleep 20 & exec sleep 600"),
     ] {
         let begun = Instant::now();
         let lines = scene(name, script, Duration::from_millis(300)).log();
@@ -154,16 +154,16 @@ fn a_command_that_does_not_end_is_killed() {
         let want = "mail was not sent: sh: stopped after 0 s";
         assert!(lines[0].starts_with(want), "{lines:?}");
         assert_eq!(lines[0].ends_with(": loud"), name == "shouts", "{lines:?}");
-        assert!(begun.elapsed() < Duration::from_secs(4), "{name}");
+        assert!(begun.elapsed() < Duration::from_secs(15), "{name}");
     }
 }
 
 #[test]
 fn a_grandchild_that_outlives_the_command_delays_nothing() {
     let begun = Instant::now();
-    let lines = scene("daemon", "cat > /dev/null; sleep 5 & exit 0", TIMEOUT).log();
+    let lines = scene("daemon", "cat > /dev/null; sleep 20 & exit 0", TIMEOUT).log();
     assert_eq!(lines, [""; 0]);
-    assert!(begun.elapsed() < Duration::from_secs(4));
+    assert!(begun.elapsed() < Duration::from_secs(15));
 }
 
 #[test]

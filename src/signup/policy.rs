@@ -13,7 +13,6 @@ use crate::model::{FREE_KEYS_MAX, Tier};
 /// Free keys in total, at which sign-up closes: a file of 22 MB, which each change rewrites.
 pub(super) const FREE_KEYS_TOTAL_MAX: usize = 100_000;
 
-/// Settings of sign-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SignupPolicy {
     /// The command that mails a link to the address of a client's keys; without one, the address is the
@@ -54,14 +53,10 @@ pub(crate) struct GcraLimiter {
 impl GcraLimiter {
     /// Creates a limiter that allows `burst` requests at once, and then one per interval.
     pub(crate) fn new(burst: u16, interval_seconds: u16) -> GcraLimiter {
-        GcraLimiter::with_slots(burst, interval_seconds, SLOTS)
-    }
-
-    fn with_slots(burst: u16, interval_seconds: u16, slots: usize) -> GcraLimiter {
         GcraLimiter {
             burst_seconds: i64::from(burst) * i64::from(interval_seconds),
             interval_seconds: interval_seconds.into(),
-            rows: [(); 2].map(|()| vec![0; slots].into()),
+            rows: [(); 2].map(|()| vec![0; SLOTS].into()),
             latest: UnixSeconds(0),
             hasher: RandomState::new(),
         }

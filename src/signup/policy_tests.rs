@@ -92,7 +92,8 @@ fn a_limiter_agrees_with_token_buckets_and_allows_no_more_when_slots_are_shared(
     arbtest::arbtest(|u| {
         let (burst, interval) = (u.int_in_range(1..=4_u16)?, u.int_in_range(1..=9_u16)?);
         let mut wide = GcraLimiter::new(burst, interval);
-        let mut narrow = GcraLimiter::with_slots(burst, interval, 2);
+        let mut narrow = GcraLimiter::new(burst, interval);
+        narrow.rows = [(); 2].map(|()| vec![0; 2].into());
         let (mut buckets, mut narrow_buckets) = (HashMap::new(), HashMap::new());
         let (mut now, mut latest) = (1_800_000_000, 0);
         let rule = (i64::from(burst), i64::from(interval));

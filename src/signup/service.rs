@@ -20,6 +20,7 @@ use crate::keys::{
     NewKey, SignupSecret,
 };
 use crate::model::Tier;
+use crate::sync::lock;
 
 /// Mails per key of the daily maximum: one may be lost, one may expire.
 const MAILS_PER_KEY: u32 = 3;
@@ -43,7 +44,6 @@ pub(crate) enum SignupRequest {
     Revoke {
         /// The token of [`SignupResponse::Keys`].
         token: String,
-        /// The key's id.
         id: String,
     },
 }
@@ -156,7 +156,7 @@ impl SignupService {
         let allowed = self.requests.take(KeyAddress::from(client), now);
         allowed.map_err(SignupError::RateLimited)?;
         if let Some(sharing) = &self.sharing {
-            let secret = sharing.state.current().secret;
+            let secret = lock(&sharing.state).secret;
             self.secret = secret.ok_or(SignupError::Unavailable)?.0;
         }
         self.refresh(now)?;

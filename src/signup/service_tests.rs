@@ -15,7 +15,7 @@ use super::*;
 use crate::calendar::DAY_SECONDS;
 use crate::durable;
 use crate::keys::SharedKeysState;
-use crate::sync::{Mutex, Replicated, lock};
+use crate::sync::{Mutex, lock};
 
 const NOON: i64 = DAY_SECONDS * 20_000 + DAY_SECONDS / 2;
 const NOBODYS_ID: &str = "0123456789";
@@ -274,7 +274,7 @@ fn a_key_of_several_servers_is_issued_if_the_store_adds_it() {
         exchanged: Instant::now(),
         secret,
     };
-    let shared = Arc::new(Replicated::new(exchanged(None)));
+    let shared = Arc::new(Mutex::new(exchanged(None)));
     let answer = Arc::new(Mutex::new(None));
     let given = Arc::clone(&answer);
     let sharing = KeySharing {
@@ -293,7 +293,7 @@ fn a_key_of_several_servers_is_issued_if_the_store_adds_it() {
     // Without the secret of all servers there is no page.
     assert_eq!(seen(service.handle(ip(1), show(""), now)).0, unavailable);
     assert!(!state.join(SignupSecret::FILE).exists());
-    shared.replace(exchanged(Some(SignupSecret::random())));
+    *lock(&shared) = exchanged(Some(SignupSecret::random()));
     let (_, token) = seen(service.handle(ip(1), show(""), now));
     let full = Seen::Rejected(SignupError::TooManyActive);
     for (added, expected) in [(None, &unavailable), (Some(false), &full)] {

@@ -1,10 +1,8 @@
 //! Response bodies of the API, as the pages read them: pages show what the API responds.
 
-use std::fmt;
-
 use minijinja::{Value, context};
-use serde::de::{IgnoredAny, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::from_slice;
 
 use crate::model::IslandCode;
@@ -13,7 +11,7 @@ use crate::model::IslandCode;
 pub type BodyOf<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
 /// `/v1/live/intraday`
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct IntradayBody {
     pub(super) resolution_seconds: i64,
@@ -27,32 +25,7 @@ struct LiveTimes {
     resolution_seconds: i64,
     time: Option<i64>,
     #[serde(default)]
-    points: LastTime,
-}
-
-/// The time of the last point of a list, of which no other is kept: a list can be as long as its file claims.
-#[derive(Default)]
-struct LastTime(Option<i64>);
-
-impl<'de> Deserialize<'de> for LastTime {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LastTime, D::Error> {
-        deserializer.deserialize_seq(LastTime(None))
-    }
-}
-
-impl<'de> Visitor<'de> for LastTime {
-    type Value = LastTime;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of points")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut points: A) -> Result<LastTime, A::Error> {
-        while let Some((time, IgnoredAny)) = points.next_element()? {
-            self.0 = Some(time);
-        }
-        Ok(self)
-    }
+    points: Vec<(i64, IgnoredAny)>,
 }
 
 /// `/v1/islands/{code}/ccu`
@@ -121,7 +94,8 @@ pub fn live_players(body: &[u8]) -> impl Iterator<Item = (IslandCode, u64)> {
 /// one step to the next.
 pub fn newest_step(body: &[u8]) -> Option<(i64, i64)> {
     let times: LiveTimes = from_slice(body).ok()?;
-    Some((times.time.or(times.points.0)?, times.resolution_seconds))
+    let last = times.points.last().map(|point| point.0);
+    Some((times.time.or(last)?, times.resolution_seconds))
 }
 
 #[cfg(test)]

@@ -2,65 +2,59 @@
 //! gap, never a zero.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use minijinja::{Value, context};
 
 use super::metrics::Unit;
-use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::calendar::{DAY_SECONDS, UnixSeconds};
 
-// The picture in its own units. The script reads the box of the curve from the attributes.
-const WIDTH: u16 = 720;
-const HEIGHT: u16 = 240;
-const LEFT: u16 = 52;
-const TOP: u16 = 8;
-const CURVE_WIDTH: u16 = WIDTH - LEFT - 8;
-const CURVE_HEIGHT: u16 = HEIGHT - TOP - 24;
+/// The width and the height of the curve: places are percentages of its box.
+const SIDE: f64 = 100.0;
 /// Maximum number of horizontal lines above zero.
 const LINES_MAX: u64 = 4;
 /// Maximum number of steps, of which the newest are drawn: eleven years of days.
 const STEPS_MAX: i64 = 4_000;
 /// Maximum number of times below the curve, few enough not to touch.
 const LABELS_MAX: usize = 6;
-/// Days from which on the times below the curve are the starts of months.
-const MONTHS_FROM: usize = 60;
-/// Hours between times below a curve of less than a day each, of which the smallest that fits is used.
-const HOURS: [i64; 6] = [1, 2, 3, 6, 12, 24];
-/// Months between the starts of months below a curve.
-const MONTHS: [i32; 7] = [1, 2, 3, 6, 12, 24, 48];
+/// Days up to which the times below the curve are days; those of longer curves are starts of months.
+const DAYS_MAX: usize = 60;
+/// Distances between the times below a curve, of which the smallest that fits is used: in seconds, in days
+/// from the start of each month, and in months.
+const SECONDS: &[i64] = &[600, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400];
+const DAYS: &[i64] = &[1, 2, 3, 5, 7, 10, 15];
+const MONTHS: &[i64] = &[1, 2, 3, 6, 12, 24, 48];
 /// A text that is centred nearer than this to the right end would leave the picture.
-const EDGE: f64 = 24.0;
+const EDGE: f64 = 3.5;
 /// The newest days that a chart of days can be limited to.
-const RANGES: [usize; 2] = [30, 90];
+pub const RANGES: [usize; 2] = [30, 90];
 
-/// A curve of counts.
 pub(super) struct Chart<'a> {
     /// The subject of the description.
     what: &'a str,
+    unit: Unit,
     /// The time of the first value.
     first: i64,
     /// Seconds between two values.
     step: i64,
     /// At least one of them is known.
     values: Vec<Option<u64>>,
-    /// The text of a time.
-    name: fn(i64) -> String,
-    unit: Unit,
 }
 
 /// Larger values are drawn as this one. The line above the highest value fits a `u64`.
 const VALUE_MAX: u64 = u64::MAX / 4;
 
 impl<'a> Chart<'a> {
-    /// Returns the chart of points in time order, whose times are multiples of `step` apart; `None`
-    /// without points, or if they are not in order.
+    /// Returns the chart of points in time order, whose times are multiples of `step` apart, up to the last of them or
+    /// to `end`, if that is later; `None` without points, or if they are not in order.
     pub(super) fn new(
         what: &'a str,
+        unit: Unit,
         points: &[(i64, u64)],
         step: i64,
-        name: fn(i64) -> String,
-        unit: Unit,
+        end: i64,
     ) -> Option<Chart<'a>> {
-        let last = points.last()?.0;
+        let last = points.last()?.0.max(end);
         let shown = last.saturating_sub(step.saturating_mul(STEPS_MAX));
         let points = &points[points.partition_point(|point| point.0 < shown)..];
         let first = points.first()?.0;
@@ -74,50 +68,46 @@ impl<'a> Chart<'a> {
         }
         Some(Chart {
             what,
+            unit,
             first,
             step,
             values,
-            name,
-            unit,
         })
     }
 
-    /// Returns the charts of the newest days, each with its name, from the shortest to all days.
-    pub(super) fn ranges(self) -> Value {
-        let mut ranges = Vec::new();
-        for days in RANGES {
-            if let Some(skipped) = self.values.len().checked_sub(days).filter(|some| *some > 0) {
-                let newest = Chart {
-                    first: self.time(skipped),
-                    values: self.values[skipped..].to_vec(),
-                    ..self
-                };
-                ranges.push(context! { name => format!("{days} days"), chart => newest.values() });
-            }
-        }
-        ranges.push(context! { name => "All", chart => self.values() });
-        ranges.into_iter().collect()
+    /// Returns the numbers of newest days to which the chart can be limited. One without a known value is left out.
+    pub(super) fn ranges(&self) -> Vec<usize> {
+        let is_offered = |days: &usize| {
+            let skipped = self.values.len().saturating_sub(*days);
+            skipped > 0 && self.values[skipped..].iter().any(Option::is_some)
+        };
+        RANGES.into_iter().filter(is_offered).collect()
+    }
+
+    /// Returns the chart of the newest days, of which one has a known value.
+    pub(super) fn newest(mut self, days: usize) -> Chart<'a> {
+        let skipped = self.values.len().saturating_sub(days);
+        self.first = self.time(skipped);
+        self.values.drain(..skipped);
+        self
     }
 
     pub(super) fn values(&self) -> Value {
         let highest = self.values.iter().copied().flatten().max().unwrap_or(0);
-        let Unit { parts, suffix } = self.unit;
+        let Unit { parts, suffix, .. } = self.unit;
         let scale = Scale::up_to(highest, parts);
         let lines = (0..=scale.lines).map(|line| {
             let value = line * scale.step;
-            let y = scale.y(value);
-            let [y, below] = [y, y + 4.0].map(|y| format!("{y:.1}"));
-            context! { y, below, text => short(value / parts) }
+            context! { y => format!("{:.2}", scale.y(value)), text => short(value / parts) }
         });
         let values: Vec<String> = (self.values.iter())
             .map(|value| value.map_or_else(String::new, |value| value.to_string()))
             .collect();
+        let curve = self.curve(&scale);
+        // Runs of one value, which a thin line would hardly show.
+        let runs = curve.split('M').filter(|run| run.ends_with("h0"));
+        let dots: String = runs.flat_map(|run| ["M", run]).collect();
         context! {
-            size => [WIDTH, HEIGHT],
-            left => LEFT,
-            top => TOP,
-            width => CURVE_WIDTH,
-            height => CURVE_HEIGHT,
             suffix,
             description => self.description(),
             first => self.first,
@@ -128,7 +118,8 @@ impl<'a> Chart<'a> {
             values => values.join(","),
             lines => lines.collect::<Value>(),
             labels => self.labels(),
-            curve => self.curve(&scale),
+            curve,
+            dots,
         }
     }
 
@@ -140,7 +131,7 @@ impl<'a> Chart<'a> {
             if let Some(value) = value {
                 let (x, y) = (self.x(at), scale.y(*value));
                 let command = if before { 'L' } else { 'M' };
-                let _ = write!(path, "{command}{x:.1} {y:.1}");
+                let _ = write!(path, "{command}{x:.2} {y:.2}");
                 if !before && self.values.get(at + 1).is_none_or(Option::is_none) {
                     path.push_str("h0");
                 }
@@ -153,76 +144,66 @@ impl<'a> Chart<'a> {
     #[expect(clippy::cast_precision_loss, reason = "a position in a picture")]
     fn x(&self, at: usize) -> f64 {
         match self.values.len() {
-            1 => f64::from(LEFT) + f64::from(CURVE_WIDTH) / 2.0,
-            count => f64::from(LEFT) + at as f64 * f64::from(CURVE_WIDTH) / (count - 1) as f64,
+            1 => SIDE / 2.0,
+            count => at as f64 * SIDE / (count - 1) as f64,
         }
     }
 
-    /// Returns the times below the curve.
     fn labels(&self) -> Value {
-        let ticks = self.round_times().unwrap_or_else(|| self.even_times());
-        let right = f64::from(LEFT + CURVE_WIDTH) - EDGE;
-        let labels = ticks.into_iter().map(|(at, time)| {
+        let ticks = self.ticks();
+        let right = SIDE - EDGE;
+        // Narrow screens show every second label, among them the start of a month or of a year.
+        let start = ticks.iter().position(|(_, time)| time.ends_with("-01"));
+        let start = start.unwrap_or(0);
+        let labels = ticks.into_iter().enumerate().map(|(index, (at, time))| {
             let x = self.x(at);
             let anchor = if x > right { "end" } else { "middle" };
-            context! { x => format!("{x:.1}"), anchor, time }
+            let is_wide = index % 2 != start % 2;
+            context! { x => format!("{x:.2}"), anchor, time, is_wide }
         });
         labels.collect()
     }
 
-    /// Times at equal distances, the first and the last among them.
-    fn even_times(&self) -> Vec<(usize, String)> {
-        let last = self.values.len() - 1;
-        let last_label = last.min(LABELS_MAX - 1);
-        let labels = (0..=last_label).map(|label| label * last / last_label.max(1));
-        labels.map(|at| (at, (self.name)(self.time(at)))).collect()
+    /// Returns the times below the curve, each with its position: times of the day, days of months, or starts of months.
+    fn ticks(&self) -> Vec<(usize, String)> {
+        let distances = match self.values.len() {
+            _ if self.step < DAY_SECONDS => SECONDS,
+            ..=DAYS_MAX => DAYS,
+            _ => MONTHS,
+        };
+        // The number of a time in the unit of the distances; `None` if the time can have no label.
+        let numbered = |at: usize| {
+            let (time, mut text) = (self.time(at), self.text(self.time(at)));
+            if self.step < DAY_SECONDS {
+                return Some((at, text, time));
+            }
+            let part = |range: Range<usize>| text.get(range)?.parse::<i64>().ok();
+            let (year, month, day) = (part(0..4)?, part(5..7)?, part(8..10)?);
+            if distances == DAYS {
+                return Some((at, text, day - 1));
+            }
+            text.truncate("2026-11".len());
+            (day == 1).then(|| (at, text, year * 12 + month - 1))
+        };
+        let all: Vec<_> = (0..self.values.len()).filter_map(numbered).collect();
+        let chosen = |distance: i64| {
+            all.iter().filter(move |(_, _, number)| {
+                // A day near the end of a month would touch the start of the next.
+                number % distance == 0 && (distances != DAYS || number + distance <= 31)
+            })
+        };
+        let mut fitting = (distances.iter()).filter(|one| chosen(**one).count() <= LABELS_MAX);
+        let ticks = fitting.next().into_iter().flat_map(|one| chosen(*one));
+        ticks.map(|(at, text, _)| (*at, text.clone())).collect()
     }
 
-    /// Whole hours, or starts of months; `None` if the curve has less than two of them.
-    fn round_times(&self) -> Option<Vec<(usize, String)>> {
+    /// Returns the day of a time, or the time of the day if the steps are shorter. Any time has a text.
+    fn text(&self, time: i64) -> String {
         if self.step >= DAY_SECONDS {
-            return self.month_starts();
+            return UnixSeconds(time).day().to_string();
         }
-        let at_hours = |hours: i64| {
-            let all = 0..self.values.len();
-            let round = all.filter(move |at| self.time(*at).rem_euclid(hours * 3_600) == 0);
-            round.map(|at| (at, (self.name)(self.time(at))))
-        };
-        let hours = HOURS.into_iter();
-        let mut times = hours.filter(|hours| at_hours(*hours).count() <= LABELS_MAX);
-        let times: Vec<_> = at_hours(times.next()?).collect();
-        (times.len() >= 2).then_some(times)
-    }
-
-    /// Starts of months, each with its month as text; `None` for a curve of few days.
-    fn month_starts(&self) -> Option<Vec<(usize, String)>> {
-        let last = self.values.len() - 1;
-        let ends = [0, last].map(|at| UnixSeconds(self.time(at)));
-        if last < MONTHS_FROM || self.step != DAY_SECONDS || !ends.iter().all(|end| end.has_text())
-        {
-            return None;
-        }
-        let [first, last] = ends.map(UnixSeconds::day);
-        // The number of the month since the year 0.
-        let number = |day: UtcDay| {
-            let text = day.to_string();
-            Some(text[..4].parse::<i32>().ok()? * 12 + text[5..7].parse::<i32>().ok()? - 1)
-        };
-        let text = |month: i32| format!("{:04}-{:02}", month / 12, month % 12 + 1);
-        let starts = (number(first)?..=number(last)?).filter_map(|month| {
-            let day = UtcDay::parse(&format!("{}-01", text(month)))?;
-            let at = usize::try_from(day.0 - first.0).ok()?;
-            Some((month, at))
-        });
-        let starts: Vec<(i32, usize)> = starts.collect();
-        let chosen = |stride: i32| {
-            let starts = starts.iter();
-            starts.filter(move |(month, _)| month % stride == 0)
-        };
-        let mut strides = MONTHS.into_iter();
-        let stride = strides.find(|stride| chosen(*stride).count() <= LABELS_MAX)?;
-        let labels = chosen(stride).map(|(month, at)| (*at, text(*month)));
-        Some(labels.collect())
+        let minutes = time.rem_euclid(DAY_SECONDS) / 60;
+        format!("{:02}:{:02}", minutes / 60, minutes % 60)
     }
 
     fn time(&self, at: usize) -> i64 {
@@ -236,11 +217,8 @@ impl<'a> Chart<'a> {
         let preposition = if self.step < DAY_SECONDS { "at" } else { "on" };
         let point = |point: Option<(u64, i64)>| {
             let (value, time) = point.expect("a chart has a known value");
-            format!(
-                "{} {preposition} {}",
-                self.unit.text(value),
-                (self.name)(time)
-            )
+            let value = self.unit.text(value);
+            format!("{value} {preposition} {}", self.text(time))
         };
         let high = point(known.clone().max_by_key(|(value, _)| *value));
         let low = point(known.min());
@@ -272,8 +250,7 @@ impl Scale {
 
     #[expect(clippy::cast_precision_loss, reason = "a position in a picture")]
     fn y(&self, value: u64) -> f64 {
-        let share = value as f64 * f64::from(CURVE_HEIGHT) / (self.step * self.lines) as f64;
-        f64::from(TOP + CURVE_HEIGHT) - share
+        SIDE - value as f64 * SIDE / (self.step * self.lines) as f64
     }
 }
 

@@ -1,17 +1,11 @@
 //! Tests of curves, of their lines and of the times below them.
 
 use super::*;
+use crate::calendar::UtcDay;
 use crate::site::templates::filled;
 
 fn chart(points: &[(i64, u64)]) -> Chart<'static> {
-    Chart::new(
-        "Players",
-        points,
-        600,
-        |time| format!("t{time}"),
-        Unit::COUNT,
-    )
-    .unwrap()
+    Chart::new("Players", Unit::COUNT, points, 600, i64::MIN).unwrap()
 }
 
 fn figure(chart: &Chart<'_>) -> String {
@@ -68,9 +62,9 @@ fn every_point_is_at_its_position_and_gaps_stay_gaps() {
                 } else {
                     (time - begin) as f64 / (end - begin) as f64
                 };
-                assert!((x - (52.0 + part * 660.0)).abs() < 0.06);
+                assert!((x - part * 100.0).abs() < 0.006);
                 let full = (scale.step * scale.lines) as f64;
-                assert!((y - (216.0 - *value as f64 / full * 208.0)).abs() < 0.06);
+                assert!((y - (100.0 - *value as f64 / full * 100.0)).abs() < 0.006);
             }
         }
         Ok(())
@@ -96,18 +90,18 @@ fn lines_are_few_at_round_numbers_up_to_the_maximum() {
 #[test]
 fn a_figure_describes_its_extremes() {
     let figure = figure(&chart(&[(600, 5), (1_200, 2_500), (2_400, 7)]));
-    let description = "Players: highest 2,500 at t1200, lowest 5 at t600.";
+    let description = "Players: highest 2,500 at 00:20, lowest 5 at 00:10.";
     assert_eq!(figure.matches(description).count(), 2, "{figure}");
     assert!(figure.contains("data-values=\"5,2500,,7\""), "{figure}");
-    assert!(Chart::new("Players", &[], 600, |_| String::new(), Unit::COUNT).is_none());
+    assert!(Chart::new("Players", Unit::COUNT, &[], 600, i64::MAX).is_none());
 }
 
 #[test]
 fn the_largest_values_are_drawn() {
-    for unit in [Unit::COUNT, Unit::tenths("%")] {
+    for unit in [Unit::COUNT, Unit::PERCENT] {
         let points = [(0, u64::MAX), (600, 1 << 53)];
-        let chart = Chart::new("Minutes", &points, 600, |time| format!("t{time}"), unit);
-        assert!(figure(&chart.unwrap()).contains("d=\"M52.0 "));
+        let chart = Chart::new("Minutes", unit, &points, 600, i64::MIN);
+        assert!(figure(&chart.unwrap()).contains("d=\"M0.00 "));
     }
 }
 
@@ -130,8 +124,8 @@ fn points_of_any_times_and_steps_give_a_chart_of_few_steps_or_none() {
             points.push((*u.choose(&TIMES)?, u.arbitrary()?));
         }
         let step = *u.choose(&[i64::MIN, -600, -1, 0, 1, 600, i64::MAX])?;
-        let name = |time: i64| time.to_string();
-        if let Some(chart) = Chart::new("Players", &points, step, name, Unit::COUNT) {
+        let end = *u.choose(&TIMES)?;
+        if let Some(chart) = Chart::new("Players", Unit::COUNT, &points, step, end) {
             assert!(chart.values.len() <= 4_001, "{points:?} {step}");
             figure(&chart);
         }
@@ -141,14 +135,8 @@ fn points_of_any_times_and_steps_give_a_chart_of_few_steps_or_none() {
 
 #[test]
 fn tenths_have_lines_at_whole_numbers() {
-    let name = |_| String::new();
-    let chart = Chart::new(
-        "Minutes",
-        &[(600, 125), (1_200, 7)],
-        600,
-        name,
-        Unit::tenths("%"),
-    );
+    let points = [(600, 125), (1_200, 7)];
+    let chart = Chart::new("Minutes", Unit::PERCENT, &points, 600, i64::MIN);
     let figure = figure(&chart.unwrap());
     assert!(
         figure.contains("highest 12.5% at ") && figure.contains("lowest 0.7%"),
@@ -174,18 +162,21 @@ fn large_numbers_are_short() {
     }
 }
 
-/// Labels of a chart of days that ends on a day, with the day of each by its position.
-fn day_labels(end: &str, days: usize) -> Vec<(UtcDay, String)> {
+/// A chart of days that ends on a day.
+fn chart_of_days(end: &str, days: usize) -> Chart<'static> {
     let end = UtcDay::parse(end).unwrap();
     let first = end.0 + 1 - i32::try_from(days).unwrap();
     let points: Vec<(i64, u64)> = (first..=end.0)
         .map(|day| (i64::from(day) * DAY_SECONDS, 5))
         .collect();
-    let name = |time: i64| UnixSeconds(time).day().to_string();
-    let chart = Chart::new("Peak", &points, DAY_SECONDS, name, Unit::COUNT).unwrap();
-    let ticks = chart.round_times().unwrap_or_else(|| chart.even_times());
+    Chart::new("Peak", Unit::COUNT, &points, DAY_SECONDS, i64::MIN).unwrap()
+}
+
+/// Its labels, with the day of each by its position.
+fn day_labels(end: &str, days: usize) -> Vec<(UtcDay, String)> {
+    let chart = chart_of_days(end, days);
+    let ticks = chart.ticks().into_iter();
     ticks
-        .into_iter()
         .map(|(at, text)| (UnixSeconds(chart.time(at)).day(), text))
         .collect()
 }
@@ -211,45 +202,107 @@ fn long_charts_of_days_have_labels_at_the_starts_of_months() {
     ];
     assert_eq!(texts(365), every_second);
     assert_eq!(texts(700), ["2025-01", "2025-07", "2026-01", "2026-07"]);
-    assert_eq!(texts(2), ["2026-11-19", "2026-11-20"]);
-    assert_eq!(texts(60)[0], "2026-09-22");
 }
 
 #[test]
-fn a_chart_of_a_day_has_labels_at_whole_hours() {
-    let points: Vec<(i64, u64)> = (0..144)
-        .map(|step| (86_400 + 3_000 + step * 600, 5))
+fn short_charts_of_days_have_labels_at_equal_distances_and_at_starts_of_months() {
+    arbtest::arbtest(|u| {
+        let days = u.int_in_range(1..=60)?;
+        let end = UtcDay(u.int_in_range(60..=30_000)?);
+        let labels = day_labels(&end.to_string(), days);
+        assert!(
+            (1..=LABELS_MAX).contains(&labels.len()),
+            "{days} days to {end}"
+        );
+        assert!(labels.len() > 1 || days < 2, "{days} days to {end}");
+        for (day, text) in &labels {
+            assert_eq!(day.to_string(), *text);
+        }
+        let first = end.0 + 1 - i32::try_from(days).unwrap();
+        for day in (first..=end.0).map(|day| UtcDay(day).to_string()) {
+            let is_named = labels.iter().any(|label| label.1 == day);
+            assert!(is_named || !day.ends_with("-01"), "{day}: {labels:?}");
+        }
+        Ok(())
+    });
+    let texts = |days| {
+        let labels = day_labels("2026-11-20", days).into_iter();
+        labels
+            .map(|(_, text)| text[5..].to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(texts(2), ["11-19", "11-20"]);
+    assert_eq!(texts(14), ["11-07", "11-10", "11-13", "11-16", "11-19"]);
+    assert_eq!(texts(30), ["10-26", "11-01", "11-06", "11-11", "11-16"]);
+    assert_eq!(texts(42), ["10-15", "10-22", "11-01", "11-08", "11-15"]);
+    assert_eq!(texts(60), ["10-01", "10-11", "10-21", "11-01", "11-11"]);
+}
+
+#[test]
+fn narrow_screens_show_every_second_label_and_the_start_of_a_month() {
+    let figure = figure(&chart_of_days("2026-11-20", 42));
+    let labels = figure.split("<text").filter(|text| text.contains("dy=20"));
+    let labels: Vec<(bool, &str)> = labels
+        .filter_map(|label| {
+            let text = label.split_once("</text>")?.0.rsplit_once('>')?.1;
+            Some((!label.contains("class=wide"), text))
+        })
         .collect();
-    let hour = |time: i64| format!("{}:{:02}", time % 86_400 / 3_600, time % 3_600 / 60);
-    let chart = Chart::new("Players", &points, 600, hour, Unit::COUNT).unwrap();
-    let texts: Vec<String> = chart
-        .round_times()
-        .unwrap()
-        .into_iter()
-        .map(|tick| tick.1)
-        .collect();
-    assert_eq!(texts, ["6:00", "12:00", "18:00", "0:00"]);
+    let shown = [
+        (true, "2026-10-15"),
+        (false, "2026-10-22"),
+        (true, "2026-11-01"),
+        (false, "2026-11-08"),
+        (true, "2026-11-15"),
+    ];
+    assert_eq!(labels, shown);
+}
+
+#[test]
+fn a_chart_of_a_day_or_less_has_labels_at_round_times() {
+    for (steps, wanted) in [
+        (144, &["06:00", "12:00", "18:00", "00:00"][..]),
+        (12, &["01:00", "01:30", "02:00", "02:30"]),
+        (3, &["00:50", "01:00", "01:10"]),
+        (1, &["00:50"]),
+    ] {
+        let points: Vec<(i64, u64)> = (0..steps)
+            .map(|step| (86_400 + 3_000 + step * 600, 5))
+            .collect();
+        let ticks = chart(&points).ticks().into_iter();
+        let texts: Vec<String> = ticks.map(|tick| tick.1).collect();
+        assert_eq!(texts, wanted);
+    }
+}
+
+#[test]
+fn a_chart_ends_at_the_newest_day_and_only_ranges_with_a_value_are_offered() {
+    let points: Vec<(i64, u64)> = (0..100).map(|day| (day * DAY_SECONDS, 7)).collect();
+    for (end, ranges) in [
+        (0, &[30, 90][..]),
+        (128, &[30, 90]),
+        (129, &[90]),
+        (200, &[]),
+    ] {
+        let chart = Chart::new("Peak", Unit::COUNT, &points, DAY_SECONDS, end * DAY_SECONDS);
+        let chart = chart.unwrap();
+        assert_eq!(chart.ranges(), ranges, "{end}");
+        let values = chart.values().get_attr("values").unwrap().to_string();
+        let days = usize::try_from(end).unwrap().max(99) + 1;
+        assert_eq!(values.split(',').count(), days);
+        assert_eq!(values.trim_end_matches(',').split(',').count(), 100);
+    }
 }
 
 #[test]
 fn a_chart_of_days_can_be_limited_to_the_newest() {
-    for (days, names) in [
-        (30, &["All"][..]),
-        (31, &["30 days", "All"]),
-        (91, &["30 days", "90 days", "All"]),
-    ] {
+    for (days, ranges) in [(30, &[][..]), (31, &[30]), (91, &[30, 90])] {
         let points: Vec<(i64, u64)> = (0..days).map(|day| (day * DAY_SECONDS, 7)).collect();
-        let name = |time: i64| time.to_string();
-        let chart = Chart::new("Peak", &points, DAY_SECONDS, name, Unit::COUNT).unwrap();
-        let ranges: Vec<Value> = chart.ranges().try_iter().unwrap().collect();
-        let seen: Vec<String> = ranges
-            .iter()
-            .map(|range| range.get_attr("name").unwrap().to_string())
-            .collect();
-        assert_eq!(seen, names);
-        let newest = ranges[0].get_attr("chart").unwrap();
-        let first = newest.get_attr("first").unwrap().as_i64().unwrap();
-        assert_eq!(first, (days - 30).max(0) * DAY_SECONDS);
+        let chart = Chart::new("Peak", Unit::COUNT, &points, DAY_SECONDS, 0).unwrap();
+        assert_eq!(chart.ranges(), ranges);
+        let newest = chart.newest(30);
+        assert_eq!(newest.first, (days - 30).max(0) * DAY_SECONDS);
+        assert_eq!(newest.values.len(), 30);
     }
 }
 

@@ -12,90 +12,78 @@ use super::text::Escaped;
 const WHOLE_MAX: usize = 13;
 /// Items shown of a shortened array.
 const SHOWN: usize = 2;
-/// Arrays of scalars up to this length in characters are written on one line.
+/// Arrays of scalars up to this length in bytes are written on one line.
 const LINE_MAX: usize = 50;
 
-/// A JSON value as lines of HTML: members in their order, without the rest of long arrays.
-struct JsonLines {
-    lines: Vec<String>,
-    /// The length of a scalar as text in bytes.
-    scalar_bytes: Option<usize>,
+/// Returns a JSON value as lines of HTML: members in their order, without the rest of long arrays.
+fn lines_of(json: &str) -> Option<Vec<String>> {
+    let (ends, width) = match json.as_bytes().first()? {
+        b'{' => (["{", "}"], 2),
+        b'[' => (["[", "]"], 1),
+        b'"' => return Some(vec![format!("<span class=s>{}</span>", Escaped(json))]),
+        _ => return Some(vec![format!("<span class=n>{}</span>", Escaped(json))]),
+    };
+    let parts: Vec<&str> = parts(json).collect::<Option<_>>()?;
+    let count = parts.len() / width;
+    let shown = if width == 1 && count > WHOLE_MAX {
+        SHOWN
+    } else {
+        count
+    };
+    let mut values = Vec::new();
+    for part in parts.chunks_exact(width).take(shown) {
+        let mut lines = lines_of(part[width - 1])?;
+        if let [name, _] = part {
+            lines[0] = format!("{}: {}", Escaped(name), lines[0]);
+        }
+        values.push(lines);
+    }
+    let is_scalar = |part: &&str| !part.starts_with(['[', '{']);
+    let bytes: usize = parts.iter().map(|part| part.len() + 2).sum();
+    if width == 1 && shown == count && bytes <= LINE_MAX && parts.iter().all(is_scalar) {
+        return Some(vec![format!("[{}]", values.concat().join(", "))]);
+    }
+    let mut lines = vec![ends[0].to_owned()];
+    for (at, value) in values.iter().enumerate() {
+        lines.extend(value.iter().map(|line| format!("  {line}")));
+        if let Some(last) = lines.last_mut().filter(|_| at + 1 < count) {
+            last.push(',');
+        }
+    }
+    if shown < count {
+        let more = count - shown;
+        lines.push(format!("  <span class=c>\u{2026} {more} more</span>"));
+    }
+    lines.push(ends[1].to_owned());
+    Some(lines)
 }
 
-impl JsonLines {
-    /// Returns the lines of a value; `None` if it is not JSON.
-    fn of(json: &str) -> Option<JsonLines> {
-        let first = json.chars().next()?;
-        if !matches!(first, '[' | '{') {
-            let class = if first == '"' { 's' } else { 'n' };
-            return Some(JsonLines {
-                lines: vec![format!("<span class={class}>{}</span>", Escaped(json))],
-                scalar_bytes: Some(json.len()),
-            });
+/// Iterates over the items of a JSON array, or over the names and values of an object, in their order. The last one is
+/// `None` if it is not JSON.
+fn parts(json: &str) -> impl Iterator<Item = Option<&str>> {
+    let mut rest = json[1..].trim_start();
+    std::iter::from_fn(move || {
+        if rest.starts_with([']', '}']) {
+            return None;
         }
-        let parts = parts(json)?;
-        if first == '{' {
-            let members = parts.as_chunks().0.iter().map(|[name, value]| {
-                let mut value = JsonLines::of(value)?;
-                value.lines[0] = format!("{}: {}", Escaped(name), value.lines[0]);
-                Some(value)
-            });
-            return Some(JsonLines::block(
-                ["{", "}"],
-                members.collect::<Option<_>>()?,
-                0,
-            ));
-        }
-        let shown = if parts.len() > WHOLE_MAX {
-            SHOWN
-        } else {
-            parts.len()
+        let Some((part, after)) = first_value(rest) else {
+            rest = "]";
+            return Some(None);
         };
-        let more = parts.len() - shown;
-        let items = parts[..shown].iter().map(|item| JsonLines::of(item));
-        let items: Vec<JsonLines> = items.collect::<Option<_>>()?;
-        let bytes = items.iter().map(|item| Some(item.scalar_bytes? + 2));
-        let bytes = bytes.sum::<Option<usize>>().filter(|_| more == 0);
-        if bytes.is_none_or(|bytes| bytes > LINE_MAX) {
-            return Some(JsonLines::block(["[", "]"], items, more));
-        }
-        let texts: Vec<String> = items.into_iter().flat_map(|item| item.lines).collect();
-        Some(JsonLines {
-            lines: vec![format!("[{}]", texts.join(", "))],
-            scalar_bytes: None,
-        })
-    }
-
-    /// Returns an array or an object of some parts, after which `more` are left out.
-    fn block([open, close]: [&str; 2], parts: Vec<JsonLines>, more: usize) -> JsonLines {
-        let mut lines = vec![open.to_owned()];
-        let commas = parts.len() - usize::from(more == 0 && !parts.is_empty());
-        for (at, mut part) in parts.into_iter().enumerate() {
-            if let Some(end) = part.lines.last_mut().filter(|_| at < commas) {
-                end.push(',');
-            }
-            lines.extend(part.lines.iter().map(|line| format!("  {line}")));
-        }
-        if more > 0 {
-            lines.push(format!("  <span class=c>\u{2026} {more} more</span>"));
-        }
-        lines.push(close.to_owned());
-        JsonLines {
-            lines,
-            scalar_bytes: None,
-        }
-    }
+        rest = after.trim_start_matches([',', ':']).trim_start();
+        Some(Some(part))
+    })
 }
 
-/// Returns the items of a JSON array, or the names and values of an object, in their order.
-fn parts(json: &str) -> Option<Vec<&str>> {
-    let (mut parts, mut rest) = (Vec::new(), json[1..].trim_start());
-    while !rest.starts_with([']', '}']) {
-        let (part, after) = first_value(rest)?;
-        parts.push(part);
-        rest = after.trim_start_matches([',', ':']).trim_start();
+/// Returns the value of a member of a JSON object as it is written. No name has an escaped character.
+pub(super) fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
+    let mut parts = parts(json).flatten();
+    while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+        if key.trim_matches('"') == name {
+            return Some(value);
+        }
     }
-    Some(parts)
+    None
 }
 
 /// Divides a text after the JSON value at its start.
@@ -109,9 +97,7 @@ fn first_value(text: &str) -> Option<(&str, &str)> {
 /// Returns JSON as lines of HTML, indented, with long arrays shortened; `None` if it is not JSON.
 pub(super) fn json_lines(text: &[u8]) -> Option<Vec<String>> {
     let (json, after) = first_value(str::from_utf8(text).ok()?.trim_start())?;
-    JsonLines::of(json)
-        .filter(|_| after.is_empty())
-        .map(|json| json.lines)
+    lines_of(json).filter(|_| after.is_empty())
 }
 
 /// Keywords of the languages of examples.

@@ -11,7 +11,7 @@ use super::chart::Chart;
 use super::metrics::{METRICS, Metric, Unit};
 use super::settings::SiteSettings;
 use super::templates::{filled, page};
-use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::calendar::{DAY_SECONDS, UtcDay};
 
 /// The list of days of an island, after another member.
 const SERIES: &[u8] = b",\"series\":[";
@@ -20,81 +20,100 @@ const LIVE_ROWS: usize = 10;
 /// Rows on a page of new islands, and of live players. The first day of a catalogue has all islands.
 pub(super) const ROWS_MAX: usize = 100;
 
-/// Returns the page of an error, with a search and links to other pages.
-pub fn message_page(title: &str, message: &str, root: &str) -> String {
-    page("message.html", context! { title, message, root })
-}
-
-/// Returns the page for a body that cannot be read, which would be a fault of the service.
-fn unreadable_page(root: &str) -> String {
-    let message = "This page cannot be shown. The API has the same data.";
-    message_page("Nothing to show", message, root)
+/// Returns the page of an error, with a search and links to other pages. `days` are the folder of pages of days, and the
+/// first and the last of these.
+pub fn message_page(
+    (title, message): (&str, &str),
+    root: &str,
+    notice: Option<&str>,
+    days: Option<[&str; 3]>,
+) -> String {
+    page(
+        "message.html",
+        context! { title, message, root, notice, days => Serde(days) },
+    )
 }
 
 /// Returns `/`: the newest figures, the players of the last day, the ten highest peaks, and a search.
 pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
+    let notice = service.notice.as_deref();
     let body = |target| Some(members(&body_of(target)?));
     let live = body_of("/v1/live").and_then(|body| start_of(&body, "}", LIVE_ROWS));
     let intraday = body_of("/v1/live/intraday").and_then(|body| from_slice(&body).ok());
-    let intraday: Option<IntradayBody> = intraday;
-    let newest = intraday.as_ref().and_then(|body| body.points.last());
+    let IntradayBody {
+        resolution_seconds,
+        points,
+    } = intraday.unwrap_or_default();
+    let chart = Chart::new(
+        "Players",
+        Unit::COUNT,
+        &points,
+        resolution_seconds,
+        i64::MIN,
+    );
     let values = context! {
         index => body("/v1"),
         ranking => body("/v1/rankings/latest"),
         live,
-        newest,
-        players => intraday.as_ref().and_then(players),
+        oldest => points.first(),
+        newest => points.last(),
+        chart => chart.map(|chart| chart.values()),
         base_url => &service.base_url,
-        is_sample => service.is_sample,
+        notice,
     };
-    filled("home.html", values).unwrap_or_else(|_| unreadable_page(""))
+    // A body that cannot be read would be a fault of the service.
+    let message = "This page cannot be shown. The API has the same data.";
+    filled("home.html", values)
+        .unwrap_or_else(|_| message_page(("Nothing to show", message), "", notice, None))
 }
 
-/// Returns the chart of players with its first and last time, `None` without points.
-fn players(intraday: &IntradayBody) -> Option<Value> {
-    let points = &intraday.points;
-    // Any time has a text: a platform's file may have one outside of the calendar.
-    let name = |time: i64| {
-        let minutes = time.rem_euclid(DAY_SECONDS) / 60;
-        format!("{:02}:{:02}", minutes / 60, minutes % 60)
-    };
-    let step = intraday.resolution_seconds;
-    let chart = Chart::new("Players", points, step, name, Unit::COUNT)?.values();
-    let span = [points.first()?, points.last()?].map(|point| UnixSeconds(point.0));
-    let span = Some(span).filter(|span| span.iter().all(|time| time.has_text()));
-    let span = span.map(|span| span.map(|time| format!("{} {}", time.day(), name(time.0))));
-    Some(context! { chart, span })
+/// A filter of a list in the form of its page.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListFilter<'a> {
+    pub name: &'a str,
+    /// `None` if its value only stays as it is.
+    pub label: Option<&'a str>,
+    /// The words before its value in the description of the list.
+    pub words: &'a str,
+    pub value: Option<&'a str>,
+    /// The values to choose from, each with its text.
+    pub choices: Vec<(&'a str, &'a str)>,
 }
 
-/// A query of a list, as its page needs it.
-#[derive(Clone, Copy)]
-pub struct ListQuery<'a> {
-    /// The parameters that differ from their defaults, except those of the page.
-    pub given: &'a [(&'static str, &'a str)],
-    pub tags: &'a [String],
-}
-
-/// Returns the page of islands, given the body of `/v1/islands` for the same query.
-pub fn islands(body: &[u8], query: ListQuery<'_>) -> String {
+/// Returns the page of islands, given the body of `/v1/islands` for the same query, and the parameters that differ from
+/// their defaults, except those of the page. This page and those below are `None` if a body cannot be read.
+pub fn islands(
+    body: &[u8],
+    given: &[(&str, &str)],
+    filters: &[ListFilter<'_>],
+    notice: Option<&str>,
+) -> Option<String> {
+    let search = given.iter().find(|(name, _)| *name == "q");
+    let search = search.map(|(_, text)| ("with a title that contains", *text));
+    let in_words = filters.iter();
+    let in_words = in_words.filter_map(|filter| Some((filter.words, filter.value?)));
+    let in_words: Vec<(&str, &str)> = in_words.chain(search).collect();
     let values = context! {
-        given => Serde(query.given),
-        query => Value::from_pairs(query.given.iter().copied()),
-        tags => Serde(query.tags),
+        notice,
+        given => Serde(given),
+        query => Value::from_pairs(given.iter().copied()),
+        filters => Serde(filters),
+        in_words => Serde(in_words),
         ..members(body)
     };
-    filled("islands.html", values).unwrap_or_else(|_| unreadable_page(""))
+    filled("islands.html", values).ok()
 }
 
 /// Returns the page of creators, given the body of `/v1/creators` for the same search, and the newest day if there is one.
-pub fn creators(body: &[u8], q: &str, date: Option<&str>) -> String {
-    let values = context! { q, date, ..members(body) };
-    filled("creators.html", values).unwrap_or_else(|_| unreadable_page(""))
+pub fn creators(body: &[u8], q: &str, date: Option<&str>, notice: Option<&str>) -> Option<String> {
+    let values = context! { notice, q, date, ..members(body) };
+    filled("creators.html", values).ok()
 }
 
 /// Returns the page of a creator, given the start of its body and that of its list of islands.
-pub fn creator(body: &[u8], islands: &[u8]) -> Option<String> {
+pub fn creator(body: &[u8], islands: &[u8], notice: Option<&str>) -> Option<String> {
     let creator = start_of(body, "}}", 0)?.get_attr("creator").ok()?;
-    let values = context! { root => "../", creator, ..members(islands) };
+    let values = context! { root => "../", notice, creator, ..members(islands) };
     filled("creator.html", values).ok()
 }
 
@@ -110,79 +129,71 @@ pub struct IslandPage<'a> {
     pub history: Option<&'a [u8]>,
     /// The body of `/v1/live` if it is published, with the island's players in it.
     pub live: Option<(&'a [u8], Option<u64>)>,
-    /// Its place among all islands by the peak of the newest day, and their number.
+    /// Its place among the islands with a peak on the newest day, and their number.
     pub rank: Option<(u64, u64)>,
+    /// The dataset's own notice.
+    pub notice: Option<&'a str>,
     /// The metric of the chart, by its index in [`metric_names`](super::metric_names).
     pub metric: usize,
+    /// The newest days to which the chart is limited, if it has more.
+    pub days: Option<usize>,
 }
 
 /// Returns the page of an island: its newest figures, the history of a metric, and all metrics of the newest day.
-pub fn island(page: IslandPage<'_>) -> String {
+pub fn island(page: IslandPage<'_>) -> Option<String> {
     let metric = &METRICS[page.metric];
-    let history = page
-        .history
-        .and_then(|body| from_slice::<CcuBody>(body).ok());
-    let html = start_of_list(page.detail, SERIES, "}}", usize::MAX);
-    let html = html.and_then(|(body, series, is_cut_off)| {
-        // The long-run history has more days than the series.
-        let is_cut_off = is_cut_off && (history.is_none() || metric.name != METRICS[0].name);
-        let peaks = match history {
-            Some(history) => history.ccu,
-            None if is_cut_off => Vec::new(),
-            None => points(&series, &METRICS[0])?,
-        };
-        let shown = match metric.name {
-            _ if is_cut_off => Vec::new(),
-            name if name == METRICS[0].name => peaks.clone(),
-            _ => points(&series, metric)?,
-        };
-        let live = page.live.and_then(|(body, players)| {
-            let time = start_of(body, "}", 0)?.get_attr("time").ok()?.as_i64()?;
-            Some(context! { time, players })
-        });
-        let newest_first = shown.iter().rev();
-        let days: Value = newest_first
-            .map(|(day, value)| (day, metric.unit.text(*value)))
-            .collect();
-        // The first of equal peaks.
-        let highest = peaks.iter().rev().max_by_key(|(_, peak)| *peak);
-        let values = context! {
-            root => "../",
-            published => page.published,
-            metric => Serde(metric),
-            live,
-            days,
-            charts => ranges(metric, &shown),
-            is_cut_off,
-            change => change(&peaks),
-            highest => highest.map(|(day, peak)| (day, METRICS[0].unit.text(*peak))),
-            rank => page.rank.map(|(rank, _)| rank),
-            islands => page.rank.map(|(_, islands)| islands),
-            ..body
-        };
-        filled("island.html", values).ok()
-    });
-    html.unwrap_or_else(|| unreadable_page("../"))
-}
-
-/// Returns the change of the newest known peak, with its day; `None` if the peak of the day before is not known.
-fn change(peaks: &[(String, u64)]) -> Option<Value> {
-    let [.., (before, old), (day, new)] = peaks else {
-        return None;
+    let is_peak = page.metric == 0;
+    let history: Option<CcuBody> = page.history.and_then(|body| from_slice(body).ok());
+    let (body, series, is_cut_off) = start_of_list(page.detail, SERIES, "}}", usize::MAX)?;
+    // The long-run history has more days than the series.
+    let is_cut_off = is_cut_off && !(history.is_some() && is_peak);
+    let peaks = match history {
+        Some(history) => history.ccu,
+        None if is_cut_off => Vec::new(),
+        None => points(&series, &METRICS[0])?,
     };
-    let [first, second] = [before, day].map(|day| UtcDay::parse(day));
-    (second?.0 == first?.0 + 1).then(|| {
-        let by = new.abs_diff(*old);
-        // In tenths of a percent.
-        let share = u64::try_from(u128::from(by) * 1_000 / u128::from(*old).max(1));
-        let percent = share.ok().filter(|_| *old > 0);
-        context! {
-            day,
-            is_rise => new >= old,
-            by,
-            percent => percent.map(|tenths| Unit::tenths("%").text(tenths)),
-        }
-    })
+    let shown = match is_peak {
+        _ if is_cut_off => Vec::new(),
+        true => peaks.clone(),
+        false => points(&series, metric)?,
+    };
+    let live = page.live.and_then(|(body, players)| {
+        let time = start_of(body, "}", 0)?.get_attr("time").ok()?.as_i64()?;
+        Some(context! { time, players })
+    });
+    // The newest published day is the same for all islands.
+    let newest_day = body
+        .get_attr("island")
+        .and_then(|island| island.get_attr("date"));
+    let newest_day = newest_day.ok()?;
+    let days = shown
+        .iter()
+        .rev()
+        .map(|(day, value)| (day, metric.unit.text(*value)));
+    let chart = chart(metric, &shown, newest_day.as_str());
+    // The first of equal peaks.
+    let highest = peaks.iter().rev().max_by_key(|(_, peak)| *peak);
+    let values = context! {
+        root => "../",
+        notice => page.notice,
+        published => page.published,
+        metric => Serde(metric),
+        live,
+        days => days.collect::<Value>(),
+        months => months(metric.unit, &shown),
+        range => page.days,
+        ranges => chart.as_ref().map(Chart::ranges),
+        chart => chart.map(|chart| limited(chart, page.days).values()),
+        is_cut_off,
+        newest => peaks.last(),
+        before => peaks.iter().nth_back(1),
+        highest,
+        oldest => peaks.first(),
+        rank => page.rank.map(|(rank, _)| rank),
+        islands => page.rank.map(|(_, islands)| islands),
+        ..body
+    };
+    filled("island.html", values).ok()
 }
 
 /// Returns the days of an island's series with the known values of a metric, in parts of its unit.
@@ -197,15 +208,45 @@ fn points(series: &[Value], metric: &Metric) -> Option<Vec<(String, u64)>> {
     Some(points)
 }
 
-/// Returns the charts of a metric, `None` without known values.
-fn ranges(metric: &Metric, days: &[(String, u64)]) -> Option<Value> {
+/// Returns the months of a history, newest first: the number of known days, their average and the highest value.
+fn months(unit: Unit, days: &[(String, u64)]) -> Value {
+    fn month((day, _): &(String, u64)) -> Option<&str> {
+        day.get(.."2026-11".len())
+    }
+    let months = days.chunk_by(|one, other| month(one) == month(other));
+    let row = |days: &[(String, u64)]| {
+        let sum: u128 = days.iter().map(|(_, value)| u128::from(*value)).sum();
+        let count = days.len() as u128;
+        // No average is higher than the highest value.
+        let average = u64::try_from((sum + count / 2) / count).unwrap_or(u64::MAX);
+        let highest = days.iter().map(|(_, value)| *value).max();
+        let values = [average, highest.unwrap_or_default()].map(|value| unit.text(value));
+        Value::from(Serde((month(&days[0]), days.len(), values)))
+    };
+    months.rev().map(row).collect()
+}
+
+/// Returns the chart of a metric up to the newest day, on which an island may have no value; `None` without known values.
+fn chart<'a>(
+    metric: &'a Metric,
+    days: &[(String, u64)],
+    newest: Option<&str>,
+) -> Option<Chart<'a>> {
+    let time = |day: &str| Some(i64::from(UtcDay::parse(day)?.0) * DAY_SECONDS);
     let points = days.iter();
     let points: Vec<(i64, u64)> = points
-        .filter_map(|(day, value)| Some((i64::from(UtcDay::parse(day)?.0) * DAY_SECONDS, *value)))
+        .filter_map(|(day, value)| Some((time(day)?, *value)))
         .collect();
-    let name = |time: i64| UnixSeconds(time).day().to_string();
-    let chart = Chart::new(metric.label, &points, DAY_SECONDS, name, metric.unit)?;
-    Some(chart.ranges())
+    let end = newest.and_then(time).unwrap_or(i64::MIN);
+    Chart::new(metric.label, metric.unit, &points, DAY_SECONDS, end)
+}
+
+/// Limits a chart to the newest days if it can be.
+fn limited(chart: Chart<'_>, days: Option<usize>) -> Chart<'_> {
+    match days.filter(|days| chart.ranges().contains(days)) {
+        Some(days) => chart.newest(days),
+        None => chart,
+    }
 }
 
 /// A day and its neighbours among the published days.
@@ -218,23 +259,36 @@ pub struct DayLinks<'a> {
     pub range: [&'a str; 2],
     /// The relative path from the page to the root of the service.
     pub root: &'a str,
+    /// The dataset's own notice.
+    pub notice: Option<&'a str>,
 }
 
 /// Returns the page of a ranking, given the body of `/v1/rankings/{date}`.
 pub fn ranking(body: &[u8], links: DayLinks<'_>) -> Option<String> {
-    let values = context! { root => links.root, links => Serde(links), ..members(body) };
+    let (root, notice) = (links.root, links.notice);
+    let values = context! { root, notice, links => Serde(links), ..members(body) };
     filled("ranking.html", values).ok()
 }
 
 /// Returns the page of new islands, given the start of the body of `/v1/new/{date}`.
 pub fn new_islands(body: &[u8], published: &str, links: DayLinks<'_>) -> Option<String> {
     let body = start_of(body, "}", ROWS_MAX)?;
-    let values = context! { root => links.root, links => Serde(links), published, ..body };
+    let (root, notice) = (links.root, links.notice);
+    let (first_day, links) = (links.range[0], Serde(links));
+    let values = context! { root, notice, first_day, links, published, ..body };
     filled("new.html", values).ok()
 }
 
-/// Returns the page of the islands with the most players, given the start of the body of `/v1/live`.
-pub fn live(body: &[u8], published: &str) -> Option<String> {
-    let body = start_of(body, "}", ROWS_MAX)?;
-    filled("live.html", context! { published, ..body }).ok()
+/// Returns the page of the islands with the most players, given the start of the body of `/v1/live` if it is published.
+pub fn live(body: Option<&[u8]>, published: &str, notice: Option<&str>) -> Option<String> {
+    let is_published = body.is_some();
+    let body = match body {
+        Some(body) => start_of(body, "}", ROWS_MAX)?,
+        None => context! {},
+    };
+    filled(
+        "live.html",
+        context! { is_published, published, notice, ..body },
+    )
+    .ok()
 }

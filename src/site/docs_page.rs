@@ -8,21 +8,24 @@ use serde_json::{Value as Json, from_slice};
 use super::bodies::BodyOf;
 use super::code::json_lines;
 use super::filters::encoded;
-use super::openapi::{Document, Operation};
+use super::openapi::Document;
 use super::settings::SiteSettings;
 use super::templates::page;
 
 /// Lines of an example response that are shown before it is expanded.
 const LINES_SHOWN: usize = 14;
 
-pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
+/// Returns `/docs`. `new_day` is the newest day with new islands.
+pub fn docs(service: &SiteSettings, new_day: Option<&str>, body_of: BodyOf<'_>) -> String {
     let document = Document::parsed(service);
     let (code, slug) = example_island(body_of("/v1/rankings/latest"));
-    let endpoint = |mut operation: Operation<'_>| {
-        for parameter in &mut operation.parameters {
-            match parameter.name {
-                "code" => parameter.example.clone_from(&code),
-                "slug" | "creator" => parameter.example.clone_from(&slug),
+    let endpoint = |mut operation: Json| {
+        let is_new = operation["operationId"] == "getNewIslands";
+        for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+            match parameter["name"].as_str() {
+                Some("code") => parameter["example"] = code.as_str().into(),
+                Some("date") if is_new => parameter["example"] = new_day.unwrap_or("latest").into(),
+                Some("slug" | "creator") => parameter["example"] = slug.as_str().into(),
                 _ => {}
             }
         }
@@ -32,27 +35,27 @@ pub fn docs(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
         let published = published.and_then(|body| json_lines(&body));
         let example = || json_lines(document.example(&operation)?.as_bytes());
         let lines = published.or_else(example).unwrap_or_default();
-        let is_file = operation.object.is_none();
         context! {
             url => service.base_url.clone() + &target,
             response => html_lines(&lines),
             start => (lines.len() > LINES_SHOWN).then(|| html_lines(&lines[..LINES_SHOWN])),
             lines => lines.len(),
-            is_file,
+            is_file => operation["object"].is_null(),
             ..Value::from(Serde(&operation))
         }
     };
-    let mut guides = document.info("description").split("\n\n## ");
+    let description = document.json()["info"]["description"].as_str();
+    let mut guides = description.unwrap_or_default().split("\n\n## ");
     let introduction = guides.next();
     // The licence is in the footer of every page.
     let guides = guides.filter(|text| !text.starts_with("Licence"));
     let guides = guides.map(|text| (text.lines().next().unwrap_or_default(), text));
     let values = context! {
+        notice => &service.notice,
         base_url => &service.base_url,
-        summary => document.info("summary"),
+        api => Serde(document.json()),
         introduction,
         guides => guides.collect::<Value>(),
-        tags => document.tags().collect::<Value>(),
         endpoints => document.operations().into_iter().map(endpoint).collect::<Value>(),
         errors => document.errors().into_iter().collect::<Value>(),
     };
@@ -76,12 +79,13 @@ fn example_island(ranking: Option<Vec<u8>>) -> (String, String) {
 }
 
 /// Returns the path of the example request, with a query where the response would be long.
-fn target(operation: &Operation<'_>) -> String {
-    let (mut target, mut query) = (operation.path.to_owned(), "");
-    for parameter in &operation.parameters {
-        let name = format!("{{{}}}", parameter.name);
-        target = target.replace(&name, &encoded(&parameter.example));
-        if parameter.name == "limit" {
+fn target(operation: &Json) -> String {
+    let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
+    let (mut target, mut query) = (text(&operation["path"]), "");
+    for parameter in operation["parameters"].as_array().into_iter().flatten() {
+        let name = format!("{{{}}}", text(&parameter["name"]));
+        target = target.replace(&name, &encoded(&text(&parameter["example"])));
+        if parameter["name"] == "limit" {
             query = "?limit=2";
         }
     }
@@ -95,7 +99,11 @@ mod tests {
     use super::*;
 
     fn shown() -> String {
-        docs(&SiteSettings::new("https://metrics.example.org"), &|_| None)
+        docs(
+            &SiteSettings::new("https://metrics.example.org"),
+            None,
+            &|_| None,
+        )
     }
 
     #[test]
@@ -148,7 +156,11 @@ mod tests {
             }
             _ => None,
         };
-        let page = docs(&SiteSettings::new("https://x.test"), &body_of);
+        let page = docs(
+            &SiteSettings::new("https://x.test"),
+            Some("2026-11-08"),
+            &body_of,
+        );
         for part in [
             "<input name=code value=\"0000-0000-0002\" required>",
             "<input name=slug value=\"a&quot;/b\" required>",
@@ -156,12 +168,13 @@ mod tests {
             "'https://x.test/v1/islands/0000-0000-0002/ccu'",
             "'https://x.test/v1/creators/a%22%2Fb'",
             "&quot;https://x.test/v1/rankings/latest&quot;",
+            "&quot;https://x.test/v1/new/2026-11-08&quot;",
             "<span class=s>&quot;the body&quot;</span>",
         ] {
             assert!(page.contains(part), "{part}");
         }
         let examples = |page: &str| page.matches("resolutionSeconds&quot;: ").count();
-        let without = docs(&SiteSettings::new("https://x.test"), &|_| None);
+        let without = docs(&SiteSettings::new("https://x.test"), None, &|_| None);
         assert!(examples(&without) > 1 && !page.contains("the start"));
         assert_eq!(examples(&page), examples(&without));
         assert_eq!(example_island(None), example_island(Some(b"{}".to_vec())));
@@ -172,13 +185,13 @@ mod tests {
         let mut service = SiteSettings::new("https://x.test");
         service.limits = [7, 8, 9, 12_345];
         service.contact = Some("me@x.test".to_owned());
-        let page = docs(&service, &|_| None);
+        let page = docs(&service, None, &|_| None);
         assert!(
             page.contains("<li>7 requests without a key") && page.contains("<li>12,345 requests")
         );
         assert!(page.contains("Sign-up is closed") && page.contains("href=\"mailto:me@x.test\""));
         service.has_sign_up = true;
-        assert!(docs(&service, &|_| None).contains("Sign-up is open"));
+        assert!(docs(&service, None, &|_| None).contains("Sign-up is open"));
     }
 
     #[test]
@@ -217,7 +230,7 @@ mod tests {
         let service = SiteSettings::new(&format!("https://{}", "m".repeat(52)));
         let assets = ["style.css", "docs.css", "site.js", "docs.js", "icon.svg"];
         let assets = assets.map(|name| crate::site::file(&format!("/assets/{name}"), &service));
-        let bytes = [docs(&service, &|_| None)]
+        let bytes = [docs(&service, None, &|_| None)]
             .into_iter()
             .chain(assets)
             .map(|text| {

@@ -29,10 +29,10 @@ pub struct DumpsPage<'a> {
     /// The publish timestamp.
     pub published: &'a str,
     pub credit: &'a str,
+    /// The dataset's own notice.
+    pub notice: Option<&'a str>,
     /// Returns names and lengths of the files from a name up to another one, at most so many.
     pub list: &'a dyn Fn(&str, &str, usize) -> Vec<DumpEntry>,
-    /// Returns names of the last files from a name up to another one, at most so many, the last one first.
-    pub last: &'a dyn Fn(&str, &str, usize) -> Vec<String>,
     /// The place at which the page begins: the name of a file or folder; in a folder, FOLDER/MONTH, live/DAY, or the
     /// name of a file.
     pub group: Option<&'a str>,
@@ -45,24 +45,23 @@ pub struct DumpsPage<'a> {
 /// Returns the page, of limited length for any number of files and any names: what is not shown is a link
 /// away.
 pub fn dumps(page: DumpsPage<'_>) -> String {
-    let TopLevel {
-        files,
-        mut folders,
-        next,
-    } = page.top_level();
+    let (files, mut folders, next) = page.top_level();
     // A file of the whole history has only one form.
     let table = |name| stem(name).filter(|stem| has_plain_form(&files, stem));
     let mut tables: Vec<&str> = files.iter().filter_map(|(name, _)| table(name)).collect();
     tables.dedup();
     // The history comes before the peaks.
     let others = files.iter().rev();
-    let others = others.filter(|(name, _)| table(name).is_none() && name != "index.json");
+    // The text of the page has links to these two.
+    let is_linked = |name: &str| ["index.json", "notice.txt"].contains(&name);
+    let others = others.filter(|(name, _)| table(name).is_none() && !is_linked(name));
     // Names are sorted, but daily metrics are requested most.
     folders.sort_by_key(|folder| folder != "daily");
     let folders = folders.iter().map(|folder| page.folder_section(folder));
     let values = context! {
         published => page.published,
         credit => page.credit,
+        notice => page.notice,
         root => page.root,
         folder => page.folder,
         forms => FORMS.map(|(_, name)| name),
@@ -84,33 +83,18 @@ fn row(name: &str, stem: &str, files: &[DumpEntry]) -> Value {
     context! { name, forms => forms.collect::<Value>() }
 }
 
-/// The files outside folders, and the folders, from a place on.
-struct TopLevel {
-    files: Vec<DumpEntry>,
-    folders: Vec<String>,
-    /// The name of the first file or folder that is left out.
-    next: Option<String>,
-}
+/// The files outside folders, and the folders, from a place on; and the first file or folder that is left out.
+type TopLevel = (Vec<DumpEntry>, Vec<String>, Option<String>);
 
 impl DumpsPage<'_> {
-    /// Returns the start of the top level, or the part that begins at the place to show.
+    /// Returns the start of the top level; for a place that is in no folder of it, the part that begins there.
     fn top_level(&self) -> TopLevel {
         let start = self.top_level_from("");
-        let Some(place) = self.group else {
-            return start;
-        };
-        let (name, is_in_folder) = match place.split_once('/') {
-            Some((folder, _)) => (folder, true),
-            None => (place, false),
-        };
-        if is_in_folder && start.folders.iter().any(|folder| folder == name) {
-            return start;
-        }
-        let other = self.top_level_from(name);
-        if other.files.is_empty() && other.folders.is_empty() {
-            return start;
-        }
-        other
+        let name = self.group.and_then(|place| place.split('/').next());
+        let name = name.filter(|name| !start.1.iter().any(|folder| folder == name));
+        let other = name.map(|name| self.top_level_from(name));
+        let other = other.filter(|(files, folders, _)| !files.is_empty() || !folders.is_empty());
+        other.unwrap_or(start)
     }
 
     fn top_level_from(&self, place: &str) -> TopLevel {
@@ -131,39 +115,30 @@ impl DumpsPage<'_> {
                 files.push((name, bytes));
             }
         }
-        TopLevel {
-            files,
-            folders,
-            next,
-        }
+        (files, folders, next)
     }
 
-    /// Returns the files of the chosen group of a folder, and the names of the groups around it.
+    /// Returns the files of a group of a folder, and the names of the groups around it: of the group with the place to
+    /// show, from that place on, or of the last one.
     fn folder_section(&self, folder: &str) -> Value {
-        let end = end_of(folder);
-        let place = self.place_in(folder);
-        let place = place.filter(|place| !(self.list)(place, &end, 1).is_empty());
-        let place = place.unwrap_or_else(|| self.newest_place(folder));
-        let first = (self.list)(&place, &end, 1).pop();
-        let (first, _) = first.expect("a folder has a file");
-        let group = Group::of(folder, &first);
-        let from = place.max(group.from.clone());
+        let groups = self.groups(folder);
+        let found = self.place_in(folder).and_then(|place| {
+            let contains = |group: &Group| group.from <= place && place < group.to;
+            Some((groups.iter().position(contains)?, place))
+        });
+        let last = groups.len() - 1;
+        let (at, from) = found.unwrap_or_else(|| (last, groups[last].from.clone()));
+        let group = &groups[at];
         let mut files = (self.list)(&from, &group.to, FILES_MAX + 1);
-        let left_out = (files.len() > FILES_MAX).then(|| files.pop()).flatten();
-        let after = left_out.map_or(group.to, |(name, _)| name);
-        let name_of = |name: &str| name[folder.len() + 1..].to_owned();
-        let chosen = if from == group.from {
-            group.name
-        } else {
-            name_of(&first)
-        };
-        let mut tabs = self.newer_groups(folder, after);
-        tabs.push(chosen.clone());
-        tabs.extend(self.older_groups(folder, from));
+        let next = (files.len() > FILES_MAX).then(|| files.pop()).flatten();
+        let around = at.saturating_sub(TABS_MAX)..groups.len().min(at + TABS_MAX + 1);
+        let tabs = groups[around].iter().rev();
+        let mut tabs: Vec<String> = tabs.map(|group| group.name.clone()).collect();
         // The only group is a tab if its name is not that of a file.
-        if tabs.len() == 1 && Group::in_time(folder, &first).is_none() {
+        if groups.len() == 1 && group.to == end_of(folder) {
             tabs.clear();
         }
+        let name_of = |name: &str| name[folder.len() + 1..].to_owned();
         let mut stems: Vec<&str> = files.iter().filter_map(|(name, _)| stem(name)).collect();
         stems.dedup();
         let rows = stems.iter().rev().map(|stem| {
@@ -176,57 +151,22 @@ impl DumpsPage<'_> {
         context! {
             name => folder,
             tabs,
-            chosen,
+            chosen => group.name.as_str(),
+            next => next.map(|(name, _)| name),
             rows => rows.collect::<Value>(),
             others => others.collect::<Value>(),
         }
     }
 
-    /// Returns the start of the newest month or day; that of the folder if the last file has none.
-    fn newest_place(&self, folder: &str) -> String {
-        let start = format!("{folder}/");
-        let last = (self.last)(&start, &end_of(folder), 1).pop();
-        let newest = last.and_then(|last| Group::in_time(folder, &last));
-        newest.map_or(start, |newest| newest.from)
-    }
-
-    /// Returns the names of groups after a place, newest first.
-    fn newer_groups(&self, folder: &str, mut at: String) -> Vec<String> {
-        let (mut names, end) = (Vec::new(), end_of(folder));
-        while names.len() < TABS_MAX
-            && let Some((name, _)) = (self.list)(&at, &end, 1).pop()
-        {
+    /// Returns the groups of a folder in the order of their files. There is at least one, since a folder has a file.
+    fn groups(&self, folder: &str) -> Vec<Group> {
+        let (mut groups, mut at) = (Vec::new(), format!("{folder}/"));
+        while let Some((name, _)) = (self.list)(&at, &end_of(folder), 1).pop() {
             let group = Group::of(folder, &name);
-            // The rest of a group that is too long.
-            let is_rest = group.from < at;
-            names.push(if is_rest {
-                name[folder.len() + 1..].to_owned()
-            } else {
-                group.name
-            });
-            at = group.to;
+            at.clone_from(&group.to);
+            groups.push(group);
         }
-        names.reverse();
-        names
-    }
-
-    /// Returns the names of groups before a place, newest first.
-    fn older_groups(&self, folder: &str, mut at: String) -> Vec<String> {
-        let (mut names, start) = (Vec::new(), format!("{folder}/"));
-        while names.len() < TABS_MAX
-            && let Some(mut name) = (self.last)(&start, &at, 1).pop()
-        {
-            if Group::in_time(folder, &name).is_none() {
-                // As many files as a page shows that are in no month or day.
-                let before = (self.last)(&start, &at, FILES_MAX).into_iter();
-                let before = before.take_while(|name| Group::in_time(folder, name).is_none());
-                name = before.last().unwrap_or(name);
-            }
-            let group = Group::of(folder, &name);
-            names.push(group.name);
-            at = group.from;
-        }
-        names
+        groups
     }
 
     /// Returns the place to show in a folder, if there is one.
@@ -249,7 +189,7 @@ struct Group {
 
 impl Group {
     /// Returns the group of a file of a folder. It contains the file, so that a walk over groups ends for
-    /// any names.
+    /// any names: a file that is in no month or day is followed by all others.
     fn of(folder: &str, file: &str) -> Group {
         Group::in_time(folder, file).unwrap_or_else(|| Group {
             name: file[folder.len() + 1..].to_owned(),

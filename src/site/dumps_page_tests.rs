@@ -18,13 +18,10 @@ fn shown_of(files: &BTreeMap<String, u64>, group: Option<&str>, folder: &str) ->
     dumps(DumpsPage {
         published: "2026-11-21T12:05:00Z",
         credit: "<us>",
+        notice: Some("<made up>"),
         list: &|from, to, max| {
             let found = between(from, to).take(max);
             found.map(|(name, bytes)| (name.clone(), *bytes)).collect()
-        },
-        last: &|from, to, max| {
-            let found = between(from, to).rev().take(max);
-            found.map(|(name, _)| name.clone()).collect()
         },
         group,
         root: "../",

@@ -3,17 +3,20 @@
 use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, Error, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value as Json;
 
 use super::code::highlighted;
 use super::markdown::{anchor, inline, prose};
 use super::metrics::metric_text;
-use super::text::{count, grouped};
+use super::openapi::{allowed, kind};
+use super::text::{Escaped, count, grouped};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 
 /// Adds them to the templates. Those that return HTML escape what they are given.
 pub(super) fn add_to(templates: &mut Environment<'_>) {
     let html = Value::from_safe_string;
     templates.add_filter("age_text", age_text);
+    templates.add_filter("allowed", |schema: Serde<Json>| allowed(&schema.0));
     templates.add_filter("anchor", anchor);
     templates.add_filter("counted", counted);
     templates.add_filter("encoded", encoded);
@@ -22,12 +25,16 @@ pub(super) fn add_to(templates: &mut Environment<'_>) {
         html(highlighted(code, file))
     });
     templates.add_filter("inline", move |text: &str| html(inline(text)));
+    templates.add_filter("kind", |schema: Serde<Json>, has_links: bool| {
+        kind(&schema.0, has_links)
+    });
     templates.add_filter("metric_text", metric_text);
     templates.add_filter("minute", |time: i64| minute(UnixSeconds(time)));
     templates.add_filter("number", number);
     templates.add_filter("prose", move |text: &str| html(prose(text)));
     templates.add_filter("size", size);
     templates.add_filter("timestamp", |time: i64| UnixSeconds(time).to_string());
+    templates.add_filter("with_days", move |text: &str| html(with_days(text)));
     templates.add_function("age", age);
     templates.add_function("list_url", list_url);
 }
@@ -96,6 +103,18 @@ fn number(value: &Value) -> Result<String, Error> {
 fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(number))
+}
+
+/// Marks up the days in a text, each of which is then on one line: browsers break lines at hyphens.
+fn with_days(text: &str) -> String {
+    let words = text.split(' ').map(|word| {
+        let parts = word.split_at_checked("2026-11-20".len());
+        match parts.filter(|(day, _)| UtcDay::parse(day).is_some()) {
+            Some((day, rest)) => format!("<time>{day}</time>{}", Escaped(rest)),
+            None => Escaped(word).to_string(),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns a size in the largest unit that it fills.
@@ -172,5 +191,14 @@ mod tests {
             "0 B", "999 B", "1.0 kB", "14.9 kB", "999.9 kB", "1.0 MB", "2.5 GB",
         ];
         assert_eq!(told, want);
+    }
+
+    #[test]
+    fn days_in_a_text_are_marked_up() {
+        let want = "a&lt;b on <time>2026-11-20</time>, 2026-11-2\u{e9} 2026-13-20";
+        assert_eq!(
+            with_days("a<b on 2026-11-20, 2026-11-2\u{e9} 2026-13-20"),
+            want
+        );
     }
 }

@@ -3,26 +3,43 @@
 use super::*;
 
 #[test]
-fn a_page_of_an_island_shows_the_change_of_its_newest_day_only() {
+fn a_page_of_an_island_compares_the_newest_peak_with_the_last_one_before() {
     let (_, detail) = bodies(true).swap_remove(5);
     let detail = published("island", detail);
-    let page = |peaks: [(&str, u64); 2]| {
+    let page = |peaks: &[(&str, u64)]| {
         let history = json!({"ccu": peaks}).to_string();
-        island(IslandPage {
+        let page = island(IslandPage {
             history: Some(history.as_bytes()),
             ..plain(&detail)
-        })
+        });
+        page.unwrap()
     };
     // The newest day is 2026-11-20.
-    let shown = page([("2026-11-19", 10), ("2026-11-20", 15)]);
-    assert!(shown.contains("<span class=up>+5 (50.0%)</span> on the day before"));
-    let shown = page([("2026-11-19", 10), ("2026-11-20", 4)]);
-    assert!(shown.contains("<span class=down>\u{2212}6 (60.0%)</span> on the day before"));
-    for peaks in [
-        [("2026-11-18", 10), ("2026-11-20", 15)],
-        [("2026-11-18", 10), ("2026-11-19", 15)],
+    for (peaks, wanted) in [
+        (
+            &[("2026-11-19", 10), ("2026-11-20", 15)][..],
+            "<br><span class=up>+5 (+50.0%)</span> since <time>2026-11-19</time></small>",
+        ),
+        (
+            &[("2026-11-17", 7), ("2026-11-18", 10), ("2026-11-20", 4)],
+            "<br><span class=down>\u{2212}6 (\u{2212}60.0%)</span> since <time>2026-11-18</time></small>",
+        ),
+        (
+            &[("2026-11-19", 0), ("2026-11-20", 1_000)],
+            "<br><span class=up>+1,000</span> since <time>2026-11-19</time></small>",
+        ),
+        (&[("2026-11-20", 4)], "<br>no earlier peak is known</small>"),
+        (
+            &[("2026-11-18", 10), ("2026-11-19", 15)],
+            "<br>last known: 15 on <time>2026-11-19</time></small>",
+        ),
+        (
+            &[],
+            " hidden> <span class=old>1 day old</span></span></small></div></dl>",
+        ),
     ] {
-        assert!(!page(peaks).contains("on the day before"), "{peaks:?}");
+        let shown = page(peaks);
+        assert!(shown.contains(wanted), "{peaks:?}: {shown}");
     }
 }
 
@@ -36,13 +53,14 @@ fn a_page_of_an_island_shows_a_history_that_is_whole_or_none() {
     let history = br#"{"code":"1","ccu":[["2026-11-19",5],["2026-11-20",7]],"meta":{}}"#;
     for bytes in 0..=body.len() {
         let page = |history| {
-            island(IslandPage {
+            let page = island(IslandPage {
                 history,
                 ..plain(&body[..bytes])
-            })
+            });
+            assert_eq!(page.is_some(), bytes >= list, "{bytes}");
+            page.unwrap_or_default()
         };
         let (own, other) = (page(None), page(Some(&history[..])));
-        assert_eq!(is_whole(Some(&own)), bytes >= list, "{bytes}");
         assert_eq!(own.contains("<svg "), bytes >= end, "{bytes}");
         let is_cut_off = (list..end).contains(&bytes);
         assert_eq!(own.contains("too long for a page"), is_cut_off, "{bytes}");
@@ -50,4 +68,27 @@ fn a_page_of_an_island_shows_a_history_that_is_whole_or_none() {
         let other = page(Some(&history[..history.len() / 2]));
         assert_eq!(other.contains("<svg "), bytes >= end, "{bytes}");
     }
+}
+
+#[test]
+fn a_page_of_an_island_has_the_average_and_the_highest_value_of_each_month() {
+    let (_, detail) = bodies(true).swap_remove(5);
+    let detail = published("island", detail);
+    let page = |peaks: &[(&str, u64)]| {
+        let history = json!({"ccu": peaks}).to_string();
+        let page = island(IslandPage {
+            history: Some(history.as_bytes()),
+            ..plain(&detail)
+        });
+        page.unwrap()
+    };
+    let last = ("2026-11-01", u64::MAX);
+    let page_of_three = page(&[("2026-10-01", 1_000), ("2026-10-31", 1_003), last]);
+    let row = |month: &str, days: u32, average: &str, highest: &str| {
+        format!("<tr><td>{month}<td class=n>{days}<td class=n>{average}<td class=n>{highest}")
+    };
+    let largest = "18,446,744,073,709,551,615";
+    let rows = row("2026-11", 1, largest, largest) + &row("2026-10", 2, "1,002", "1,003");
+    assert!(page_of_three.contains(&rows), "{page_of_three}");
+    assert!(!page(&[last]).contains("<th>Month"));
 }

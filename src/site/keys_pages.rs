@@ -36,48 +36,40 @@ pub struct ListedKey {
     pub revoked: Option<String>,
 }
 
-/// Returns the settings of a server that these pages state.
-fn settings(service: &SiteSettings) -> Value {
-    context! {
+/// Fills a template with its values and the settings of a server that these pages state.
+fn keys_page(template: &str, service: &SiteSettings, values: Value) -> String {
+    let settings = context! {
         limits => service.limits,
         base_url => &service.base_url,
         contact_url => service.contact_url(),
         free_keys_max => FREE_KEYS_MAX,
-    }
+    };
+    let notice = &service.notice;
+    page(template, context! { service => settings, notice, ..values })
 }
 
-/// Returns the page of a service without sign-up.
 pub fn keys_closed(service: &SiteSettings) -> String {
-    page(
-        "keys_closed.html",
-        context! { service => settings(service) },
-    )
+    keys_page("keys_closed.html", service, context! {})
 }
 
 /// Returns the page after a link was mailed, if the address accepts mail.
-pub fn keys_mailed() -> String {
-    page("keys_mailed.html", context! {})
+pub fn keys_mailed(service: &SiteSettings) -> String {
+    keys_page("keys_mailed.html", service, context! {})
 }
 
 /// Returns the page of a request that failed. `token` is that of an address's holder, for the way
 /// back.
-pub fn keys_refused(message: &str, token: Option<&str>) -> String {
-    page("keys_refused.html", context! { message, token })
+pub fn keys_refused(message: &str, token: Option<&str>, service: &SiteSettings) -> String {
+    keys_page("keys_refused.html", service, context! { message, token })
 }
 
 /// Returns the form for an e-mail address, which sends back the token.
 pub fn keys_form(token: &str, service: &SiteSettings) -> String {
-    let service = settings(service);
-    page("keys_form.html", context! { token, service })
+    keys_page("keys_form.html", service, context! { token })
 }
 
-/// Returns the list of an address's keys.
 pub fn keys_list(list: &AddressKeys<'_>) -> String {
-    let service = settings(list.service);
-    page(
-        "keys_list.html",
-        context! { service, ..Value::from(Serde(list)) },
-    )
+    keys_page("keys_list.html", list.service, Value::from(Serde(list)))
 }
 
 #[cfg(test)]

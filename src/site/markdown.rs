@@ -5,6 +5,10 @@ use std::fmt::Write as _;
 
 use super::text::Escaped;
 
+/// Longer code may be wrapped: it may be wider than a list on a phone. Shorter code is on one line, since a
+/// break at a hyphen reads like a part of a name.
+const CODE_BYTES_MAX: usize = 30;
+
 /// Converts paragraphs.
 pub(super) fn prose(text: &str) -> String {
     text.split("\n\n").map(paragraph).collect()
@@ -54,6 +58,7 @@ pub(super) fn inline(text: &str) -> String {
     let bold = |text: &str| format!("<b>{}</b>", Escaped(text));
     let code = |text: &str| match text {
         "/keys" | "/dumps/" => format!("<a href={}>{text}</a>", &text[1..]),
+        _ if text.len() > CODE_BYTES_MAX => format!("<code class=long>{}</code>", Escaped(text)),
         _ => format!("<code>{}</code>", Escaped(text)),
     };
     alternate(text, "`", |text| alternate(text, "**", links, bold), code)
@@ -99,6 +104,11 @@ mod tests {
         assert_eq!(
             inline("a `<i>` [x&y](h?\"a)"),
             "a <code>&lt;i&gt;</code> <a href=\"h?&quot;a\">x&amp;y</a>"
+        );
+        let long = "x".repeat(31);
+        assert_eq!(
+            inline(&format!("`{long}`")),
+            format!("<code class=long>{long}</code>")
         );
         assert_eq!(inline("at `/keys`"), "at <a href=keys>/keys</a>");
     }

@@ -15,9 +15,6 @@ pub(super) struct Metric {
     short: &'static str,
     #[serde(skip)]
     pub(super) unit: Unit,
-    /// Parts of the unit per 1 in responses.
-    #[serde(skip)]
-    scale: f64,
 }
 
 /// The unit of a number on pages.
@@ -26,18 +23,27 @@ pub(super) struct Unit {
     /// Values per unit: 1, or 10 for values in tenths.
     pub(super) parts: u64,
     pub(super) suffix: &'static str,
+    /// Values per 1 in responses.
+    scale: f64,
 }
 
 impl Unit {
     pub(super) const COUNT: Unit = Unit {
         parts: 1,
         suffix: "",
+        scale: 1.0,
     };
-
-    /// Tenths, with a text after the number.
-    pub(super) const fn tenths(suffix: &'static str) -> Unit {
-        Unit { parts: 10, suffix }
-    }
+    const TENTHS: Unit = Unit {
+        parts: 10,
+        suffix: "",
+        scale: 10.0,
+    };
+    /// Shares in responses, percentages on pages.
+    pub(super) const PERCENT: Unit = Unit {
+        parts: 10,
+        suffix: "%",
+        scale: 1_000.0,
+    };
 
     pub(super) fn text(self, value: u64) -> String {
         match self.parts {
@@ -48,42 +54,30 @@ impl Unit {
 }
 
 /// The metrics in the order of responses. Lists can be sorted by the first six.
+#[rustfmt::skip] // one row per metric
 pub(super) const METRICS: [Metric; 9] = [
-    counts("peakCCU", "Peak players", "Peak"),
-    counts("uniquePlayers", "Unique players", "Players"),
-    counts("minutesPlayed", "Minutes played", "Minutes"),
-    counts("favorites", "Favorites", "Favorites"),
-    counts("plays", "Plays", "Plays"),
-    counts("recommendations", "Recommendations", "Recs"),
-    Metric {
-        unit: Unit::tenths(""),
-        scale: 10.0,
-        ..counts(
-            "averageMinutesPerPlayer",
-            "Minutes per player",
-            "Min/player",
-        )
-    },
-    share("retentionD1", "Retention after 1 day", "D1"),
-    share("retentionD7", "Retention after 7 days", "D7"),
+    metric("peakCCU", "Peak players", "Peak", Unit::COUNT),
+    metric("uniquePlayers", "Unique players", "Players", Unit::COUNT),
+    metric("minutesPlayed", "Minutes played", "Minutes", Unit::COUNT),
+    metric("favorites", "Favorites", "Favorites", Unit::COUNT),
+    metric("plays", "Plays", "Plays", Unit::COUNT),
+    metric("recommendations", "Recommendations", "Recs", Unit::COUNT),
+    metric("averageMinutesPerPlayer", "Minutes per player", "Min/player", Unit::TENTHS),
+    metric("retentionD1", "Retention after 1 day", "D1", Unit::PERCENT),
+    metric("retentionD7", "Retention after 7 days", "D7", Unit::PERCENT),
 ];
 
-const fn counts(name: &'static str, label: &'static str, short: &'static str) -> Metric {
+const fn metric(
+    name: &'static str,
+    label: &'static str,
+    short: &'static str,
+    unit: Unit,
+) -> Metric {
     Metric {
         name,
         label,
         short,
-        unit: Unit::COUNT,
-        scale: 1.0,
-    }
-}
-
-/// Returns a metric whose values are shares, which pages show as percentages.
-const fn share(name: &'static str, label: &'static str, short: &'static str) -> Metric {
-    Metric {
-        unit: Unit::tenths("%"),
-        scale: 1_000.0,
-        ..counts(name, label, short)
+        unit,
     }
 }
 
@@ -102,7 +96,7 @@ impl Metric {
         if self.unit.parts == 1 {
             return u64::try_from(value).map(Some);
         }
-        f64::try_from(value).map(|value| Some(rounded(value * self.scale)))
+        f64::try_from(value).map(|value| Some(rounded(value * self.unit.scale)))
     }
 }
 

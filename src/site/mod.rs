@@ -28,8 +28,9 @@ mod text;
 mod text_pages;
 
 pub use bodies::{BodyOf, live_players, newest_step};
+pub use chart::RANGES as CHART_DAYS;
 pub use data_pages::{
-    DayLinks, IslandPage, ListQuery, creator, creators, home, island, islands, live, message_page,
+    DayLinks, IslandPage, ListFilter, creator, creators, home, island, islands, live, message_page,
     new_islands, ranking,
 };
 pub use docs_page::docs;
@@ -45,13 +46,14 @@ pub use settings::SiteSettings;
 /// without indentation and lines of comment.
 pub fn file(path: &str, service: &SiteSettings) -> String {
     let text = match path {
+        "/openapi.json" => return openapi(service),
         "/objects" => return text_pages::objects(service),
         "/recipes" => return text_pages::recipes(service),
-        "/gotchas" => return text_pages::gotchas(),
-        "/changelog" => return text_pages::changelog(),
+        "/gotchas" => return text_pages::gotchas(service),
+        "/changelog" => return text_pages::changelog(service),
         "/llms.txt" => return text_pages::llms(service),
-        "/robots.txt" => return text_pages::robots(service),
-        "/sitemap.xml" => return text_pages::sitemap(service),
+        "/robots.txt" => return text_pages::with_base_url("robots.txt", service),
+        "/sitemap.xml" => return text_pages::with_base_url("sitemap.xml", service),
         "/favicon.ico" | "/assets/icon.svg" => return include_str!("assets/icon.svg").to_owned(),
         "/assets/style.css" => include_str!("assets/style.css"),
         "/assets/docs.css" => include_str!("assets/docs.css"),

@@ -2,6 +2,8 @@
 
 #[path = "island_page_tests.rs"]
 mod islands;
+#[path = "page_notice_tests.rs"]
+mod notice;
 #[path = "page_value_tests.rs"]
 mod values;
 
@@ -13,6 +15,7 @@ use super::data_pages::ROWS_MAX;
 use super::*;
 
 const TIME: &str = "2026-11-21T12:05:00Z";
+const NOTICE: Option<&str> = Some("<made up>");
 
 fn row(is_known: bool) -> Json {
     let text = |text: &str| is_known.then(|| text.to_owned());
@@ -49,10 +52,12 @@ fn plain(detail: &[u8]) -> IslandPage<'_> {
     IslandPage {
         detail,
         published: TIME,
+        notice: NOTICE,
         history: None,
         live: None,
         rank: None,
         metric: 0,
+        days: None,
     }
 }
 
@@ -132,6 +137,16 @@ fn published(kind: &str, mut body: Json) -> Vec<u8> {
     text.into_bytes()
 }
 
+fn filter(value: Option<&str>) -> ListFilter<'_> {
+    ListFilter {
+        name: "tag",
+        label: Some("Tag"),
+        words: "with the tag",
+        value,
+        choices: vec![("a", "a")],
+    }
+}
+
 /// Draws all pages of data, after a change of the bodies.
 fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str, Option<String>)> {
     let bodies: BTreeMap<&str, Vec<u8>> = bodies(is_known)
@@ -154,6 +169,7 @@ fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str,
         next: None,
         range: ["2026-11-01", "2026-11-20"],
         root: "../",
+        notice: NOTICE,
     };
     let given = [
         ("tag", "a"),
@@ -163,39 +179,36 @@ fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str,
         ("sort", "plays"),
         ("order", "asc"),
     ];
-    let query = ListQuery {
-        given: if is_known { &given } else { &[] },
-        tags: &["a".to_owned()],
-    };
+    let filters = [filter(is_known.then_some("<q>"))];
+    let given = if is_known { &given[..] } else { &[] };
     let q = if is_known { "<q>" } else { "" };
     let live = Some((of("live"), is_known.then_some(7)));
+    let mut service = SiteSettings::new("https://x.test");
+    service.notice = NOTICE.map(str::to_owned);
     vec![
-        (
-            "home",
-            Some(home(&SiteSettings::new("https://x.test"), &body_of)),
-        ),
-        ("islands", Some(islands(of("islands"), query))),
+        ("home", Some(home(&service, &body_of))),
+        ("islands", islands(of("islands"), given, &filters, NOTICE)),
         (
             "creators",
-            Some(creators(of("creators"), q, Some("2026-11-20"))),
+            creators(of("creators"), q, Some("2026-11-20"), NOTICE),
         ),
-        ("creator", creator(of("creator"), of("islands"))),
+        ("creator", creator(of("creator"), of("islands"), NOTICE)),
         (
             "island",
-            Some(island(IslandPage {
+            island(IslandPage {
                 live,
                 rank: Some((2, 3)),
                 ..plain(of("island"))
-            })),
+            }),
         ),
         (
             "island",
-            Some(island(IslandPage {
+            island(IslandPage {
                 metric: 8,
                 ..plain(of("island"))
-            })),
+            }),
         ),
-        ("live", super::live(of("live"), TIME)),
+        ("live", super::live(Some(of("live")), TIME, NOTICE)),
         ("ranking", ranking(of("ranking"), links)),
         ("new", new_islands(of("new"), TIME, links)),
     ]
@@ -225,6 +238,10 @@ fn pages_are_drawn_from_known_and_unknown_values() {
             assert!(is_whole(page.as_ref()), "{name}");
             let page = page.unwrap();
             assert!(page.ends_with("</footer>\n"));
+            let start = "<main id=main><p class=note>&lt;made up&gt;</p><h1>";
+            assert!(page.contains(start), "{name}");
+            assert!(!page.contains("third party"), "{name}");
+            let page = page.replace("preserveAspectRatio=none", "");
             for mark in ["<t>", "<n>", "<q>", "x\"y", "None", "none"] {
                 assert!(!page.contains(mark), "{mark} in {name}: {page}");
             }
@@ -232,7 +249,13 @@ fn pages_are_drawn_from_known_and_unknown_values() {
     }
     let service = SiteSettings::new("https://x.test");
     let page = home(&service, &|_| None);
+    assert!(page.contains("<main id=main><h1>") && page.contains("third party"));
     assert!(page.contains("Nothing has been published yet."));
+    for (published, has_time) in [(TIME, true), ("", false)] {
+        let page = live(None, published, None).unwrap();
+        assert!(page.contains("No live data is published on this server"));
+        assert_eq!(page.contains(&format!("datetime=\"{TIME}\"")), has_time);
+    }
 }
 
 #[test]
@@ -285,16 +308,12 @@ fn a_body_without_a_member_gives_no_page_in_part() {
         }
     }
     for body in [&b"{"[..], b"[]", b"7", b""] {
-        let query = ListQuery {
-            given: &[],
-            tags: &[],
-        };
         for page in [
-            islands(body, query),
-            creators(body, "", None),
+            islands(body, &[], &[], None),
+            creators(body, "", None, None),
             island(plain(body)),
         ] {
-            assert!(!is_whole(Some(&page)));
+            assert!(page.is_none());
         }
     }
 }
@@ -306,6 +325,7 @@ fn a_page_of_new_islands_counts_them_only_if_it_shows_all() {
         next: None,
         range: ["2026-11-20"; 2],
         root: "",
+        notice: None,
     };
     for count in [0, 1, 2, ROWS_MAX - 1, ROWS_MAX, ROWS_MAX + 1] {
         let body = published(
@@ -323,7 +343,7 @@ fn a_page_of_new_islands_counts_them_only_if_it_shows_all() {
                 0 => "No island was first seen on this day".to_owned(),
                 1 if is_whole => "1 island was first seen on this day".to_owned(),
                 _ if is_whole => format!("{count} islands were first seen on this day"),
-                _ => format!("these {shown} have the highest peaks"),
+                _ => format!("These {shown} islands have the highest peaks"),
             };
             assert!(
                 page.contains(&expected),
@@ -337,15 +357,15 @@ fn a_page_of_new_islands_counts_them_only_if_it_shows_all() {
 fn pages_of_keys_are_drawn_in_every_state() {
     let mut service = SiteSettings::new("https://x.test");
     let page = keys_closed(&service);
-    assert!(page.contains("Ask the publisher for one") && page.contains("<td>ask the publisher<"));
+    assert!(page.contains("<td>not issued online<") && !page.contains("the publisher<"));
     service.contact = Some("a&b@x.test".to_owned());
     let link = "<a href=\"mailto:a&amp;b@x.test\">the publisher</a>";
     assert!(keys_closed(&service).contains(&format!("<td>ask {link}")));
     assert!(keys_form("p\"q", &service).contains("name=pass value=\"p&quot;q\""));
-    assert!(keys_mailed().contains("Check your mail"));
-    let page = keys_refused("<m>", Some("p&q"));
+    assert!(keys_mailed(&service).contains("Check your mail"));
+    let page = keys_refused("<m>", Some("p&q"), &service);
     assert!(page.contains("&lt;m&gt;") && page.contains("href=\"keys?pass=p%26q\""));
-    assert!(keys_refused("m", None).contains("href=\"keys\""));
+    assert!(keys_refused("m", None, &service).contains("href=\"keys\""));
     let page = keys_list(&AddressKeys {
         address: "192.0.2.1",
         keys: vec![ListedKey {

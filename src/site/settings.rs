@@ -11,8 +11,8 @@ pub struct SiteSettings {
     pub has_sign_up: bool,
     /// The publisher's e-mail address or URL.
     pub contact: Option<String>,
-    /// The sample in the program is served, and no published data.
-    pub is_sample: bool,
+    /// The notice of the served dataset, such as that its data is made up.
+    pub notice: Option<String>,
 }
 
 impl SiteSettings {
@@ -23,7 +23,7 @@ impl SiteSettings {
             limits: [100, 1_000, 20_000, 100_000],
             has_sign_up: false,
             contact: None,
-            is_sample: false,
+            notice: None,
         }
     }
 
@@ -43,16 +43,16 @@ impl SiteSettings {
 
     /// Describes how to get keys, in Markdown.
     pub(super) fn keys_text(&self) -> String {
-        let ask = match self.contact_url() {
-            Some(url) => format!("[the publisher]({url})"),
-            None => "the publisher".to_owned(),
-        };
         let free = if self.has_sign_up {
-            "Sign-up is open: `/keys` issues up to 3 free keys per address. ".to_owned()
+            "Sign-up is open: `/keys` issues up to 3 free keys per address."
         } else {
-            format!("Sign-up is closed on this server. Ask {ask} for a free key. ")
+            "Sign-up is closed on this server."
         };
-        format!("{free}Starter and pro keys are in private beta: ask {ask}.")
+        let ask = self
+            .contact_url()
+            .map(|url| format!(" Ask [the publisher]({url}) for a key."));
+        let ask = ask.unwrap_or_default();
+        format!("{free} Starter and pro keys are in private beta.{ask}")
     }
 }
 

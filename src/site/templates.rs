@@ -28,10 +28,9 @@ pub(super) const FILES: &[(&str, &str)] = &files! {
     "creators.html" "docs.html" "dumps.html" "frame.html" "gotchas.html" "home.html" "island.html" "islands.html"
     "keys_closed.html" "keys_form.html" "keys_list.html" "keys_mailed.html"
     "keys_refused.html" "live.html" "llms.txt" "message.html" "new.html" "objects.html" "prose.html" "ranking.html"
-    "recipes.html"
+    "recipes.html" "robots.txt" "sitemap.xml"
 };
 
-/// The templates, compiled.
 pub(super) static TEMPLATES: LazyLock<Environment<'_>> = LazyLock::new(|| {
     let mut templates = Environment::new();
     templates.set_undefined_behavior(UndefinedBehavior::Strict);

@@ -1,13 +1,12 @@
 //! Pages of text: `/objects`, `/recipes`, `/gotchas` and `/changelog`; `/llms.txt`, all documentation as one text;
 //! and the texts for search engines.
 
-use std::fmt::Write as _;
-
 use minijinja::value::Serde;
 use minijinja::{Value, context};
+use serde_json::Value as Json;
 
 use super::code::json_lines;
-use super::openapi::{Document, Operation};
+use super::openapi::Document;
 use super::settings::SiteSettings;
 use super::templates::page;
 use super::text::Escaped;
@@ -31,10 +30,11 @@ const RECIPES: &[(&str, &str, &str)] = &recipes! {
     "page_by_link.sh": "All pages with curl, using the Link header"
     "page_by_has_more.sh": "All pages with curl, using hasMore"
     "etag.sh": "Download only what has changed, with curl"
-    "last_days.sh": "The last 30 days from the dumps, with curl and awk"
+    "last_days.sh": "The last N days from the dumps, with curl and awk"
     "requests_session.py": "Python with requests, without hanging on a 429"
     "pandas_frames.py": "Python with pandas"
     "chart.html": "A chart in your own page, without a library"
+    "most_played.html": "The hundred most played now in your own page, refreshed with an ETag"
     "browser.html": "A browser, with the key in the query or in a header"
     "typescript/client.ts": "TypeScript, with generated types"
     "dump.sql": "The dumps in DuckDB"
@@ -46,25 +46,25 @@ const RECIPES: &[(&str, &str, &str)] = &recipes! {
 /// written from the `OpenAPI` document.
 pub(super) fn objects(service: &SiteSettings) -> String {
     let document = Document::parsed(service);
-    let objects = document.objects(|name| format!("[{name}](#{name})"));
-    let operations = document.operations();
+    let (objects, operations) = (document.objects(), document.operations());
     let responses = operations.iter().map(|operation| {
         let object = objects
             .iter()
-            .find(|object| Some(object.name) == operation.object);
+            .find(|object| object["name"] == operation["object"]);
         context! {
             object => Serde(object),
             example => example(&document, operation, &service.base_url),
             ..Value::from(Serde(operation))
         }
     });
-    let is_part = |name| {
+    let is_response = |object: &Json| {
         operations
             .iter()
-            .all(|operation| operation.object != Some(name))
+            .any(|operation| operation["object"] == object["name"])
     };
-    let parts = objects.iter().filter(|object| is_part(object.name));
+    let parts = objects.iter().filter(|object| !is_response(object));
     let values = context! {
+        notice => &service.notice,
         common => COMMON.trim_end(),
         responses => responses.collect::<Value>(),
         parts => Serde(parts.collect::<Vec<_>>()),
@@ -73,54 +73,26 @@ pub(super) fn objects(service: &SiteSettings) -> String {
 }
 
 /// Returns the example of a response as HTML, with the address of the service.
-fn example(document: &Document, operation: &Operation<'_>, base_url: &str) -> Option<Value> {
+fn example(document: &Document, operation: &Json, base_url: &str) -> Option<Value> {
     let text = document.example(operation)?.replace(SAMPLE_URL, base_url);
     let lines = json_lines(text.as_bytes()).map(|lines| lines.join("\n"));
     let html = lines.unwrap_or_else(|| Escaped(&text).to_string());
     Some(Value::from_safe_string(html))
 }
 
-/// Pages that search engines start from; the others are linked from them.
-const ENTRIES: [&str; 13] = [
-    "",
-    "islands",
-    "creators",
-    "live",
-    "rankings",
-    "new",
-    "docs",
-    "objects",
-    "recipes",
-    "gotchas",
-    "changelog",
-    "keys",
-    "dumps/",
-];
-
-/// Returns `/sitemap.xml`.
-pub(super) fn sitemap(service: &SiteSettings) -> String {
-    let base = Escaped(&service.base_url);
-    let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
-        <urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n"
-        .to_owned();
-    for path in ENTRIES {
-        let _ = writeln!(text, "<url><loc>{base}/{path}</loc></url>");
-    }
-    text + "</urlset>\n"
+/// Returns a text for search engines, in which the address of the service is all that varies.
+pub(super) fn with_base_url(name: &str, service: &SiteSettings) -> String {
+    page(name, context! { base_url => &service.base_url })
 }
 
-/// Returns `/robots.txt`.
-pub(super) fn robots(service: &SiteSettings) -> String {
-    let base = &service.base_url;
-    format!("User-agent: *\nDisallow: /v1\nSitemap: {base}/sitemap.xml\n")
+pub(super) fn gotchas(service: &SiteSettings) -> String {
+    let notice = &service.notice;
+    page("gotchas.html", context! { text => GOTCHAS, notice })
 }
 
-pub(super) fn gotchas() -> String {
-    page("gotchas.html", context! { text => GOTCHAS })
-}
-
-pub(super) fn changelog() -> String {
-    page("changelog.html", context! { text => CHANGELOG })
+pub(super) fn changelog(service: &SiteSettings) -> String {
+    let notice = &service.notice;
+    page("changelog.html", context! { text => CHANGELOG, notice })
 }
 
 pub(super) fn recipes(service: &SiteSettings) -> String {
@@ -130,24 +102,20 @@ pub(super) fn recipes(service: &SiteSettings) -> String {
         let text = text.replace(SAMPLE_URL, &service.base_url);
         context! { title, file, text, is_file }
     });
-    page(
-        "recipes.html",
-        context! { recipes => recipes.collect::<Value>() },
-    )
+    let (recipes, notice) = (recipes.collect::<Value>(), &service.notice);
+    page("recipes.html", context! { recipes, notice })
 }
 
-/// Returns `/llms.txt`, in Markdown.
 pub(super) fn llms(service: &SiteSettings) -> String {
     let document = Document::parsed(service);
     let values = context! {
         base_url => &service.base_url,
-        summary => document.info("summary"),
-        description => document.info("description"),
+        api => Serde(document.json()),
         endpoints => Serde(document.operations()),
         recipes => Serde(RECIPES),
         errors => document.errors().into_iter().collect::<Value>(),
         common => COMMON,
-        objects => Serde(document.objects(str::to_owned)),
+        objects => Serde(document.objects()),
         gotchas => GOTCHAS,
     };
     page("llms.txt", values)
@@ -182,7 +150,7 @@ mod tests {
     }
     #[test]
     fn gotchas_are_lists_under_headings() {
-        let page = gotchas();
+        let page = gotchas(&SiteSettings::new("https://x.test"));
         assert_eq!(page.matches("<h2").count(), 4);
         assert_eq!(
             page.matches("<li>").count(),

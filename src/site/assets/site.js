@@ -1,8 +1,9 @@
 'use strict';
 // Ages of times, copy buttons, and questions before a form is sent. Pages are complete without this script.
 const ago = seconds => {
-  const [size, unit] = [[86400, 'day'], [3600, 'hour'], [60, 'minute']].find(([size]) => seconds >= size) || [1, 'second'];
-  const count = Math.max(0, Math.floor(seconds / size));
+  if (seconds < 60) return 'just now';
+  const [size, unit] = [[86400, 'day'], [3600, 'hour'], [60, 'minute']].find(([size]) => seconds >= size);
+  const count = Math.floor(seconds / size);
   return `${count} ${unit}${count === 1 ? '' : 's'} ago`;
 };
 
@@ -15,7 +16,7 @@ const showAges = () => {
     const age = (Date.now() - Date.parse(time.dateTime)) / 1000;
     const mark = time.nextElementSibling;
     mark.hidden = age < +time.dataset.old;
-    if (!mark.hidden) mark.textContent = ` ${ago(age).slice(0, -4)} old`;
+    if (!mark.hidden) mark.lastChild.textContent = `${ago(age).slice(0, -4)} old`;
   }
 };
 

@@ -1,6 +1,6 @@
--- Prints three tables from the dumps: the creators with the highest peaks, the share of players who come back, by tool, and the
--- tags with the most minutes played. Needs DuckDB 1.2 or newer and curl. Dumps need no key and do not
--- count against the quota.
+-- Prints three tables from the dumps: the creators with the highest peaks, the share of players who come back, by tool,
+-- and the tags with the most minutes played. Needs DuckDB 1.2 or newer and curl. Dumps need no key and do not count
+-- against the quota.
 --
 --   curl --fail --remote-name http://127.0.0.1:8080/dumps/islands.csv.gz
 --   curl --fail --remote-name http://127.0.0.1:8080/dumps/history.csv.gz

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Prints the code, peak and title of every island made with UEFN, following the Link header from page to page.
-# Needs curl 7.76 or newer, and jq. Set ISLAND_METRICS_KEY to use a key.
+# Needs curl 7.76 or newer, and jq. Set ISLAND_METRICS_KEY to use a key. Each page of 200 islands costs one request:
+# 20,000 islands cost 100, which is the usual quota of a day without a key. The dumps cost none.
 set -eu
 
 url='http://127.0.0.1:8080/v1/islands?createdIn=uefn&limit=200'

@@ -1,6 +1,7 @@
 """Prints the code, peak and title of every island with a tag, over one connection, and retries only a 503.
 
-pip install requests 'urllib3>=2.6.3'; set ISLAND_METRICS_KEY to use a key.
+pip install requests 'urllib3>=2.6.3'; set ISLAND_METRICS_KEY to use a key. Each page of 200
+islands costs one request.
 """
 
 import os
