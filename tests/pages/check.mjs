@@ -7,7 +7,7 @@ import { BY_IP, BY_MAIL, CLOSED, claim, close, json, left, open, sound } from ".
 const WIDTHS = [360, 1280];
 
 const island = (await json(`${BY_IP}/v1/islands?limit=1`)).islands[0];
-const before = await left();
+const quota = await left("198.18.0.0");
 
 const PAGES = [
   ["dashboard", `${BY_IP}/`],
@@ -41,13 +41,12 @@ for (const colorScheme of ["light", "dark"]) {
         // The browser logs every 404.
         if (status === 404) opened.complaints.length = 0;
         await sound(opened, name, { colorScheme });
+        assert.equal(await left(opened.address), quota, `${name} spends quota`);
         await opened.context.close();
       });
     }
   }
 }
-
-await claim("pages spend nothing", async () => assert.equal(await left(), before));
 
 await claim("the reference with styles, scripts and icon has at most 30 KB compressed", async () => {
   const parts = ["docs", "assets/style.css", "assets/docs.css", "assets/site.js", "assets/docs.js", "assets/icon.svg"];
@@ -61,20 +60,20 @@ await claim("the reference with styles, scripts and icon has at most 30 KB compr
 await claim("the curve shows the served points", async () => {
   const { page, context } = await open();
   await page.goto(`${BY_IP}/`);
-  const svg = page.locator("figure.chart svg").first();
+  const svg = page.locator("figure.chart > svg").first();
   const { points } = await json(`${BY_IP}/v1/live/intraday`);
-  const { max, left: x0, width, top, height } = await svg.evaluate(svg => ({ ...svg.dataset }));
+  const max = await svg.getAttribute("data-max");
   const [first, last] = [points[0][0], points.at(-1)[0]];
   const drawn = await svg.locator(".curve").getAttribute("d");
   const seen = [...drawn.matchAll(/[ML]([\d.]+) ([\d.]+)/g)].map(match => match.slice(1).map(Number));
   assert.equal(seen.length, points.length);
   points.forEach(([time, players], at) => {
-    const x = +x0 + (time - first) / (last - first) * width;
-    const y = +top + height * (1 - players / max);
-    assert.ok(Math.abs(seen[at][0] - x) < 0.06 && Math.abs(seen[at][1] - y) < 0.06, `point ${at}`);
+    const x = (time - first) / (last - first) * 100;
+    const y = 100 * (1 - players / max);
+    assert.ok(Math.abs(seen[at][0] - x) < 0.006 && Math.abs(seen[at][1] - y) < 0.006, `point ${at}`);
   });
   const box = await svg.boundingBox();
-  await page.mouse.move(box.x + box.width - 12, box.y + 50);
+  await page.mouse.move(box.x + box.width - 1, box.y + 50);
   const told = await page.locator("figure.chart output").first().textContent();
   assert.ok(told.includes(points.at(-1)[1].toLocaleString("en")), told);
   await svg.focus();
@@ -82,24 +81,43 @@ await claim("the curve shows the served points", async () => {
   const beside = await page.locator("figure.chart output").first().textContent();
   assert.ok(beside.includes(points.at(-2)[1].toLocaleString("en")), beside);
   const label = await svg.locator(".at text").textContent();
-  assert.equal(label, beside, "the label at the point");
+  assert.equal(`${label}.`, beside, "the label at the point");
   const [mark, curve] = await Promise.all([svg.locator(".at circle").boundingBox(), svg.boundingBox()]);
   assert.ok(mark.x > curve.x && mark.y > curve.y && mark.y < curve.y + curve.height, "the dot is in the picture");
   await page.keyboard.press("Home");
   assert.ok((await svg.locator(".at text").textContent()).includes(points[0][1].toLocaleString("en")));
   await page.keyboard.press("End");
   assert.ok((await svg.locator(".at text").textContent()).includes(points.at(-1)[1].toLocaleString("en")));
+  await svg.blur();
+  await page.mouse.move(box.x + 60, box.y + 50);
+  await page.mouse.move(box.x + 60, box.y - 50);
+  assert.ok((await page.locator("figure.chart output").first().textContent()).includes("highest"), "the description is back");
+  assert.ok(!await svg.locator(".at").isVisible(), "the mark is gone");
   await context.close();
 });
 
 await claim("the figures and the chart of an island are above the fold at 1280 x 900", async () => {
   const { page, context } = await open({ viewport: { width: 1280, height: 900 } });
   await page.goto(`${BY_IP}/islands/${island.code}`);
-  const box = await page.locator("figure.chart:visible svg").boundingBox();
+  const box = await page.locator("figure.chart > svg").boundingBox();
   assert.ok(box.y + box.height <= 900, `the chart ends at ${box.y + box.height}`);
-  for (const name of ["Players now", "Peak", "All-time peak", "Rank by peak"]) {
+  for (const name of ["Players now", "Peak of the day", "Highest known peak", "Rank by peak"]) {
     assert.ok(await page.locator("dt", { hasText: new RegExp(`^${name}$`) }).first().isVisible(), name);
   }
+  await context.close();
+});
+
+await claim("the chart of an island is at least 200 px high on a phone, and its range is kept without a script", async () => {
+  const { page, context } = await open({ viewport: { width: 390, height: 844 }, javaScriptEnabled: false });
+  await page.goto(`${BY_IP}/islands/${island.code}`);
+  const box = await page.locator("figure.chart > svg").boundingBox();
+  assert.ok(box.height >= 200, `${box.height} px`);
+  await page.click("nav.tabs a:has-text('30 days')");
+  await page.click("nav.tabs a:has-text('Plays')");
+  assert.match(page.url(), /metric=plays&days=30/);
+  await page.click("nav.tabs a:has-text('Peak players')");
+  const values = await page.locator("svg[data-values]").getAttribute("data-values");
+  assert.equal(values.split(",").length, 30);
   await context.close();
 });
 
@@ -115,10 +133,13 @@ await claim("the dashboard has the ten of the ranking, and leads to their pages"
   await page.click("#summary table a");
   assert.equal(await page.textContent("h1"), ranking[0].title);
   const { ccu } = await json(`${BY_IP}/v1/islands/${ranking[0].code}/ccu`);
-  const values = (await page.locator("svg").last().getAttribute("data-values")).split(",").filter(Boolean);
+  const values = (await page.locator("svg[data-values]").getAttribute("data-values")).split(",").filter(Boolean);
   assert.deepEqual(values.map(Number), ccu.map(([, peak]) => peak));
   await page.goBack();
-  assert.equal(await page.evaluate(() => document.querySelector("time.ago").textContent.endsWith("ago")), true);
+  await page.click("#summary a:has-text('The hundred most played islands')");
+  assert.equal(await page.textContent("h1"), "Most played now");
+  await page.goBack();
+  assert.equal(await page.evaluate(() => document.querySelector("time.ago").textContent.match(/ ago$|^just now$/) !== null), true);
   await context.close();
 });
 
@@ -168,7 +189,7 @@ await claim("islands are filtered and sorted by the form, with the keyboard alon
   const { islands } = await json(`${BY_IP}/v1/islands?tag=pvp&sort=plays&limit=50`);
   assert.deepEqual(seen, islands.map(island => island.code));
   await page.click("th a:has-text('Minutes')");
-  assert.equal(await page.locator("th[aria-sort=descending]").textContent(), "Minutes ▼");
+  assert.equal(await page.locator("th[aria-sort=descending]").textContent(), "Minutes\u00a0▼");
   assert.ok(page.url().includes("tag=pvp"), "filters are kept");
   await context.close();
 });
@@ -178,7 +199,7 @@ await claim("an island's metrics, a creator and days are reached by links", asyn
   await page.goto(`${BY_IP}/islands/${island.code}`);
   await page.click("nav.tabs a:has-text('Plays')");
   const { series } = (await json(`${BY_IP}/v1/islands/${island.code}`)).island;
-  const values = (await page.locator("svg").last().getAttribute("data-values")).split(",").filter(Boolean);
+  const values = (await page.locator("svg[data-values]").getAttribute("data-values")).split(",").filter(Boolean);
   assert.deepEqual(values.map(Number), series.map(point => point.plays).filter(plays => plays !== null));
   await page.locator("summary").click();
   assert.equal(await page.locator("details tbody tr").count(), values.length);
@@ -199,16 +220,49 @@ await claim("an island's metrics, a creator and days are reached by links", asyn
 
 await claim("the page of the header is marked, and what is not found offers a search", async () => {
   const { page, context } = await open();
-  for (const path of ["islands", "creators", "rankings", "new", "docs", "recipes", "keys", "dumps/"]) {
+  for (const path of ["islands", "creators", "live", "rankings", "new", "docs", "recipes", "keys", "dumps/"]) {
     await page.goto(`${BY_IP}/${path}`);
     const current = await page.locator("header [aria-current=page]").evaluateAll(links => links.map(link => link.href));
     assert.deepEqual(current, [`${BY_IP}/${path}`]);
     assert.ok(await page.locator("meta[name=description]").getAttribute("content"), path);
   }
+  await page.goto(`${BY_IP}/islands?q=0000-0000`);
+  assert.match(await page.textContent("main"), /A code must be complete/);
   await page.goto(`${BY_IP}/islands/0000-0000-0000`);
   await page.fill("#q", "ra");
   await page.keyboard.press("Enter");
   await page.waitForURL(/islands\?q=ra/);
+  await context.close();
+});
+
+await claim("only a page that renews itself says so", async () => {
+  for (const javaScriptEnabled of [true, false]) {
+    const { page, context } = await open({ javaScriptEnabled });
+    await page.goto(`${BY_IP}/live`);
+    assert.equal(await page.getByText("This page renews itself").isVisible(), javaScriptEnabled);
+    await context.close();
+  }
+});
+
+await claim("the ranking explains its changes", async () => {
+  const { page, context } = await open();
+  await page.goto(`${BY_IP}/rankings`);
+  const { previousDate } = await json(`${BY_IP}/v1/rankings/latest`);
+  const text = await page.textContent("main");
+  assert.ok(text.includes(`The change of rank is relative to ${previousDate}; – means`), text.slice(0, 300));
+  await context.close();
+});
+
+await claim("texts show no marks of Markdown", async () => {
+  const { page, context } = await open();
+  for (const path of ["docs", "objects", "recipes", "gotchas", "changelog", "keys", "dumps/"]) {
+    await page.goto(`${BY_IP}/${path}`);
+    const text = await page.locator("main").evaluate(main => {
+      main.querySelectorAll("pre, code").forEach(code => code.remove());
+      return main.textContent;
+    });
+    assert.doesNotMatch(text, /[*`]|\]\(/, path);
+  }
   await context.close();
 });
 
@@ -231,7 +285,7 @@ await claim("old data is marked by its age", async () => {
   await page.clock.setFixedTime(new Date("2027-03-23T12:00:00Z"));
   await page.goto(`${CLOSED}/`);
   const marks = await page.locator(".old:visible").allTextContents();
-  assert.ok(marks.length >= 3 && marks.every(mark => /^ 12[123] days old$/.test(mark)), marks.join());
+  assert.ok(marks.length >= 3 && marks.every(mark => /^12[123] days old$/.test(mark)), marks.join());
   await page.clock.setFixedTime(new Date("2026-11-21T12:10:00Z"));
   await page.goto(`${CLOSED}/`);
   assert.equal(await page.locator(".old:visible").count(), 0);

@@ -7,13 +7,13 @@ import { BY_IP, claim, json, left, open, sound } from "./browser.mjs";
 const island = (await json(`${BY_IP}/v1/islands?limit=1`)).islands[0];
 
 await claim("Send shows status, time, headers and body, and its curl line does the same", async () => {
-  const { page, context, complaints } = await open();
+  const { address, page, context, complaints } = await open();
   await page.goto(`${BY_IP}/docs`);
   const form = page.locator("#listIslands");
   await form.locator("[name=limit]").fill("2");
   await form.locator("[name=q]").fill("a");
   await form.locator("select[name=order]").selectOption("asc");
-  const spent = await left();
+  const spent = await left(address);
   await page.keyboard.press("Tab");
   await form.locator("[name=limit]").press("Enter");
   const line = form.locator(".answer [role=status]");
@@ -22,7 +22,7 @@ await claim("Send shows status, time, headers and body, and its curl line does t
   const [body, headers] = await form.locator(".answer pre").allTextContents();
   for (const name of ["x-ratelimit-limit: 100", "etag: ", "link: ", "content-type: application/json"]) assert.ok(headers.includes(name), name);
   assert.equal(JSON.parse(body).islands.length, 2);
-  assert.equal(await left(), spent - 1);
+  assert.equal(await left(address), spent - 1);
   assert.ok((await page.textContent("#left")).includes(`${spent - 1} left`));
   const curl = await form.locator("pre").first().textContent();
   assert.ok(curl.includes("/v1/islands?q=a&order=asc&limit=2'"), curl);
@@ -162,6 +162,10 @@ await claim("the reference can be read without a script, and printed", async () 
   assert.equal(await page.locator("#getIndex pre.curl").isVisible(), false);
   await page.emulateMedia({ media: "print" });
   assert.equal(await page.locator("header nav").isVisible(), false);
+  const examples = await page.locator(".response").count();
+  assert.ok(examples > 5, "long examples");
+  assert.equal(await page.locator(".response > pre:visible").count(), examples, "printed examples are whole");
+  assert.equal(await page.locator(".response summary:visible").count(), 0);
   await page.goto(`${BY_IP}/`);
   assert.equal(await page.locator("#q").isVisible(), false);
   await page.emulateMedia({ media: "screen" });

@@ -34,15 +34,14 @@ source tests/servers.sh
 "$bin" synth --islands 1200 --creators 300 --days 20 --until 2026-11-20 --to "$work/dataset" >/dev/null
 "$bin" publish --dataset "$work/dataset" --to "$work/published" >/dev/null 2>&1
 mkdir "$work/mail"
-serve ip --listen 127.0.0.1:0 --published "$work/published" --state "$work/ip" --signup ip --access-log "$work/ip.access"
+# Each visitor has an address of its own, see browser.mjs.
+visitors=(--trusted-proxy 127.0.0.0/8)
+serve ip --listen 127.0.0.1:0 --published "$work/published" --state "$work/ip" --signup ip "${visitors[@]}" \
+    --access-log "$work/ip.access"
 export BY_IP=$base
-# A server limits the pages that an address opens. The sign-up has one of its own.
-serve signup --listen 127.0.0.1:0 --published "$work/published" --state "$work/signup" --signup ip \
-    --access-log "$work/signup.access"
-export SIGN_UP=$base
 # The base URL of mailed links needs the port before the server starts.
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-serve mail --listen "127.0.0.1:$port" --base-url "http://127.0.0.1:$port" --state "$work/mailed" --signup email \
+port=$(port)
+serve mail --listen "127.0.0.1:$port" "${visitors[@]}" --base-url "http://127.0.0.1:$port" --state "$work/mailed" --signup email \
     --mailer "$PWD/tests/pages/mailer.sh $work/mail" --access-log "$work/mail.access"
 export BY_MAIL=$base
 serve closed --listen 127.0.0.1:0
@@ -51,10 +50,9 @@ export CHROMIUM=$chromium MODULES=$tools/npm MAIL=$work/mail SHOTS=$tools/shots 
 
 attend node tests/pages/check.mjs
 # Ends the servers, so that the last lines are written.
-for one in "${started[@]}"; do kill "$one" 2>/dev/null || true; done
-for one in "${started[@]}"; do wait "$one" 2>/dev/null || true; done
+for server in "${!started[@]}"; do stop "$server"; done
 logs=("$work"/*.log "$work"/*.out "$work"/*.access)
-for log in "$work"/signup.access "$work"/mail.access; do
+for log in "$work"/ip.access "$work"/mail.access; do
     grep -q 'POST.*/keys' "$log" || { echo "pages: $log has no line of a form" >&2; exit 1; }
 done
 # No log may contain a form token, a key or a mailed link. An exit code other than 1 is a match or an unreadable file.

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 
-import { BY_MAIL, CLOSED, MAIL, SHOTS, SIGN_UP, claim, json, open, sound } from "./browser.mjs";
+import { BY_IP, BY_MAIL, CLOSED, MAIL, SHOTS, claim, json, open, sound } from "./browser.mjs";
 
 const KEY = /^im_live_[0-9a-zA-Z]+_\S+$/;
 const limit_of = async (base, key) => {
@@ -11,24 +11,24 @@ const limit_of = async (base, key) => {
   return [answer.status, Number(answer.headers.get("x-ratelimit-limit"))];
 };
 
-let issued;
+let issued, holder;
 await claim("sign-up by address shows a key that the API accepts, three at most", async () => {
   const opened = await open();
   const { page, context } = opened;
-  await page.goto(`${SIGN_UP}/keys`);
+  await page.goto(`${BY_IP}/keys`);
   const keys = [];
   for (let count = 0; count < 3; count += 1) {
     await page.click("button[value=issue]");
     const key = await page.textContent("#newkey");
     assert.match(key, KEY);
-    assert.deepEqual(await limit_of(SIGN_UP, key), [200, 1000]);
+    assert.deepEqual(await limit_of(BY_IP, key), [200, 1000]);
     keys.push(key);
     if (count === 0) {
       await sound(opened, "keys-issued");
       await page.reload();
       assert.match(await page.textContent("main"), /already issued a key/);
       opened.complaints.length = 0;
-      await page.goto(`${SIGN_UP}/keys`);
+      await page.goto(`${BY_IP}/keys`);
       assert.equal(await page.locator("button[value=revoke]").count(), 1, "sent again, it issues nothing");
     }
   }
@@ -38,15 +38,16 @@ await claim("sign-up by address shows a key that the API accepts, three at most"
   const revoke = `button[aria-label="Revoke ${issued.split("_")[2]}"]`;
   page.once("dialog", dialog => dialog.dismiss());
   await page.click(revoke);
-  assert.equal((await limit_of(SIGN_UP, issued))[0], 200, "not confirmed");
+  assert.equal((await limit_of(BY_IP, issued))[0], 200, "not confirmed");
   page.once("dialog", dialog => dialog.accept());
   await page.click(revoke);
   await page.waitForSelector("text=is revoked");
-  assert.equal((await limit_of(SIGN_UP, issued))[0], 403);
+  assert.equal((await limit_of(BY_IP, issued))[0], 403);
   assert.equal(await page.locator("button[value=revoke]").count(), 2);
   assert.equal(await page.locator("button[value=issue]").count(), 1);
   await sound(opened, "keys-revoked");
   issued = keys[1];
+  holder = opened.address;
   await context.close();
 });
 
@@ -54,12 +55,12 @@ await claim("a key in the reference stays in the page's memory", async () => {
   const { page, context } = await open();
   const sent = [];
   page.on("request", request => sent.push([request.url(), request.headers().authorization]));
-  await page.goto(`${SIGN_UP}/docs`);
+  await page.goto(`${BY_IP}/docs`);
   await page.fill("#key", issued);
   const form = page.locator("#getIndex");
   await form.locator("button.send").click();
   await page.waitForFunction(() => /bytes/.test(document.querySelector("#getIndex .answer")?.textContent));
-  assert.deepEqual(sent.at(-1), [`${SIGN_UP}/v1`, `Bearer ${issued}`]);
+  assert.deepEqual(sent.at(-1), [`${BY_IP}/v1`, `Bearer ${issued}`]);
   assert.ok(sent.every(([url]) => !url.includes(issued)));
   assert.ok((await form.locator(".answer details pre").textContent()).includes("x-ratelimit-limit: 1000"));
   const curl = await form.locator("pre").first().textContent();
@@ -73,15 +74,15 @@ await claim("a key in the reference stays in the page's memory", async () => {
 
 await claim("another site can neither read the page of keys nor act for its visitor", async () => {
   const evil = createServer((_, answer) => answer.setHeader("content-type", "text/html").end(`<form method=post
-    action="${SIGN_UP}/keys"><input name=do value=issue><input name=pass value=x><button>x</button></form>`));
+    action="${BY_IP}/keys"><input name=do value=issue><input name=pass value=x><button>x</button></form>`));
   await new Promise(ready => evil.listen(0, "127.0.0.1", ready));
-  const { page, context } = await open();
+  const { page, context } = await open({ address: holder });
   await page.goto(`http://127.0.0.1:${evil.address().port}/`);
-  const read = await page.evaluate(url => fetch(url).then(answer => answer.text(), () => "refused"), `${SIGN_UP}/keys`);
+  const read = await page.evaluate(url => fetch(url).then(answer => answer.text(), () => "refused"), `${BY_IP}/keys`);
   assert.equal(read, "refused");
   await page.click("button");
   assert.match(await page.textContent("main"), /came from another site/);
-  await page.goto(`${SIGN_UP}/keys`);
+  await page.goto(`${BY_IP}/keys`);
   assert.equal(await page.locator("button[value=revoke]").count(), 2);
   await context.close();
   evil.close();
