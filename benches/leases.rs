@@ -74,19 +74,30 @@ struct ClientDay {
 
 impl ClientDay {
     fn handle(&mut self, server: usize, servers: u32, request: &LeaseRequest) -> LeaseAnswer {
-        let granted = self.granted.entry(server).or_default();
+        let known = self.granted.len() + usize::from(!self.granted.contains_key(&server));
+        let granted = self.granted.entry(server).or_insert_with(|| {
+            // The request that the reserve of this server has admitted.
+            self.total += request.counted;
+            0
+        });
+        let has_reserves = request.limit / 10 >= servers;
+        let kept = if has_reserves {
+            servers - known as u32
+        } else {
+            0
+        };
         if let LeaseAction::Grant(wanted) = request.action
             && *granted == request.granted
         {
-            let left = request.limit - self.total;
-            let usual = (left / (4 * servers)).clamp(1, GRANT_MAX);
+            let left = request.limit - self.total - kept;
+            let usual = left.div_ceil(4 * servers).clamp(1, GRANT_MAX);
             let grant = usual.max(wanted).min(left);
             self.total += grant;
             *granted += grant;
         }
         LeaseAnswer {
             granted: *granted,
-            total: self.total,
+            total: self.total + kept,
             limit: request.limit,
         }
     }
@@ -138,6 +149,7 @@ fn simulate(servers: u32, clients: u32, is_random: bool) -> Sums {
             };
             let leases = Arc::new(LeaseTable::new(settings, deliver));
             leases.set_state(StoreState::Ready);
+            leases.set_reserve_day(Some(DAY));
             Server {
                 leases,
                 sent,

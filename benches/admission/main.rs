@@ -86,7 +86,7 @@ fn gate(records: &KeyRecords) -> QuotaGate {
             starter: 100_000,
             pro: 100_000,
         },
-        proxies: Arc::new(TrustedProxies::from(Vec::from(proxies))),
+        proxies: Arc::new(TrustedProxies(proxies.into())),
     }
 }
 

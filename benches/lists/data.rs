@@ -50,8 +50,7 @@ impl World {
             .unwrap()
             .catalogue()
             .unwrap();
-        let open =
-            || History::open(Storage::File(Arc::new(File::open(&file).unwrap())), 0).unwrap();
+        let open = || History::open(Storage::File(Arc::new(File::open(&file).unwrap()))).unwrap();
         // The first time reads the file into the page cache.
         drop(open());
         let begun = Instant::now();
@@ -59,7 +58,7 @@ impl World {
         let opened = begun.elapsed();
         let base_url = "https://api.example";
         let history_only = Some(Arc::clone(&history));
-        let snapshot = Snapshot::new(history_only, None, &SiteSettings::new(base_url));
+        let snapshot = Snapshot::new(history_only, None, None, &SiteSettings::new(base_url), None);
         let (mut text, mut ends) = (String::new(), vec![0]);
         for island in &catalogue.islands {
             text.push_str(&fold(&island.title));

@@ -21,8 +21,10 @@ use std::cell::Cell;
 use std::hint::black_box;
 
 use island_metrics::model::{CreatedIn, SortField, SortOrder, fold};
-use island_metrics::request::{IslandQuery, Page, Route, parse};
-use island_metrics::snapshot::{Content, ReadContext};
+use island_metrics::request::{
+    Argument, Endpoint, ISLAND_PARAMETERS, IslandFilter, ListQuery, Page, Route, parse,
+};
+use island_metrics::snapshot::Content;
 
 use common::is_quick;
 use data::{TOOL, World};
@@ -47,8 +49,8 @@ fn main() {
 }
 
 /// The query of the first page in the default order.
-pub(crate) fn plain() -> IslandQuery {
-    IslandQuery::parse(None).unwrap()
+pub(crate) fn plain() -> ListQuery {
+    ListQuery::parse(None, ISLAND_PARAMETERS).unwrap()
 }
 
 /// The same with filters.
@@ -56,24 +58,30 @@ pub(crate) fn filtered(
     tag: Option<String>,
     creator: Option<String>,
     created_in: Option<CreatedIn>,
-) -> IslandQuery {
-    IslandQuery {
-        tag,
-        creator,
-        created_in,
-        ..plain()
-    }
+) -> ListQuery {
+    let created_in = created_in.map(|tool| tool.as_str().to_owned());
+    let values = [
+        (IslandFilter::Tag, tag),
+        (IslandFilter::Creator, creator),
+        (IslandFilter::CreatedIn, created_in),
+    ];
+    values
+        .into_iter()
+        .fold(plain(), |query, (filter, value)| match value {
+            Some(value) => query.with(filter, value),
+            None => query,
+        })
 }
 
 /// A query of another page.
-pub(crate) fn at(offset: u64, query: IslandQuery) -> IslandQuery {
+pub(crate) fn at(offset: u64, query: ListQuery) -> ListQuery {
     let page = Page { limit: 50, offset };
-    IslandQuery { page, ..query }
+    ListQuery { page, ..query }
 }
 
 /// A query with a search.
-pub(crate) fn searching(needle: &str, query: IslandQuery) -> IslandQuery {
-    IslandQuery {
+pub(crate) fn searching(needle: &str, query: ListQuery) -> ListQuery {
+    ListQuery {
         q: Some(needle.to_owned()),
         folded: Some(fold(needle)),
         ..query
@@ -101,7 +109,7 @@ fn requests(rounds: usize) {
     }
     for query in targets.into_iter().filter_map(|(_, query)| query) {
         names.push(format!("query {query}"));
-        let parse = move || IslandQuery::parse(Some(black_box(query)));
+        let parse = move || ListQuery::parse(Some(black_box(query)), ISLAND_PARAMETERS);
         kinds.push(Box::new(move || usize::from(parse().is_ok())));
     }
     println!("{:<74} {:>10}", "parsing a request", "ns");
@@ -111,9 +119,9 @@ fn requests(rounds: usize) {
 }
 
 /// A query in all twelve orders.
-fn orders(query: &IslandQuery) -> Vec<IslandQuery> {
+fn orders(query: &ListQuery) -> Vec<ListQuery> {
     let of = |sort: SortField| {
-        SortOrder::ALL.map(|order| IslandQuery {
+        SortOrder::ALL.map(|order| ListQuery {
             sort,
             order,
             ..query.clone()
@@ -123,7 +131,7 @@ fn orders(query: &IslandQuery) -> Vec<IslandQuery> {
 }
 
 /// Selects rows in all twelve orders in turn, so that the CPU caches do not hold one order's rows.
-pub(crate) fn in_every_order<'a>(world: &'a World, query: &IslandQuery) -> Work<'a> {
+pub(crate) fn in_every_order<'a>(world: &'a World, query: &ListQuery) -> Work<'a> {
     let (queries, turn) = (orders(query), Cell::new(0));
     Box::new(move || {
         turn.set((turn.get() + 1) % queries.len());
@@ -137,12 +145,13 @@ fn whole_pages(world: &World, step: u64) -> Work<'_> {
     // A prime, so that all rows are visited.
     const FAR: u64 = 7919;
     let (queries, turn) = (orders(&plain()), Cell::new(0));
-    let context = ReadContext::with_content(1, false);
     Box::new(move || {
         turn.set(turn.get() + 1);
         let offset = turn.get() * step * FAR % u64::from(world.islands);
         let query = at(offset, queries[turn.get() as usize % queries.len()].clone());
-        let found = world.snapshot.get(&Route::Islands(query), context).unwrap();
+        let route = Route::new(Endpoint::Islands, Argument::Islands(query));
+        let found = world.snapshot.find(&route, false).unwrap();
+        let found = found.read(true).unwrap();
         let Content::Whole(text) = found.content else {
             unreachable!("a page is in memory");
         };
@@ -151,7 +160,7 @@ fn whole_pages(world: &World, step: u64) -> Work<'_> {
 }
 
 /// The name of a kind of page, and its query.
-type PageKind<'a> = (&'static str, &'a dyn Fn(&World) -> IslandQuery);
+type PageKind<'a> = (&'static str, &'a dyn Fn(&World) -> ListQuery);
 
 /// Pages by the number of islands.
 fn growth(worlds: &[World], rounds: usize) {

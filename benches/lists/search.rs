@@ -1,7 +1,7 @@
 //! Searches by kind of needle, beside scans of all titles with a prebuilt finder.
 
 use island_metrics::model::fold;
-use island_metrics::request::{CreatorQuery, IslandQuery};
+use island_metrics::request::ListQuery;
 use memchr::memmem::Finder;
 
 use crate::common::stats::{largest, median, median_ratio};
@@ -69,7 +69,7 @@ fn scan_text(world: &World, finder: &Finder<'_>) -> usize {
 const DEPTHS: [(u64, u64); 3] = [(0, 1), (1, 2), (9, 10)];
 
 /// Filters combined with a search.
-fn filters(world: &World) -> [(&'static str, IslandQuery); 6] {
+fn filters(world: &World) -> [(&'static str, ListQuery); 6] {
     let tag = |place| world.tag(place);
     [
         ("no filter", plain()),
@@ -103,7 +103,7 @@ struct Measured {
 }
 
 /// Measures one needle at every offset, and both scans.
-fn measure(world: &World, filter: &IslandQuery, needle: &str, rounds: usize) -> Vec<Measured> {
+fn measure(world: &World, filter: &ListQuery, needle: &str, rounds: usize) -> Vec<Measured> {
     let finder = Finder::new(needle.as_bytes());
     let query = searching(needle, filter.clone());
     let total = world.history.select_islands(&query).total;
@@ -112,7 +112,7 @@ fn measure(world: &World, filter: &IslandQuery, needle: &str, rounds: usize) -> 
         Box::new(|| scan_text(world, &finder)),
     ];
     assert_eq!(kinds[0](), kinds[1](), "both scans of {needle:?}");
-    if query.tag.is_none() && query.creator.is_none() && query.created_in.is_none() {
+    if query.filters().next().is_none() {
         assert_eq!(kinds[0]() as u64, total, "{needle:?}");
     }
     for (part, of) in DEPTHS {
@@ -130,7 +130,7 @@ fn measure(world: &World, filter: &IslandQuery, needle: &str, rounds: usize) -> 
     times[2..].iter().map(measured).collect()
 }
 
-fn table(world: &World, name: &str, filter: &IslandQuery, rounds: usize) {
+fn table(world: &World, name: &str, filter: &ListQuery, rounds: usize) {
     println!(
         "\n{:<38} {:>10} {:>10} {:>8} {:>8} {:>8}  worst needle, its matches and ns",
         format!("search, {} titles, {name}", world.islands),
@@ -175,10 +175,7 @@ fn row(kind: &str, measured: &[Measured]) {
 fn creators(world: &World, rounds: usize) {
     let needles = ["a", "er", "studios", "lucky", "zzz", "fox_koala"];
     let work = needles.iter().map(|needle| -> Work<'_> {
-        let IslandQuery {
-            q, folded, page, ..
-        } = searching(needle, plain());
-        let query = CreatorQuery { q, folded, page };
+        let query = searching(needle, plain());
         Box::new(move || world.history.select_creators(&query).rows.len())
     });
     let times = medians(&work.collect::<Vec<_>>(), rounds);

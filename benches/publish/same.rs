@@ -6,9 +6,9 @@ use std::path::Path;
 
 use island_metrics::model::IslandCode;
 use island_metrics::regular_file::Directory;
-use island_metrics::request::Route;
+use island_metrics::request::{Argument, Endpoint, Route};
 use island_metrics::site::SiteSettings;
-use island_metrics::snapshot::{ReadContext, Snapshot};
+use island_metrics::snapshot::{Manifest, Snapshot};
 use serde_json::Value;
 
 use crate::common::Outcome;
@@ -18,12 +18,9 @@ const SHARE: usize = 97;
 
 /// Compares details and histories of islands; returns the number of islands.
 pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
-    let snapshot = Snapshot::open(
-        &Directory::open(published)?,
-        1 << 20,
-        &SiteSettings::new(""),
-        None,
-    )?;
+    let directory = Directory::open(published)?;
+    let manifest = Manifest::read(&directory)?.ok_or("nothing is published")?;
+    let snapshot = Snapshot::open((&directory, &manifest), &SiteSettings::new(""), None)?;
     let mut compared = 0;
     for file in ["islands.json", "ccu.json"] {
         let lines = BufReader::new(File::open(rival.join(file))?).lines();
@@ -35,10 +32,11 @@ pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
             let code = code.and_then(|code| code.parse().ok());
             let code: IslandCode = code.ok_or("a line without a code")?;
             compared += usize::from(detail.is_some());
-            let route = detail.map_or(Route::IslandCcu(code), |_| Route::Island(code));
-            let found = snapshot.get(&route, ReadContext::with_content(0, false));
+            let endpoint = detail.map_or(Endpoint::IslandCcu, |_| Endpoint::Island);
+            let route = Route::new(endpoint, Argument::Code(code));
+            let found = snapshot.find(&route, false);
             let found = found.map_err(|missing| format!("{code}: {missing:?}"))?;
-            let body = found.content.into_bytes()?;
+            let body = found.read(true)?.content.into_bytes()?;
             let mut ours: Value = serde_json::from_slice(&body)?;
             // DuckDB leaves out the days an island was seen, which would take another join.
             for value in [&mut ours, &mut theirs] {

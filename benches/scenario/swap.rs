@@ -133,7 +133,7 @@ impl Swapper {
         fs::create_dir(&served)?;
         for version in &prepared {
             let manifest = Manifest::read(&Directory::open(version)?)?.ok_or("no manifest")?;
-            for payload in manifest.payloads() {
+            for payload in manifest.files() {
                 fs::hard_link(version.join(&payload.file), served.join(&payload.file))?;
             }
         }
