@@ -161,7 +161,7 @@ _island_metrics() {
             esac
             ;;
         'collect')
-            words='' flags='--dataset --state --contact --upstream --rate --live --platform --ca-file --once --plan --admin --help' again=''
+            words='' flags='--dataset --state --contact --upstream --rate --live --platform --codes --ca-file --once --plan --admin --help' again=''
             case $before in
                 --dataset) kind=directory ;;
                 --state) kind=directory ;;
@@ -170,6 +170,7 @@ _island_metrics() {
                 --rate) kind=text ;;
                 --live) kind=text ;;
                 --platform) kind=text ;;
+                --codes) kind=file ;;
                 --ca-file) kind=file ;;
                 --admin) kind=text ;;
             esac
