@@ -8,24 +8,7 @@ cd "$(dirname "$0")/.."
 bin=${BIN:-target/release/island-metrics}
 examples=${EXAMPLES:-50}
 [ -x "$bin" ] || { echo "contract: $bin is not there; build it or set BIN" >&2; exit 1; }
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-contract.XXXXXX")
-server=
-clients=
-finish() {
-    if [ -n "$clients" ]; then
-        kill -- "-$clients" 2>/dev/null || true
-        wait "$clients" 2>/dev/null || true
-    fi
-    if [ -n "$server" ]; then
-        kill "$server" 2>/dev/null || true
-        wait "$server" 2>/dev/null || true
-    fi
-    rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+source tests/servers.sh
 
 python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check \
@@ -34,17 +17,7 @@ export PATH="$work/venv/bin:$PATH"
 
 # Publishes the sample, so that there are dumps.
 "$bin" publish --dataset data/sample --to "$work/published" --generated-at 2026-11-21T12:05:00Z
-"$bin" serve --published "$work/published" --listen 127.0.0.1:0 --limit-anonymous 65535 >"$work/stdout" 2>"$work/stderr" &
-server=$!
-base=
-for _ in $(seq 100); do
-    base=$(sed -n 's|.*listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$work/stderr" | head -n 1)
-    if [ -n "$base" ] && curl -fsS -o /dev/null "$base/v1/health" 2>/dev/null; then break; fi
-    kill -0 "$server" 2>/dev/null || { echo "contract: the server ended:" >&2; cat "$work/stderr" >&2; exit 1; }
-    base=
-    sleep 0.1
-done
-[ -n "$base" ] || { echo "contract: the server did not answer in 10 seconds:" >&2; cat "$work/stderr" >&2; exit 1; }
+serve sample --published "$work/published" --listen 127.0.0.1:0 --limit-anonymous 65535
 
 failed=0
 step() {
@@ -100,7 +73,7 @@ clients_from=$PWD/tests/clients target=$PWD/target/clients
 # In the background, in a process group of its own: they mostly compile.
 set -m
 clients >"$work/clients.log" 2>&1 &
-clients=$!
+started[clients]=-$!
 set +m
 step "document" openapi-spec-validator "$work/openapi.json"
 
@@ -158,13 +131,13 @@ step "client" env PYTHONPATH="$work/client" python3 tests/client.py "$base"
 
 compiled() {
     local status=0
-    wait "$clients" || status=$?
-    clients=
+    wait "${started[clients]#-}" || status=$?
+    unset 'started[clients]'
     cat "$work/clients.log"
     return "$status"
 }
 step "clients in Go and Rust" compiled
 
-kill -0 "$server" 2>/dev/null || { echo "contract: the server ended during the run:" >&2; cat "$work/stderr" >&2; failed=1; }
+stop sample
 [ "$failed" = 0 ] && echo "contract: passed"
 exit "$failed"

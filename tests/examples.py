@@ -30,13 +30,16 @@ def main():
     with open(DOCUMENT, encoding="utf-8") as file:
         document = json.load(file)
     top = get("/v1/islands?limit=1")["islands"][0]
-    values = {"code": top["code"], "slug": top["creator"], "date": "latest"}
+    values = {"code": top["code"], "slug": top["creator"]}
     for name, value in [("Code", top["code"]), ("Slug", top["creator"])]:
         document["components"]["parameters"][name]["example"] = value
+    # The newest day may have no new islands.
+    new = next(day for day in get("/v1/new")["days"] if get(f"/v1/new/{day}")["islands"])
     for path, item in document["paths"].items():
         if not path.startswith("/v1"):
             continue  # examples of the dumps are written by hand
-        answer = get(path.format(**values) + SHORT.get(path, ""))
+        date = new if path == "/v1/new/{date}" else "latest"
+        answer = get(path.format(**values, date=date) + SHORT.get(path, ""))
         content = item["get"]["responses"]["200"]["content"]["application/json"]
         content["examples"]["sample"]["value"] = shortened(answer)
     with open(DOCUMENT, "w", encoding="utf-8") as file:

@@ -30,7 +30,8 @@ import tempfile
 import threading
 import time
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+from checks import ROOT, check, faults, until
+
 # Each process has its own address, so that the ports can be those of the example.
 SERVERS = {"server-1": "127.7.20.11", "server-2": "127.7.20.12", "server-3": "127.7.20.13"}
 STORE, BALANCER = ("127.7.20.21", 6379), ("127.7.20.31", 8080)
@@ -38,15 +39,6 @@ LIMIT, LIMIT_KEY = 400, 2000
 CLIENTS = 12
 DOWN_SECONDS, SETTLED_SECONDS = 3, 4
 KEYS_SECONDS = 2
-
-faults = []
-
-
-def check(is_right, text):
-    if not is_right:
-        faults.append(text)
-        print(f"  FAULT {text}", flush=True)
-
 
 def get(address, path, key=None, source=None, timeout=10):
     """Status and headers of a request on a new connection."""
@@ -59,16 +51,6 @@ def get(address, path, key=None, source=None, timeout=10):
         return response.status, response.headers
     finally:
         connection.close()
-
-
-def until(seconds, condition):
-    """Whether a condition becomes true in time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 class Cluster:
@@ -116,10 +98,7 @@ class Cluster:
         self.processes.pop(name).wait()
 
     def ready(self, name):
-        try:
-            return get((SERVERS[name], 9108), "/readyz")[0] == 200
-        except OSError:
-            return False
+        return get((SERVERS[name], 9108), "/readyz")[0] == 200
 
     def status_everywhere(self, key):
         """The status of a key at each server that runs."""
@@ -202,8 +181,7 @@ def run(cluster):
         cluster.start(name)
     for name in SERVERS:
         check(until(30, lambda name=name: cluster.ready(name)), f"{name} is not ready")
-    answered = until(30, is_up)
-    check(answered, "HAProxy passes no request on")
+    check(until(30, lambda: get(BALANCER, "/v1/health")[0] == 200), "HAProxy passes no request on")
     if faults:
         return
 
@@ -257,13 +235,6 @@ def run(cluster):
     admitted = [client.statuses[200] for client in clients[:-1]]
     print(f"limit {LIMIT}: {min(admitted)} to {max(admitted)} admitted; limit {LIMIT_KEY}: {clients[-1].statuses[200]} admitted")
     print(f"responses: {dict(sum((client.statuses for client in clients), collections.Counter()))}")
-
-
-def is_up():
-    try:
-        return get(BALANCER, "/v1/health")[0] == 200
-    except OSError:
-        return False
 
 
 if __name__ == "__main__":

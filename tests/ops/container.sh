@@ -9,8 +9,8 @@ cd "$(dirname "$0")/../.."
 # The first stage of the Containerfile, with the toolchain of this machine.
 target=$(rustc -vV | sed -n 's/^host: //p')
 features=$(sed -n 's/.*--features \([a-z,-]*\).*/\1/p' data/container/Containerfile)
-RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --features "$features" --target "$target" \
-    --target-dir target/static --config profile.dev.debug=false --config profile.dev.opt-level=0
+RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --profile plain --features "$features" --target "$target" \
+    --target-dir target/plain
 if [ "${1:-}" = build ]; then exit; fi
 
 for tool in buildah crun; do
@@ -29,27 +29,21 @@ if [ "$(stat -fc %T /sys/fs/cgroup)" != cgroup2fs ]; then
         exec unshare --mount "$0" --inside
     fi
 fi
-work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-container.XXXXXX")
+source tests/servers.sh
 chmod 755 "$work"
 # Images and containers of this test only. vfs needs no kernel module.
 build() { buildah --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"; }
 engine() { crun --root "$work/crun" --cgroup-manager=disabled "$@"; }
-started="" upstream=""
-finish() {
-    if [ -n "$started" ]; then engine delete --force "$started" 2>/dev/null || true; fi
-    if [ -n "$upstream" ]; then kill "$upstream" 2>/dev/null || true; fi
+serving=""
+clean_up() {
+    if [ -n "$serving" ]; then engine delete --force "$serving" 2>/dev/null || true; fi
     build rm --all >/dev/null 2>&1 || true
-    rm -rf "$work"
 }
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-fail() { echo "container: $*" >&2; exit 1; }
 
 # The rest of the Containerfile's first stage.
 mkdir -p "$work"/files/{image/{etc/ssl/certs,licenses},volumes/{published,state,dataset}}
 bin=$work/files/image/island-metrics
-cp "target/static/$target/debug/island-metrics" "$bin"
+cp "target/plain/$target/plain/island-metrics" "$bin"
 strip "$bin"
 cp /etc/ssl/certs/ca-certificates.crt "$work/files/image/etc/ssl/certs/"
 cp data/licenses/* "$work/files/image/licenses/"
@@ -84,7 +78,6 @@ echo "image: $(stat -c %s "$bin") bytes of binary, features $features"
 mkdir "$work"/{published,state,own,written}
 chown 65532:65532 "$work"/{published,state,written}
 printf '127.0.0.1 localhost upstream.example\n' >"$work/hosts"
-port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 listen=127.0.0.1:$(port) admin=127.0.0.1:$(port)
 
 # A bundle that runs the image like an engine with --read-only, --cap-drop=ALL, no-new-privileges and the
@@ -131,9 +124,9 @@ run keys issue --address ann@example.com "$work/state:/state:rw" >"$work/key" ||
 if run publish --dataset /dataset --to /published "$PWD/data/sample:/dataset:ro" "$work/own:/published:rw"; then fail "the user may write what is root's"; fi
 
 bundle "$work/published:/published:ro" "$work/state:/state:rw"
-started=serve-$$
-engine run --detach --bundle "$work/bundle" "$started" >"$work/stdout" 2>"$work/stderr"
-healthy() { engine exec "$started" /island-metrics healthcheck; }
+serving=serve-$$
+engine run --detach --bundle "$work/bundle" "$serving" >"$work/stdout" 2>"$work/stderr"
+healthy() { engine exec "$serving" /island-metrics healthcheck; }
 for _ in $(seq 100); do
     if healthy >"$work/health" 2>&1; then break; fi
     sleep 0.1
@@ -143,8 +136,8 @@ curl -fsS "http://$listen/v1/islands?limit=1" | grep -q '"total":300' || fail "t
 curl -fsS -o /dev/null -D - -H "Authorization: Bearer $(cat "$work/key")" "http://$listen/v1" \
     | grep -qi '^x-ratelimit-limit: 1000' || fail "the key is not known"
 curl -fsS -o /dev/null "http://$listen/dumps/islands.csv.gz" || fail "no dumps"
-if engine exec "$started" /bin/sh -c true 2>/dev/null; then fail "the image has a shell"; fi
-process=$(engine state "$started" | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
+if engine exec "$serving" /bin/sh -c true 2>/dev/null; then fail "the image has a shell"; fi
+process=$(engine state "$serving" | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
 [ "$(awk '/^(Uid|Gid):/ { print $2, $3, $4 }' "/proc/$process/status" | sort -u)" = "65532 65532 65532" ] || fail "not the user 65532"
 [ "$(awk '/^CapEff:/ { print $2 }' "/proc/$process/status")" = 0000000000000000 ] || fail "it has capabilities"
 
@@ -152,26 +145,24 @@ process=$(engine state "$started" | sed -n 's/.*"pid": \([0-9]*\).*/\1/p')
 exec 8<>"/dev/tcp/${listen/://}"
 printf 'GET /v1/health HTTP/1.1\r\nHost: a\r\n\r\n' >&8
 begun=$(date +%s%N)
-engine kill "$started" TERM
+engine kill "$serving" TERM
 while [ -d "/proc/$process" ] && [ "$(awk '/^State:/ { print $2 }' "/proc/$process/status" 2>/dev/null)" != Z ]; do
     [ $(($(date +%s%N) - begun)) -lt 27000000000 ] || fail "SIGTERM does not end it"
     sleep 0.05
 done
 took=$((($(date +%s%N) - begun) / 1000000))
 exec 8>&-
-engine delete --force "$started" 2>/dev/null || true
-started=
+engine delete --force "$serving" 2>/dev/null || true
+serving=
 if curl -fsS -o /dev/null "http://$listen/v1/health" 2>/dev/null; then fail "it serves after SIGTERM"; fi
 
 # A static binary resolves names. Names of a file are tested; the code is the same for DNS.
 case $features in
     *collect*)
-        python3 tests/ops/upstream.py >"$work/upstream" &
-        upstream=$!
-        for _ in $(seq 50); do [ -s "$work/upstream" ] || sleep 0.1; done
+        start_upstream
         mkdir "$work/collector"
         chown 65532:65532 "$work/collector"
-        run collect --dataset /dataset --once --contact ann@example.com --rate 100 --upstream "$(sed 's/127.0.0.1/localhost/' "$work/upstream")" \
+        run collect --dataset /dataset --once --contact ann@example.com --rate 100 --upstream "${upstream/127.0.0.1/localhost}" \
             "$work/written:/dataset:rw" "$work/collector:/state:rw" "$work/hosts:/etc/hosts:ro" || fail "collect: $(cat "$work/stderr")"
         [ -s "$work/written/islands.csv" ] || fail "collect wrote no islands"
         ;;

@@ -14,7 +14,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,13 +21,15 @@ import time
 import urllib.error
 import urllib.request
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+from checks import ROOT, check, fault, faults, free_port, until
+
 DURATION = "island_metrics_http_request_duration_seconds"
 COLLECTOR = "island_metrics_collect_"
 
 # The metrics that have labels. All others, and their names, are those that a server and a collector print.
 LABELS = {
-    "island_metrics_collect_responses_total": {"result"},
+    "island_metrics_collect_catalogue_islands": {"crawl"},
+    "island_metrics_collect_responses_total": {"endpoint", "result"},
     "island_metrics_collect_islands_due": {"what"},
     "island_metrics_http_requests_total": {"route", "code"},
     f"{DURATION}_bucket": {"le"},
@@ -50,7 +51,10 @@ LABELS = {
 METRICS = {}
 # The values of labels with few values.
 VALUES = {
-    ("island_metrics_collect_responses_total", "result"): {"usable", "throttled", "gone", "rejected", "broken"},
+    ("island_metrics_collect_catalogue_islands", "crawl"): {"newest", "believed"},
+    ("island_metrics_collect_responses_total", "endpoint"): {"platform", "catalogue", "genres", "rankings", "days", "steps"},
+    ("island_metrics_collect_responses_total", "result"): {
+        "usable", "null", "vanished", "gone", "doubtful", "throttled", "rejected", "broken"},
     ("island_metrics_collect_islands_due", "what"): {"fresh", "unasked", "inactive"},
     ("island_metrics_http_connections_refused_total", "reason"): {"address", "full"},
     ("island_metrics_http_connections_cut_total", "reason"): {"handshake", "first_byte", "head", "idle", "send", "room"},
@@ -65,9 +69,6 @@ VALUES = {
 # Labels and metrics that a scrape adds.
 SCRAPED = {"job", "instance"}
 
-faults = []
-
-
 def path(*parts):
     return os.path.join(ROOT, *parts)
 
@@ -81,24 +82,24 @@ def check_expressions(where, text, recorded):
     used = set()
     for name in re.findall(r"\bisland_metrics:[a-z0-9_:]+", text):
         if name not in recorded:
-            faults.append(f"{where}: nothing records {name}")
+            fault(f"{where}: nothing records {name}")
     for name, matchers in re.findall(r"(?<![\w:])((?:island_metrics|process)_[a-z0-9_]+)(\{[^}]*\})?", text):
         if name not in METRICS:
-            faults.append(f"{where}: there is no metric {name}")
+            fault(f"{where}: there is no metric {name}")
             continue
         used.add(name)
         for label, value in re.findall(r'([a-z_]+)\s*[=!]~?\s*"([^"]*)"', matchers):
             if label not in METRICS[name] | SCRAPED:
-                faults.append(f"{where}: {name} has no label {label}")
-            elif value not in VALUES.get((name, label), {value}):
-                faults.append(f"{where}: {name} has no {label} {value}")
+                fault(f"{where}: {name} has no label {label}")
+            for one in set(value.split("|")) - VALUES.get((name, label), set(value.split("|"))):
+                fault(f"{where}: {name} has no {label} {one}")
     known = set.union(SCRAPED, *METRICS.values())
     for labels in re.findall(r"\b(?:by|without) \(([^)]*)\)", text):
         for label in set(re.split(r"[,\s]+", labels)) - known:
-            faults.append(f"{where}: nothing has a label {label}")
+            fault(f"{where}: nothing has a label {label}")
     for label in set(re.findall(r"\$labels\.(\w+)|\{\{(\w+)\}\}", text)):
         if "".join(label) not in known:
-            faults.append(f"{where}: nothing has a label {''.join(label)}")
+            fault(f"{where}: nothing has a label {''.join(label)}")
     return used
 
 
@@ -115,7 +116,7 @@ def check_files(has_collector):
     alerts = re.findall(r"- alert: (\S+)", rules)
     for alert in alerts:
         if f"alertname: {alert}\n" not in tests:
-            faults.append(f"rules_test.yml: {alert} is not tested")
+            fault(f"rules_test.yml: {alert} is not tested")
 
     dashboard = json.loads(read("data/grafana/dashboard.json"))
     variables = {variable["name"] for variable in dashboard["templating"]["list"]}
@@ -126,7 +127,7 @@ def check_files(has_collector):
         grid = panel["gridPos"]
         cells = {(x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])}
         if cells & places or panel["id"] in numbers or grid["x"] + grid["w"] > 24:
-            faults.append(f"{where}: lies on another, or has its number")
+            fault(f"{where}: lies on another, or has its number")
         places |= cells
         numbers.add(panel["id"])
         if panel["type"] == "row":
@@ -136,9 +137,9 @@ def check_files(has_collector):
             text = target["expr"] + " " + target["legendFormat"]
             used |= check_expressions(where, text, recorded)
             if target["datasource"]["uid"] != "${datasource}":
-                faults.append(f"{where}: asks a data source of its own")
+                fault(f"{where}: asks a data source of its own")
             if unknown := set(re.findall(r"\$(\w+)", text)) - variables - {"__rate_interval"}:
-                faults.append(f"{where}: no variable is named {unknown}")
+                fault(f"{where}: no variable is named {unknown}")
     for variable in dashboard["templating"]["list"]:
         used |= check_expressions("dashboard, variables", str(variable.get("query")), recorded)
     unused = sorted(set(METRICS) - used)
@@ -149,7 +150,7 @@ def check_files(has_collector):
 def promtool(*arguments, **more):
     done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False, **more)
     if done.returncode != 0:
-        faults.append(f"promtool {' '.join(arguments)}: {done.stdout}{done.stderr}")
+        fault(f"promtool {' '.join(arguments)}: {done.stdout}{done.stderr}")
 
 
 def dashboard_as_rules(work):
@@ -174,12 +175,6 @@ def get(url, **headers):
         return error.code, error.headers, error.read()
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def scrape_collector(binary):
     """The /metrics page of a collector whose upstream refuses connections; `None` without the command."""
     admin = free_port()
@@ -188,20 +183,14 @@ def scrape_collector(binary):
                    "--upstream", f"http://127.0.0.1:{free_port()}", "--admin", f"127.0.0.1:{admin}"]
         collector = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
-            for _ in range(100):
-                try:
-                    text = get(f"http://127.0.0.1:{admin}/metrics")[2].decode()
-                    if text:
-                        return text
-                except OSError:
-                    pass
-                if collector.poll() is not None:
-                    error = collector.stderr.read()
-                    if "has no `collect`" not in error:
-                        faults.append(f"collect ended: {error}")
-                    return None
-                time.sleep(0.1)
-            faults.append("nothing answers at the collector's /metrics")
+            page = lambda: get(f"http://127.0.0.1:{admin}/metrics")[2].decode()
+            if not until(30, lambda: collector.poll() is not None or page()):
+                fault("nothing answers at the collector's /metrics")
+            if collector.poll() is None:
+                return page()
+            error = collector.stderr.read()
+            check("has no `collect`" in error, f"collect ended: {error}")
+            return None
         finally:
             collector.terminate()
             collector.wait(40)
@@ -213,12 +202,7 @@ def scrape(binary):
     command = [binary, "serve", "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}", "--limit-anonymous", "4"]
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(100):
-            try:
-                get(f"http://127.0.0.1:{port}/v1/health")
-                break
-            except OSError:
-                time.sleep(0.1)
+        until(30, lambda: get(f"http://127.0.0.1:{port}/v1/health"))
         for target in ["/v1", "/v1/islands", "/v1/islands?limit=0", "/v1/nothing", "/v1/live", "/docs"]:
             for encoding in ("gzip", "identity"):
                 get(f"http://127.0.0.1:{port}{target}", **{"Accept-Encoding": encoding})
@@ -228,7 +212,7 @@ def scrape(binary):
         except OSError:
             return None
         if status != 200 or not headers.get("content-type", "").startswith("text/plain"):
-            faults.append(f"/metrics: {status}, {headers.get('content-type')}")
+            fault(f"/metrics: {status}, {headers.get('content-type')}")
         return body.decode()
     finally:
         server.terminate()
@@ -245,22 +229,22 @@ def check_scrape(text):
             else:
                 promised.add(name)
                 if (kind == "counter") != name.endswith("_total"):
-                    faults.append(f"/metrics: {name} is a {kind}")
+                    fault(f"/metrics: {name} is a {kind}")
         if not line or line.startswith("#"):
             continue
         found = re.fullmatch(r"([a-z_]+)(?:\{(.*)\})? (\S+)", line)
         if not found:
-            faults.append(f"/metrics: {line!r} is no sample")
+            fault(f"/metrics: {line!r} is no sample")
             continue
         name, labels = found[1], dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', found[2] or ""))
         printed.add(name)
         if name not in promised:
-            faults.append(f"/metrics prints {name} without a TYPE line")
+            fault(f"/metrics prints {name} without a TYPE line")
         elif set(labels) != LABELS.get(name, set()):
-            faults.append(f"/metrics: {name} has the labels {set(labels)}; want {LABELS.get(name)}")
+            fault(f"/metrics: {name} has the labels {set(labels)}; want {LABELS.get(name)}")
         for label, value in labels.items():
             if value not in VALUES.get((name, label), {value}):
-                faults.append(f"/metrics: {name} has {label} {value!r}")
+                fault(f"/metrics: {name} has {label} {value!r}")
         float(found[3])
     METRICS.update({name: LABELS.get(name, set()) for name in promised})
     print(f"metrics: /metrics prints {len(printed)} of {len(promised)} names in {len(text)} bytes")
@@ -285,7 +269,7 @@ def main():
     check_files(collected is not None)
     for name in sorted(set(LABELS) - set(METRICS)):
         if collected is not None or not name.startswith(COLLECTOR):
-            faults.append(f"/metrics does not print {name}")
+            fault(f"/metrics does not print {name}")
     if has_promtool:
         promtool("check", "rules", path("data/prometheus/rules.yml"))
         promtool("test", "rules", path("data/prometheus/rules_test.yml"))
@@ -296,8 +280,6 @@ def main():
             promtool("check", "config", os.path.join(work, "scrape.yml"))
     else:
         print("metrics: no promtool; rules are neither checked nor tested")
-    for fault in faults:
-        print(f"  FAULT {fault}")
     print("metrics: passed" if not faults else f"metrics: {len(faults)} faults")
     sys.exit(1 if faults else 0)
 

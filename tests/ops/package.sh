@@ -10,49 +10,19 @@ cd "$(dirname "$0")/../.."
 bin=target/packaged/dist/island-metrics
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 deb=target/package/island-metrics_${version}_$(dpkg --print-architecture).deb
-work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-package.XXXXXX")
+source tests/servers.sh
 chmod 755 "$work"
-server="" upstream="" installed=""
+installed=""
 by_hand=()
-finish() {
-    if [ -n "$server" ]; then
-        kill "$server" 2>/dev/null || true
-        wait "$server" 2>/dev/null || true
-    fi
-    if [ -n "$upstream" ]; then kill "$upstream" 2>/dev/null || true; fi
+clean_up() {
     if [ -n "$installed" ]; then dpkg --purge island-metrics >/dev/null || true; fi
     if [ ${#by_hand[@]} -gt 0 ]; then rm -f /usr/bin/island-metrics "${by_hand[@]}"; fi
-    rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-fail() { echo "package: $*" >&2; exit 1; }
-
-# Base URL of a server started in the background, whose log goes to $work/stderr.
-address_of_server() {
-    local base
-    for _ in $(seq 100); do
-        base=$(sed -n 's|.*listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$work/stderr" | head -n 1)
-        if [ -n "$base" ] && curl -fsS -o /dev/null "$base/v1/health" 2>/dev/null; then
-            echo "$base"
-            return
-        fi
-        kill -0 "$server" 2>/dev/null || fail "the server ended: $(cat "$work/stderr")"
-        sleep 0.1
-    done
-    fail "the server did not answer in 10 seconds"
-}
-stop_server() {
-    kill "$server"
-    wait "$server" || fail "the server ended with $?"
-    server=
 }
 
 # tool NAME VERSION OPTION...: installs a command of cargo in target/tools.
 tool() {
     ! grep -qs "\"$1 $2 " target/tools/.crates.toml || return 0
-    cargo install --force --debug --locked "$1" --version "$2" "${@:3}" --root target/tools --target-dir target/tools-build
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --force --debug --locked "$1" --version "$2" "${@:3}" --root target/tools --target-dir target/tools-build
 }
 
 # Not static: a static glibc loads the name service libraries of the machine, which may have another version.
@@ -68,11 +38,9 @@ assert "island-metrics" in names and "hyper" in names, names'
 fi
 needed=$(readelf -d "$bin" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | xargs)
 grep -qvE '^(lib(c|m|gcc_s)\.so\.[0-9]+|ld-linux.*)$' <<<"${needed// /$'\n'}" && fail "the binary needs $needed"
-"$bin" serve --listen 127.0.0.1:0 2>"$work/stderr" &
-server=$!
-base=$(address_of_server)
+serve built --listen 127.0.0.1:0
 curl -fsS "$base/v1/islands?limit=1" | grep -q '"total":300' || fail "the binary does not serve the sample"
-stop_server
+stop built
 echo "binary: $(stat -c %s "$bin") bytes, symbols included"
 
 # Files that the binary prints. Those that it does not print are left out.
@@ -149,12 +117,10 @@ find /etc/systemd/system -name '*island-metrics*' | grep . && fail "a unit is en
 # The path of the data, with the users of the units: collected by the first, published by the second, served by
 # the third, with a key issued by root.
 as() { setpriv --reuid "$1" --regid "$1" --clear-groups --no-new-privs --inh-caps=-all "${@:2}"; }
-python3 tests/ops/upstream.py >"$work/upstream" &
-upstream=$!
-for _ in $(seq 50); do [ -s "$work/upstream" ] || sleep 0.1; done
+start_upstream
 collect() {
     (umask 022 && as island-metrics-collect island-metrics collect --once --contact ann@example.com --rate 100 \
-        --upstream "$(cat "$work/upstream")" --dataset /var/lib/island-metrics-dataset \
+        --upstream "$upstream" --dataset /var/lib/island-metrics-dataset \
         --state /var/lib/island-metrics-collect 2>"$work/collect") || fail "collect: $(cat "$work/collect")"
 }
 publish() {
@@ -164,11 +130,9 @@ publish() {
 collect
 island-metrics keys issue --state /var/lib/island-metrics --address ann@example.com >"$work/key" 2>/dev/null
 (publish) || fail "publish: $(cat "$work/publish")"
-(umask 077 && exec setpriv --reuid island-metrics --regid island-metrics --clear-groups --no-new-privs \
-    island-metrics serve --listen 127.0.0.1:0 --state /var/lib/island-metrics \
-    --published /var/lib/island-metrics-published 2>"$work/stderr") &
-server=$!
-base=$(address_of_server)
+as_server() { umask 077 && exec setpriv --reuid island-metrics --regid island-metrics --clear-groups --no-new-privs "$@"; }
+start installed as_server island-metrics serve --listen 127.0.0.1:0 --state /var/lib/island-metrics \
+    --published /var/lib/island-metrics-published
 curl -fsS "$base/v1/islands?limit=1" | grep -q '"total":10' || fail "the server does not serve what was collected"
 limit() { curl -fsS -o /dev/null -D - "$@" "$base/v1" | sed -n 's/^x-ratelimit-limit: \([0-9]*\).*/\1/p'; }
 [ "$(limit)" = 100 ] || fail "an address has no quota"
@@ -188,7 +152,7 @@ sleep 0.5
 [ $(($(date +%s%N) - begun)) -gt 1900000000 ] || fail "the publisher did not wait for the collector"
 wait "$holder"
 collect
-stop_server
+stop installed
 
 # Reinstalled: an edited configuration stays.
 echo '#edited' >>/etc/island-metrics/island-metrics.conf

@@ -27,40 +27,23 @@ import tempfile
 import threading
 import time
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+from checks import ROOT, fault, faults, free_port, until
+
 HOST = "api.example"
 LIMIT = 65535
 # Bytes at the beginning of every response of the server, which no body contains.
 ANSWER = b"\r\nx-ratelimit-limit: "
 
-faults = []
-
-
-def fault(text):
-    faults.append(text)
-    if len(faults) <= 30:
-        print(f"  FAULT {text}", flush=True)
-
-
 # --- processes and the relay ---------------------------------------------------------------------
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def wait_for(port, process, what):
-    for _ in range(100):
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            if process.poll() is not None:
-                break
-            time.sleep(0.1)
-    sys.exit(f"proxies: {what} does not listen; its exit code is {process.poll()}")
+    def is_open():
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+
+    if not until(30, lambda: process.poll() is not None or is_open()) or process.poll() is not None:
+        sys.exit(f"proxies: {what} does not listen; its exit code is {process.poll()}")
 
 
 class Relay:

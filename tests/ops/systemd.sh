@@ -9,20 +9,7 @@ cd "$(dirname "$0")/../.."
 bin=$(realpath "${BIN:-target/release/island-metrics}")
 [ -x "$bin" ] || { echo "systemd: $bin is not there; build it or set BIN" >&2; exit 1; }
 units=data/systemd
-work=$(mktemp -d "${TMPDIR:-/tmp}/island-metrics-systemd.XXXXXX")
-server="" upstream=""
-finish() {
-    if [ -n "$upstream" ]; then kill "$upstream" 2>/dev/null || true; fi
-    if [ -n "$server" ]; then
-        kill "$server" 2>/dev/null || true
-        wait 2>/dev/null || true
-    fi
-    rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-fail() { echo "systemd: $*" >&2; exit 1; }
+source tests/servers.sh
 
 # `verify` requires the binary at the path in the unit. It prints nothing if the unit is valid; some versions
 # print errors but exit with 0.
@@ -79,16 +66,14 @@ echo "3 users, 4 directories"
 
 # Started by a connection to its socket. It has no other network, if the script may create a network namespace.
 if command -v systemd-socket-activate >/dev/null; then
-    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    port=$(port)
     alone=()
     if unshare --net true 2>/dev/null; then alone=(unshare --net); fi
-    systemd-socket-activate -l "127.0.0.1:$port" --fdname=api "${alone[@]}" "$bin" serve --base-url https://api.example 2>"$work/activate" &
-    server=$!
+    systemd-socket-activate -l "127.0.0.1:$port" --fdname=api "${alone[@]}" "$bin" serve --base-url https://api.example 2>"$work/activated.log" &
+    started[activated]=$!
     curl -fsS -o /dev/null --retry 20 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$port/v1/health" \
-        || fail "the socket's server does not answer: $(cat "$work/activate")"
-    kill "$server"
-    wait "$server" || fail "the socket's server ended with $?"
-    server=
+        || fail "the socket's server does not answer: $(cat "$work/activated.log")"
+    stop activated
     echo "activated by its socket, ${alone[*]:-with the network}"
 fi
 
@@ -142,15 +127,12 @@ else
 fi
 if [ -n "$has_collect" ]; then
     traces+=(collect)
-    python3 tests/ops/upstream.py >"$work/upstream" &
-    upstream=$!
-    for _ in $(seq 50); do [ -s "$work/upstream" ] || sleep 0.1; done
+    echo fchown >"$work/by_name.collect" # SQLite makes this call only as root, which the service is not
+    start_upstream
     # By name, so that the system's name services take part.
     strace -f -qq -o "$work/trace.collect" "$bin" collect --once --contact ann@example.com --rate 100 --admin 127.0.0.1:0 \
-        --upstream "$(sed 's/127.0.0.1/localhost/' "$work/upstream")" --dataset "$work/dataset" --state "$work/collector" \
+        --upstream "${upstream/127.0.0.1/localhost}" --dataset "$work/dataset" --state "$work/collector" \
         2>"$work/stderr" || fail "collect: $(cat "$work/stderr")"
-    kill "$upstream"
-    upstream=
 fi
 strace -f -qq -o "$work/trace.publish" "$bin" publish --dataset data/sample --to "$work/published" 2>/dev/null
 if command -v rsync >/dev/null; then
@@ -159,32 +141,17 @@ if command -v rsync >/dev/null; then
         || fail "replicate: $(cat "$work/stderr")"
 fi
 mkdir -m 700 "$work/state"
-strace -f -qq -o "$work/trace.serve" "$bin" serve --published "$work/published" --state "$work/state" --listen 127.0.0.1:0 2>"$work/stderr" &
-tracer=$!
-server=
-for _ in $(seq 100); do
-    server=$(ps -o pid= --ppid "$tracer" | tr -d ' ' || true)
-    if [ -n "$server" ]; then break; fi
-    sleep 0.1
-done
-base=
-for _ in $(seq 100); do
-    base=$(sed -n 's|.*listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$work/stderr" | head -n 1)
-    if [ -n "$base" ] && curl -fsS -o /dev/null "$base/v1/health" 2>/dev/null; then break; fi
-    kill -0 "$server" 2>/dev/null || fail "the server ended: $(cat "$work/stderr")"
-    base=
-    sleep 0.1
-done
-[ -n "$base" ] || fail "the server did not answer in 10 seconds"
+# -I2: SIGTERM also ends what it traces.
+start traced strace -I2 -f -qq -o "$work/trace.serve" "$bin" serve --published "$work/published" --state "$work/state" --listen 127.0.0.1:0
 "$bin" keys issue --state "$work/state" --address ann@example.com >/dev/null 2>&1
 "$bin" publish --dataset data/sample --to "$work/published" --full 2>/dev/null
 for path in /v1/islands?limit=200 /v1/live /dumps/islands.csv /docs; do
     curl -fsS -o /dev/null "$base$path"
 done
 sleep 1.5 # what looks after keys and publishes looks by then
-kill "$server" # and strace ends with it
-wait "$tracer" || true
-server=
+kill "$(ps -o pid= --ppid "${started[traced]}" | tr -d ' ')" # and strace ends with it
+wait "${started[traced]}" || fail "the server ended with $?"
+unset 'started[traced]'
 for traced in "${traces[@]}"; do
     sed -n 's/^[0-9]* \+\([a-z0-9_]*\)(.*/\1/p' "$work/trace.$traced" | sort -u >"$work/made.$traced"
     [ "$(wc -l <"$work/made.$traced")" -gt 20 ] || fail "$traced: traced too little"

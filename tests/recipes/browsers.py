@@ -9,6 +9,7 @@ import re
 import threading
 
 from harness import (
+    BIN,
     CHROMIUM,
     DATASET,
     HERE,
@@ -17,6 +18,7 @@ from harness import (
     PUBLISHED,
     SAMPLE,
     SMALL,
+    WORK,
     days,
     get,
     mark_log,
@@ -149,3 +151,42 @@ def chart():
     with site("chart.html", "http://127.0.0.1:9") as page:
         [seen] = look(page, "")
     same(seen["title"], "No chart: Failed to fetch.", "without a server")
+
+
+def most_played():
+    titles = {row["code"]: row["title"] for row in rows("islands.csv")}
+    folder = os.path.join(DATASET, "live")
+    newest = max(int(name[:-4]) for name in os.listdir(folder))
+    step = [(row["code"], number(row["players"]) or 0) for row in rows(f"live/{newest}.csv")]
+    # A later step, in which each island has the players of another one.
+    players = [count for _, count in step]
+    later = [(code, count) for (code, _), count in zip(step, players[1:] + players[:1])]
+    with open(os.path.join(folder, f"{newest + 600}.csv"), "w", encoding="utf-8") as file:
+        file.write("code,players\n" + "".join(f"{code},{count}\n" for code, count in later))
+
+    def listed(step):
+        step = sorted(step, key=lambda row: (-row[1], row[0]))
+        return [f"{titles[code] or code}: {count:,}" for code, count in step[:100]]
+
+    def look(page, *publish):
+        return json.loads(run("node", os.path.join(HERE, "most_played.mjs"), NPM, CHROMIUM, page, *publish))
+
+    with site("most_played.html", PUBLISHED) as page:
+        mark_log()
+        seen = look(page, PUBLISHED, BIN, "publish", "--dataset", DATASET, "--to", os.path.join(WORK, "published"))
+        asked = requests_logged(4, "/v1/live")
+    want(listed(step) != listed(later) and len(step) > 100, "the steps are not told apart")
+    same([state["islands"] for state in seen], 2 * [listed(step)] + 2 * [listed(later)], "islands")
+    total = sum(players)
+    want(all(state["status"].startswith(f"{total:,} players on the tracked islands at ") for state in seen), seen[0]["status"])
+    # A request at the start, and one for each refresh of the visible page, without preflights.
+    same([(line["method"], line["status"]) for line in asked],
+         [("GET", "200"), ("GET", "304"), ("GET", "200"), ("GET", "304")], "requests")
+
+    spend(SMALL)
+    with site("most_played.html", SMALL) as page:
+        [seen] = look(page)
+    want(seen["status"].startswith("429 rate_limited: the daily quota of 3 requests is spent"), seen["status"])
+    with site("most_played.html", "http://127.0.0.1:9") as page:
+        [seen] = look(page)
+    same(seen["status"], "No response: Failed to fetch", "without a server")

@@ -18,7 +18,7 @@ import threading
 import time
 
 import readers
-from browsers import browser, chart
+from browsers import browser, chart, most_played
 from harness import (
     BIN,
     CHROMIUM,
@@ -106,21 +106,25 @@ def etag():
 
 
 def last_days():
-    plays = collections.Counter()
-    for day in days()[-30:]:
-        for row in rows(f"daily/{day}.csv"):
-            plays[row["code"]] += int(row["plays"] or 0)
-    highest = sorted(plays, key=lambda code: (-plays[code], code))[:10]
-    wanted = "".join(f"{plays[code]} {code}\n" for code in highest)
+    def most_played(count):
+        plays = collections.Counter()
+        for day in days()[-count:]:
+            for row in rows(f"daily/{day}.csv"):
+                plays[row["code"]] += int(row["plays"] or 0)
+        highest = sorted(plays, key=lambda code: (-plays[code], code))[:10]
+        return "".join(f"{plays[code]} {code}\n" for code in highest)
+
     path = written("last_days.sh", PUBLISHED)
     folder = os.path.dirname(path)
     mark_log()
-    for sent in ("200", "304"):
-        same(run(path, folder=folder), wanted, "islands")
+    for sent, count, *argument in (("200", 30), ("304", 30), ("304", 7, "7"), ("200", 45, "45")):
+        same(run(path, *argument, folder=folder), most_played(count), f"islands of {count} days")
         [line] = requests_logged(1)
         same(line["status"], sent, "the answer")
         mark_log()
-    same(sorted(os.listdir(folder)), ["last30days.csv.gz", "last30days.csv.gz.etag", "last_days.sh"], "files left")
+    files = ["history.csv.gz", "last30days.csv.gz"]
+    tags = [f"{file}.etag" for file in files]
+    same(sorted(os.listdir(folder)), sorted([*files, *tags, "last_days.sh"]), "files left")
 
 
 class Unready(http.server.BaseHTTPRequestHandler):
@@ -302,6 +306,7 @@ CHECKS = [
     ("pandas_frames.py", pandas_frames, ("venv",)),
     ("README.md", readme, ("venv",)),
     ("chart.html", chart, ("node", "chromium")),
+    ("most_played.html", most_played, ("node", "chromium")),
     ("browser.html", browser, ("node", "chromium")),
     ("typescript/client.ts", typescript, ("node",)),
     ("dump.sql", dump, ("curl", "venv")),

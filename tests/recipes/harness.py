@@ -103,13 +103,15 @@ def access_log():
         return file.readlines()
 
 
-def requests_logged(wanted):
-    """The access log after the mark, when it has at least this many lines: it is written with a delay."""
+def requests_logged(wanted, route=None):
+    """The requests in the access log after the mark, of one route or of all, when there are at least so many: the log
+    is written with a delay."""
     deadline = time.monotonic() + 5
     while True:
-        lines = access_log()[logged:]
+        lines = [dict(re.findall(r'(\w+)=("[^"]*"|\S*)', line)) for line in access_log()[logged:]]
+        lines = [line for line in lines if route in (None, line["route"])]
         if len(lines) >= wanted or time.monotonic() > deadline:
-            return [dict(re.findall(r'(\w+)=("[^"]*"|\S*)', line)) for line in lines]
+            return lines
         time.sleep(0.05)
 
 
