@@ -22,7 +22,6 @@ export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares"
 options=(--locked --release --target "$host" --target-dir "$out")
 cargo build "${options[@]}"
-if [ "$seconds" = build ]; then exit; fi
 
 # The certificate for requests over TLS.
 export IM_FUZZ_TLS=$PWD/$out/tls
@@ -32,6 +31,7 @@ if [ ! -e "$IM_FUZZ_TLS.key" ]; then
         -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE \
         -keyout "$IM_FUZZ_TLS.key" -out "$IM_FUZZ_TLS.pem" 2>/dev/null
 fi
+if [ "$seconds" = build ]; then exit; fi
 
 for target in "${targets[@]}"; do
     corpus=$out/corpus/$target

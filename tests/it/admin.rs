@@ -5,9 +5,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::processes::{stderr_of, wait_within};
+use crate::processes::{Stopwatch, stderr_of, wait_within};
 use crate::support::{Client, Server, TempDir, command, issue, publish, run, write_file};
 
 /// A free address, and its text. The port is outside the system's ephemeral range, whose ports are
@@ -274,11 +274,11 @@ fn healthcheck_fails_where_something_else_or_nothing_responds() {
     );
     // Accepts connections in its queue, and never responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let (code, _, error) = healthcheck(&silent.local_addr().unwrap().to_string());
     assert!(
         code == Some(1) && error.contains("no response from"),
         "{error}"
     );
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.running() < Duration::from_secs(10));
 }

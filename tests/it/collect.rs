@@ -231,6 +231,9 @@ fn settings_that_cannot_work_end_with_a_line_and_an_exit_code() {
     let directory = TempDir::new();
     let paths = paths(&directory);
     let base = ["collect", "--dataset", &paths.0, "--state", &paths.1];
+    let bad_codes = directory.join("codes");
+    crate::support::write_file(&bad_codes, "0000-0000-0001\n1 # no code\n");
+    let bad_codes = bad_codes.to_str().unwrap();
     for (more, code, part) in [
         (&[][..], 64, "--contact"),
         (&["--contact", "a(b)"], 64, "--contact"),
@@ -251,6 +254,16 @@ fn settings_that_cannot_work_end_with_a_line_and_an_exit_code() {
             "--platform",
         ),
         (
+            &["--contact", "a@b.cc", "--codes", "/nonexistent.txt"],
+            78,
+            "/nonexistent.txt",
+        ),
+        (
+            &["--contact", "a@b.cc", "--codes", bad_codes],
+            78,
+            "codes:2: an island code",
+        ),
+        (
             &["--contact", "a@b.cc", "--ca-file", "/nonexistent.pem"],
             78,
             "/nonexistent.pem",
@@ -265,4 +278,42 @@ fn settings_that_cannot_work_end_with_a_line_and_an_exit_code() {
     crate::support::write_file(&directory.join("state").join("keys.jsonl"), "");
     let output = run(&[&base[..], &["--contact", "a@b.cc", "--once"]].concat());
     assert_eq!(output.status.code(), Some(78));
+}
+
+#[test]
+fn with_codes_only_the_islands_of_a_file_are_collected() {
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    let upstream = FakeUpstream::start(12, |_| None);
+    let file = directory.join("codes");
+    let text = format!(
+        "# two\n{}\n\n{} # the second\n9999-9999-9999\n",
+        code(3),
+        code(5)
+    );
+    crate::support::write_file(&file, &text);
+    let more = ["--once", "--live", "2", "--codes", file.to_str().unwrap()];
+    let chosen = || {
+        let output = run(&arguments(&paths, &upstream.url(), &more));
+        stderr_of(&output, 0)
+    };
+    let islands = || -> Vec<String> {
+        let text = fs::read_to_string(Path::new(&paths.0).join("islands.csv")).unwrap();
+        let rows = text.lines().skip(1);
+        rows.map(|row| row[..14].to_owned()).collect()
+    };
+    let log = chosen();
+    assert!(log.contains("never listed 1 of the islands"), "{log}");
+    assert_eq!(daily_requests(&upstream), 2);
+    assert_sound(&paths);
+    assert_eq!(islands(), [code(3), code(5)]);
+    // Without the file, the others are added; with it, they stay and are not requested.
+    assert!(once(&paths, &upstream).status.success());
+    assert_eq!(daily_requests(&upstream), 12);
+    assert_eq!(islands().len(), 12);
+    fs::remove_dir_all(&paths.1).unwrap();
+    chosen();
+    assert_eq!(daily_requests(&upstream), 14);
+    assert_eq!(islands().len(), 12);
+    assert_days(&paths, 12);
 }

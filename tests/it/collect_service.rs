@@ -98,11 +98,13 @@ fn a_collector_notifies_its_service_manager_and_shows_its_progress() {
     let done = collector.await_metrics(|metrics| {
         metrics["islands_due{what=\"unasked\"}"] == 0.0 && metrics["islands"] == 10.0
     });
-    assert!(
-        done["responses_total{result=\"usable\"}"] >= 10.0,
-        "{done:#?}"
-    );
-    assert_eq!(done["responses_total{result=\"broken\"}"], 0.0);
+    let results = |endpoint: &str, result: &str| {
+        done[&format!("responses_total{{endpoint=\"{endpoint}\",result=\"{result}\"}}")]
+    };
+    assert_eq!(results("days", "usable") + results("days", "null"), 10.0);
+    assert_eq!(results("days", "broken"), 0.0);
+    assert_eq!(done["state_replaced"], 0.0);
+    assert!(done["database_bytes"] > 1_000.0);
     assert_eq!(done["islands_at_risk"], 0.0);
     // Yesterday was requested: the first day that is missing is today, which leaves the window in eight days.
     #[expect(clippy::cast_precision_loss, reason = "a time")]
@@ -125,8 +127,9 @@ fn a_collector_without_a_usable_response_is_not_ready_and_feeds_its_watchdog() {
     let upstream = FakeUpstream::start(10, |_| Some(Fault::TooMany));
     let collector = Collector::start(&upstream, "200");
     collector.manager.await_line("READY=1");
-    let metrics =
-        collector.await_metrics(|metrics| metrics["responses_total{result=\"throttled\"}"] >= 1.0);
+    let metrics = collector.await_metrics(|metrics| {
+        metrics["responses_total{endpoint=\"platform\",result=\"throttled\"}"] >= 1.0
+    });
     assert!(metrics["rate_limit"] < 200.0, "{metrics:#?}");
     for (method, path, status) in [("GET", "/v1", 404), ("POST", "/metrics", 405)] {
         let reply = Client::connect(collector.admin).request(method, path, &[]);

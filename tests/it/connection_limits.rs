@@ -3,9 +3,10 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::thread::{scope, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::long_bodies::slow_reader_from;
+use crate::processes::{Stopwatch, wait_for};
 use crate::support::{Client, Server};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -17,21 +18,22 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-/// Reads to the end of the connection; returns its time, and all bytes before.
-fn ended(stream: &mut TcpStream, begun: Instant) -> (Duration, Vec<u8>) {
+/// Reads to the end of the connection; returns all bytes before.
+fn ended(stream: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     if let Err(error) = stream.read_to_end(&mut all) {
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     }
-    (begun.elapsed(), all)
+    all
 }
 
 /// Asserts that a timeout was met, with the second in which the server notices it.
 #[track_caller]
-fn took(limit: Duration, took: Duration) {
+fn took(limit: Duration, begun: &Stopwatch) {
     let late = 4 * SECOND; // for a loaded machine
+    let took = begun.elapsed();
     assert!(
-        limit <= took && took < limit + late,
+        limit <= took && begun.running() < limit + late,
         "{took:?} for {limit:?}"
     );
 }
@@ -49,31 +51,35 @@ fn each_kind_of_silence_has_its_limit() {
     let server = &server;
     scope(|scope| {
         scope.spawn(|| {
-            let begun = Instant::now();
-            took(SECOND, ended(&mut connect(server), begun).0);
+            let begun = Stopwatch::start();
+            ended(&mut connect(server));
+            took(SECOND, &begun);
         });
         scope.spawn(|| {
             let mut stream = connect(server);
-            let begun = Instant::now();
+            let begun = Stopwatch::start();
             // Single bytes do not prolong it.
             while stream.write_all(b"G").is_ok() && begun.elapsed() < 20 * SECOND {
                 sleep(SECOND / 4);
             }
-            took(3 * SECOND, begun.elapsed());
+            took(3 * SECOND, &begun);
         });
         scope.spawn(|| {
             // Nor does a response to an earlier head.
             let mut stream = connect(server);
             stream.write_all(GET).unwrap();
             sleep(2 * SECOND);
-            let begun = Instant::now();
+            let begun = Stopwatch::start();
             stream.write_all(b"GET").unwrap();
-            took(3 * SECOND, ended(&mut stream, begun).0);
+            ended(&mut stream);
+            took(3 * SECOND, &begun);
         });
         scope.spawn(|| {
             let mut stream = connect(server);
             stream.write_all(GET).unwrap();
-            took(6 * SECOND, ended(&mut stream, Instant::now()).0);
+            let begun = Stopwatch::start();
+            ended(&mut stream);
+            took(6 * SECOND, &begun);
         });
     });
 }
@@ -84,7 +90,7 @@ fn a_connection_is_closed_after_its_maximum_number_of_requests() {
     let mut stream = connect(&server);
     // Five together: the last two are for another connection.
     stream.write_all(&GET.repeat(5)).unwrap();
-    let (_, all) = ended(&mut stream, Instant::now());
+    let all = ended(&mut stream);
     let heads = memchr::memmem::find_iter(&all, b"HTTP/1.1 200 OK\r\n").count();
     let closes: Vec<usize> =
         memchr::memmem::find_iter(&all, b"\r\nconnection: close\r\n").collect();
@@ -113,9 +119,9 @@ fn an_address_has_no_more_connections_than_it_may_and_others_have_theirs() {
     for client in &mut held {
         assert_eq!(client.get("/v1").status, 200);
     }
-    let refused = ended(&mut connect(&server), Instant::now());
-    assert_eq!(refused.1, b"");
-    assert!(refused.0 < SECOND);
+    let begun = Stopwatch::start();
+    assert_eq!(ended(&mut connect(&server)), b"");
+    assert!(begun.running() < SECOND);
     for other in ["127.0.0.2", "127.0.0.9"] {
         // The last is a trusted proxy of many clients.
         let wanted = if other == "127.0.0.9" { 9 } else { 3 };
@@ -128,8 +134,11 @@ fn an_address_has_no_more_connections_than_it_may_and_others_have_theirs() {
     }
     held.pop();
     // The permit is free when the server has noticed the end.
-    sleep(SECOND / 2);
-    assert_eq!(server.connect().get("/v1").status, 200);
+    wait_for("a permit", || {
+        let mut stream = connect(&server);
+        let request = b"GET /v1 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        stream.write_all(request).is_ok() && ended(&mut stream).starts_with(b"HTTP/1.1 200 ")
+    });
 }
 
 #[test]
@@ -141,12 +150,11 @@ fn at_the_limit_the_connection_that_was_silent_for_longest_is_closed() {
         sleep(SECOND / 20);
     }
     sleep(SECOND / 4);
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     assert_eq!(server.connect().get("/v1").status, 200);
     let second = server.connect();
-    assert!(begun.elapsed() < 2 * SECOND);
-    let (_, all) = ended(&mut held[0], begun);
-    assert_eq!(all, b"", "no request was sent");
+    assert!(begun.running() < 2 * SECOND);
+    assert_eq!(ended(&mut held[0]), b"", "no request was sent");
     drop(second);
 }
 
@@ -158,7 +166,7 @@ fn an_address_has_no_more_than_half_of_all_connections() {
     for client in &mut held {
         assert_eq!(client.get("/v1").status, 200);
     }
-    assert_eq!(ended(&mut connect(&server), Instant::now()).1, b"");
+    assert_eq!(ended(&mut connect(&server)), b"");
     let mut other = Client::connect_from("127.0.0.2", server.addr());
     assert_eq!(other.get("/v1").status, 200);
 }
@@ -172,12 +180,12 @@ fn a_few_addresses_leave_connections_for_others() {
             .map(|at| format!("127.0.0.{}", 100 + at % addresses))
             .map(|from| slow_reader_from(&from, &server, GET.repeat(60).as_slice()))
             .collect();
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         for at in 0..20 {
             let mut other = Client::connect_from(&format!("127.0.0.{}", 2 + at % 2), server.addr());
             assert_eq!(other.get("/v1").status, 200);
         }
-        let took = begun.elapsed();
+        let took = begun.running();
         assert!(took < 3 * SECOND, "{took:?} beside {addresses} addresses");
         drop(held);
     }
@@ -190,7 +198,7 @@ fn is_open(stream: &TcpStream) -> bool {
 
 /// Reads for as long as the connection is open, at most so long.
 fn read_at(bytes_per_second: usize, stream: &mut TcpStream, most: Duration) -> Duration {
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let mut chunk = vec![0; bytes_per_second / 5];
     while is_open(stream) && begun.elapsed() < most {
         stream.read_exact(&mut chunk).unwrap();
@@ -222,13 +230,13 @@ fn at_the_limit_slow_readers_are_closed_before_all_others() {
         scope.spawn(|| {
             // They are not slow before eight seconds.
             sleep(11 * SECOND);
-            let begun = Instant::now();
+            let begun = Stopwatch::start();
             let mut all: Vec<Client> = Vec::new();
             for _ in 0..6 {
                 all.push(server.connect());
                 assert_eq!(all.last_mut().unwrap().get("/v1").status, 200);
             }
-            assert!(begun.elapsed() < 3 * SECOND, "{:?}", begun.elapsed());
+            assert!(begun.running() < 3 * SECOND, "{:?}", begun.running());
             assert_eq!(idle.get("/v1").status, 200);
             let open = slow.iter().filter(|stream| is_open(stream)).count();
             assert!((8..=11).contains(&open), "{open} of 14");
@@ -305,21 +313,21 @@ fn a_body_without_end_is_not_read_for_long() {
     let mut stream = connect(&server);
     let head = "POST /v1 HTTP/1.1\r\nhost: x.test\r\ncontent-length: 99999999999\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let mut sent = 0;
     let piece = vec![b'x'; 65536];
     while stream.write_all(&piece).is_ok() {
         sent += piece.len();
-        assert!(begun.elapsed() < 10 * SECOND, "{sent} bytes accepted");
+        assert!(begun.running() < 10 * SECOND, "{sent} bytes accepted");
     }
     // The systems of both sides buffer some megabytes.
     assert!(sent < 32 << 20, "{sent}");
     let mut slow = connect(&server);
     slow.write_all(head.as_bytes()).unwrap();
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     while slow.write_all(b"x").is_ok() {
-        assert!(begun.elapsed() < 10 * SECOND);
+        assert!(begun.running() < 10 * SECOND);
         sleep(SECOND / 10);
     }
-    took(SECOND, begun.elapsed());
+    took(SECOND, &begun);
 }

@@ -256,15 +256,14 @@ impl Editions {
 impl Editions {
     /// The published data has a day that was removed from the dataset.
     fn has_removed_day_of(&self, published: &Path) -> bool {
-        let manifest = Published::at(published).manifest();
-        let directory = manifest
-            .as_ref()
-            .and_then(|manifest| manifest["dumps"]["directory"].as_str());
-        let days = published.join(directory.unwrap_or_default()).join("daily");
+        let published = Published::at(published);
+        let dumps = published.manifest().map(|_| published.dumps());
         let oldest = date((self.day + 1).saturating_sub(DAYS));
-        let mut names = fs::read_dir(days).into_iter().flatten().flatten();
-        let is_removed = |name: &str| name < oldest.as_str();
-        self.removes_days && names.any(|entry| is_removed(&entry.file_name().to_string_lossy()))
+        let is_removed = |name: &String| {
+            let day = name.strip_prefix("daily/");
+            day.is_some_and(|day| day < oldest.as_str())
+        };
+        self.removes_days && dumps.is_some_and(|dumps| dumps.keys().any(is_removed))
     }
 }
 

@@ -51,6 +51,7 @@ pub(crate) fn some_files() -> Files {
         ("daily/2026-11-20.csv", pattern(5, 1_000_000)),
         ("live/1795262400.csv", pattern(6, 8_192)),
         ("notice", pattern(7, 20)),
+        ("notice.txt", b"made up\n".to_vec()),
         ("empty.csv", Vec::new()),
     ]
     .map(|(name, bytes)| (name.to_owned(), bytes))
@@ -78,15 +79,24 @@ pub(crate) fn index(files: &Files) -> Vec<u8> {
     .unwrap()
 }
 
-/// Writes files and their index to a directory that is not published yet; returns its entry for the
-/// manifest.
-pub(crate) fn write(published: &Path, directory: &str, files: &Files, index: &[u8]) -> Value {
-    for (name, bytes) in files {
-        write_bytes(&published.join(directory).join(name), bytes);
+/// The place of a file of these bytes.
+pub(crate) fn place(published: &Path, bytes: &[u8]) -> PathBuf {
+    published.join("dumps").join(sha256(bytes))
+}
+
+/// Writes files and their index, which is not published yet; returns its entry for the manifest.
+pub(crate) fn write(published: &Path, name: &str, files: &Files, index: &[u8]) -> Value {
+    for bytes in files.values() {
+        write_bytes(&place(published, bytes), bytes);
     }
-    write_bytes(&published.join(directory).join("index.json"), index);
+    write_bytes(&published.join(name), index);
+    entry(name, index)
+}
+
+/// The entry of an index for the manifest.
+pub(crate) fn entry(name: &str, index: &[u8]) -> Value {
     let checksum = format!("{:08x}", crc32fast::hash(index));
-    json!({"directory": directory, "checksum": checksum, "generatedAt": TIME})
+    json!({"file": name, "bytes": index.len(), "checksum": checksum, "generatedAt": TIME})
 }
 
 /// Sets the dumps in the manifest, atomically.
@@ -100,8 +110,8 @@ pub(crate) fn name_dumps(published: &Path, entry: &Value) {
 }
 
 /// Writes dumps and publishes them.
-pub(crate) fn install(published: &Path, directory: &str, files: &Files) {
-    let entry = write(published, directory, files, &index(files));
+pub(crate) fn install(published: &Path, name: &str, files: &Files) {
+    let entry = write(published, name, files, &index(files));
     name_dumps(published, &entry);
 }
 

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::dump_files::{
-    Files, HTTP_TIME, Slow, index, install, name_dumps, pattern, published, sha256, some_files,
-    write,
+    Files, HTTP_TIME, Slow, index, install, name_dumps, pattern, place, published, sha256,
+    some_files, write,
 };
-use crate::processes::{code_and_stderr, wait_for, wait_within};
+use crate::processes::{Stopwatch, code_and_stderr, wait_for, wait_within};
 use crate::random_dataset::Rng;
 use crate::support::{Client, Reply, Server, TempDir, is_slow, run, write_bytes};
 
@@ -23,7 +23,7 @@ const MIB: u64 = 1 << 20;
 /// A server with these dumps.
 fn serve(dir: &TempDir, files: &Files) -> Server {
     let published = published(dir);
-    install(&published, "dumps-1", files);
+    install(&published, "dumps-1.json", files);
     Server::of(&published, &[])
 }
 
@@ -90,6 +90,7 @@ fn every_file_comes_with_the_headers_that_it_must() {
         assert_eq!(reply.expect("last-modified"), HTTP_TIME);
         let kind = match name.rsplit_once('.').map(|(_, end)| end) {
             Some("csv") => "text/csv; charset=utf-8",
+            Some("txt") => "text/plain; charset=utf-8",
             Some("json") => "application/json",
             Some("gz") => "application/gzip",
             _ => "application/octet-stream",
@@ -352,7 +353,8 @@ fn only_files_of_the_index_are_served() {
     let dir = TempDir::new();
     let files = some_files();
     let server = serve(&dir, &files);
-    write_bytes(&dir.join("published/dumps-1/unlisted.csv"), b"secret");
+    write_bytes(&dir.join("published/dumps/unlisted.csv"), b"secret");
+    let stored = sha256(&files["islands.csv"]);
     let mut client = server.connect();
     for (status, name) in [
         (404, "../manifest.json"),
@@ -373,6 +375,7 @@ fn only_files_of_the_index_are_served() {
         (404, "daily"),
         (404, "daily/"),
         (404, "unlisted.csv"),
+        (404, &stored),
         (404, "ISLANDS.csv"),
         (404, "..\\manifest.json"),
         (404, "..%5cmanifest.json"),
@@ -389,11 +392,7 @@ fn only_files_of_the_index_are_served() {
             is_outside_the_api(&reply, 60_000);
             if status == 404 && method == "GET" {
                 failed_with(&reply, 404, "not_found");
-                assert!(
-                    reply.text().contains("/dumps/index.json"),
-                    "{}",
-                    reply.text()
-                );
+                assert!(reply.text().contains("/dumps/index.json"), "{name}");
             }
         }
     }
@@ -404,7 +403,7 @@ fn only_files_of_the_index_are_served() {
         "%2e",
         "%2f",
         ".",
-        "dumps-1",
+        "dumps",
         "manifest.json",
         "islands.csv",
         "daily",
@@ -426,7 +425,7 @@ fn only_files_of_the_index_are_served() {
 fn nothing_is_spent_and_no_key_is_looked_at() {
     let dir = TempDir::new();
     let published = published(&dir);
-    install(&published, "dumps-1", &some_files());
+    install(&published, "dumps-1.json", &some_files());
     let published = published.to_str().unwrap();
     let server = Server::start(&["--published", published, "--limit-anonymous", "2"]);
     let mut client = server.connect();
@@ -509,8 +508,8 @@ fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
         let output = run(&["check", "--published", published.to_str().unwrap()]);
         code_and_stderr(output)
     };
-    let entry = write(&published, "dumps-1", &files, &index(&files));
-    let (inside, aside) = (published.join("dumps-1"), dir.join("aside"));
+    let entry = write(&published, "dumps-1.json", &files, &index(&files));
+    let (inside, aside) = (published.join("dumps-1.json"), dir.join("aside"));
     fs::rename(&inside, &aside).unwrap();
     name_dumps(&published, &entry);
     let server = Server::of(&published, &[]);
@@ -519,15 +518,13 @@ fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
     assert_eq!(client.get("/v1/islands").status, 200);
     let complaints = || {
         let lines = server.lines().into_iter();
-        lines
-            .filter(|line| line.contains("dumps-1/index.json"))
-            .count()
+        lines.filter(|line| line.contains("dumps-1.json")).count()
     };
     thread::sleep(Duration::from_millis(700));
     assert_eq!(complaints(), 1, "{:?}", server.lines());
     let (code, stderr) = check();
     assert!(
-        code == Some(65) && stderr.contains("dumps-1/index.json"),
+        code == Some(65) && stderr.contains("dumps-1.json"),
         "{stderr}"
     );
     // Like a copy of the directory that is now complete.
@@ -537,27 +534,34 @@ fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
 
     let mut flipped = index(&files);
     flipped[40] ^= 1;
-    let mut entry = write(&published, "dumps-2", &files, &index(&files));
-    write_bytes(&published.join("dumps-2/index.json"), &flipped);
+    let mut entry = write(&published, "dumps-2.json", &files, &index(&files));
+    write_bytes(&published.join("dumps-2.json"), &flipped);
     name_dumps(&published, &entry);
     has_status_within_a_second(&mut client, "/dumps/islands.csv", 503);
     assert_eq!(check().0, Some(65));
-    for directory in ["..", "../published/dumps-1", "", "dumps-1/", "nothing"] {
-        entry["directory"] = directory.into();
+    for name in [
+        "..",
+        "../published/dumps-1.json",
+        "",
+        "dumps-1.json/",
+        "dumps",
+        "nothing",
+    ] {
+        entry["file"] = name.into();
         name_dumps(&published, &entry);
         thread::sleep(Duration::from_millis(300));
-        assert_eq!(client.get("/dumps/islands.csv").status, 503, "{directory}");
+        assert_eq!(client.get("/dumps/islands.csv").status, 503, "{name}");
         assert_eq!(client.get("/v1").status, 200);
         assert_eq!(check().0, Some(65));
     }
     for name in ["../manifest.json", "/etc/passwd", "a//b", "", "."] {
         let text = String::from_utf8(index(&files)).unwrap();
         let named = text.replace("islands.csv\"", &format!("{name}\""));
-        let entry = write(&published, "dumps-3", &files, named.as_bytes());
+        let entry = write(&published, "dumps-3.json", &files, named.as_bytes());
         name_dumps(&published, &entry);
         assert_eq!(check().0, Some(65), "{name}");
     }
-    install(&published, "dumps-4", &files);
+    install(&published, "dumps-4.json", &files);
     has_status_within_a_second(&mut client, "/dumps/islands.csv", 200);
 }
 
@@ -567,8 +571,8 @@ fn a_file_that_is_not_the_listed_one_is_an_error_and_no_bytes() {
     let files = some_files();
     let server = serve(&dir, &files);
     let mut client = server.connect();
-    let path = dir.join("published/dumps-1/islands.csv");
     let sound = &files["islands.csv"];
+    let path = place(&dir.join("published"), sound);
     let longer = [sound, &b"x"[..]].concat();
     let damages: [&dyn Fn(&Path); 6] = [
         &|_| {},
@@ -576,7 +580,7 @@ fn a_file_that_is_not_the_listed_one_is_an_error_and_no_bytes() {
         &|path| write_bytes(path, &longer),
         &|path| write_bytes(path, b""),
         &|path| fs::create_dir(path).unwrap(),
-        &|path| symlink("islands.json", path).unwrap(),
+        &|path| symlink(sha256(&files["islands.json"]), path).unwrap(),
     ];
     for (number, damage) in damages.iter().enumerate() {
         let _not_there = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
@@ -609,7 +613,7 @@ fn a_file_cut_short_under_a_download_ends_the_connection() {
     let server = serve(&dir, &files);
     let mut download = Slow::get(server.addr(), "/dumps/big.csv");
     assert_eq!(download.head().status, 200);
-    let path = dir.join("published/dumps-1/big.csv");
+    let path = place(&dir.join("published"), &files["big.csv"]);
     let file = fs::File::options().write(true).open(path).unwrap();
     // Far beyond what the sockets buffer.
     file.set_len(15 * MIB).unwrap();
@@ -630,12 +634,12 @@ fn a_download_keeps_the_bytes_it_began_with_over_a_publish() {
     assert_eq!(download.head().status, 200);
     let mut got = download.take(1_000);
     let new = big(4, 2 * MIB);
-    install(&published, "dumps-2", &new);
+    install(&published, "dumps-2.json", &new);
     let mut client = server.connect();
     wait_within(Duration::from_secs(5), "the new dumps", || {
         client.get("/dumps/big.csv").body == new["big.csv"]
     });
-    fs::remove_dir_all(published.join("dumps-1")).unwrap();
+    fs::remove_file(place(&published, &old["big.csv"])).unwrap();
     got.extend(download.take(old["big.csv"].len() - got.len()));
     assert!(got == old["big.csv"], "other bytes");
 }
@@ -713,13 +717,20 @@ fn a_stop_lets_downloads_end() {
     assert!(stopping.join().unwrap().success());
 }
 
+/// The number of files of the dumps that the server has open.
+fn open_dumps(server: &Server) -> usize {
+    let open = server.open_files().into_iter();
+    let folder = |path: &Path| {
+        path.parent()
+            .is_some_and(|folder| folder.ends_with("dumps"))
+    };
+    open.filter(|path| folder(Path::new(path))).count()
+}
+
 /// Waits until the server has no file of the dumps open.
 #[track_caller]
 fn closes_all_files(server: &Server) {
-    wait_for("no open file", || {
-        let mut files = server.open_files().into_iter();
-        !files.any(|path| path.ends_with("dumps-1/big.csv"))
-    });
+    wait_for("no open file", || open_dumps(server) == 0);
 }
 
 #[test]
@@ -732,8 +743,7 @@ fn a_client_that_disconnects_leaves_no_descriptor() {
     for download in &mut downloads {
         assert_eq!(download.head().status, 200);
     }
-    let open = server.open_files().into_iter();
-    assert_eq!(open.filter(|path| path.ends_with("big.csv")).count(), 20);
+    assert_eq!(open_dumps(&server), 20);
     drop(downloads);
     closes_all_files(&server);
     // Nor does a client that stays after reading all.
@@ -760,9 +770,9 @@ fn many_slow_downloads_take_little_memory_and_delay_no_other_client() {
         assert_eq!(download.head().status, 200);
     }
     let patient = |client: &mut Client| {
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         assert_eq!(client.get("/v1/islands").status, 200);
-        begun.elapsed()
+        begun.running()
     };
     // Now they wait for their readers.
     thread::sleep(Duration::from_millis(300));

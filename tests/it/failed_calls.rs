@@ -222,6 +222,25 @@ fn a_publish_whose_calls_fail_succeeds_or_reports_it_and_damages_nothing() {
 }
 
 #[test]
+fn dumps_whose_folder_cannot_be_looked_up_stay() {
+    let Some(mut scene) = Scene::new() else {
+        return;
+    };
+    let edition = scene.turn(Change::All);
+    succeeds(scene.editions.publish(&edition, scene.published.path()));
+    let folder = scene.published.path().join("dumps");
+    let (error, wording) = BROKEN;
+    let inject = format!("statx:error={error}");
+    assert!(fail(
+        &mut scene,
+        Change::Live,
+        &inject,
+        Some(&folder),
+        wording
+    ));
+}
+
+#[test]
 fn a_file_of_the_dataset_that_cannot_be_read_is_named() {
     let Some(mut scene) = Scene::new() else {
         return;
@@ -319,41 +338,22 @@ fn publishes_that_fail_repeatedly_take_the_space_of_one() {
     let before = scene.published.manifest();
     for how in ["error=ENOSPC", "signal=KILL"] {
         let inject = format!("{rename}:{how}:when={number}");
-        let counts: Vec<usize> = (0..4)
-            .map(|_| {
-                let edition = scene.turn(Change::All);
-                let (output, _) = scene.traced(&edition, Some(&inject));
-                assert!(!output.status.success());
-                scene.published.entries().len()
-            })
-            .collect();
-        assert_eq!(
-            counts[0],
-            counts[3],
-            "{how}: {:?}",
-            scene.published.entries()
-        );
+        for _ in 0..4 {
+            let edition = scene.turn(Change::All);
+            let (output, _) = scene.traced(&edition, Some(&inject));
+            assert!(!output.status.success());
+            let (named, found) = (scene.published.named(), scene.published.entries());
+            let left: Vec<_> = found.difference(&named).collect();
+            // The manifest, the lock, the list of sources and the folder of the dumps stay. A publish that is killed
+            // leaves its files and a temporary one, but not those of another that was killed before.
+            let most = if how.starts_with("error") {
+                4
+            } else {
+                named.len() + 5
+            };
+            assert!(left.len() <= most, "{how}: {left:?}");
+        }
     }
     assert_eq!(scene.published.manifest(), before);
-    scene.publish_in_full(Change::All);
-}
-
-#[test]
-fn the_link_to_the_dumps_leads_somewhere_after_two_kills_in_a_row() {
-    let Some(mut scene) = Scene::new() else {
-        return;
-    };
-    let wanted = [("rename", "dumps"), ("rename", "manifest.json")];
-    let [Some(link), Some(manifest)] = calls_about(&mut scene, wanted) else {
-        return; // no dumps yet
-    };
-    // The first has renamed its manifest and not yet changed the link; the second has begun.
-    for (rename, number) in [link, manifest] {
-        let edition = scene.turn(Change::All);
-        let inject = format!("{rename}:signal=KILL:when={number}");
-        let (output, _) = scene.traced(&edition, Some(&inject));
-        assert_eq!(output.status.signal(), Some(9));
-        scene.published.is_sound();
-    }
     scene.publish_in_full(Change::All);
 }

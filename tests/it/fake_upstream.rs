@@ -16,6 +16,9 @@ const DAY: i64 = 86_400;
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 const HTML: &str = "text/html";
+/// The upstream's body of a 404.
+const NOT_FOUND: &str =
+    r#"{"errorCode":"errors.com.epicgames.fne-public-api.not_found","uuid":"x"}"#;
 
 /// A fault in place of a response.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -262,7 +265,7 @@ fn unusable(fault: Fault) -> (u16, &'static str, String) {
 /// A 200, or a 404 if the body is empty.
 fn usable(body: String) -> (u16, &'static str, String) {
     match body.as_str() {
-        "" => (404, JSON, "{}".to_owned()),
+        "" => (404, JSON, NOT_FOUND.to_owned()),
         _ => (200, JSON, body),
     }
 }

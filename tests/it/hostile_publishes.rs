@@ -265,13 +265,14 @@ fn a_file_that_is_not_the_one_in_the_manifest_is_not_read() {
 fn damaged_dumps_are_read_again_only_when_they_change() {
     let scene = Scene::new(&[]);
     let mut manifest = manifest(&scene.published);
-    let directory = manifest["dumps"]["directory"].as_str().unwrap();
-    let index = scene.published.join(directory).join("index.json");
+    let index = manifest["dumps"]["file"].as_str().unwrap();
+    let index = scene.published.join(index);
     let good = fs::read(&index).unwrap();
     let mut long = good.clone();
     long.extend(vec![b' '; 4 << 20]);
     write_bytes(&index, &[&long[..], b"x"].concat());
     manifest["dumps"]["checksum"] = format!("{:08x}", crc32fast::hash(&long)).into();
+    manifest["dumps"]["bytes"] = long.len().into();
     replace_manifest(&scene.published, &manifest);
     scene
         .server

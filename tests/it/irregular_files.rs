@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::dump_files::{Files, index, install, name_dumps, published, write};
+use crate::dump_files::{Files, index, install, name_dumps, place, published, sha256, write};
 use crate::processes::{ends_within, shows_within};
 use crate::support::{Client, Server, TempDir, command, issue, publish, write_bytes};
 
@@ -35,7 +35,7 @@ impl Scene {
         issue(&state, "a@x.test", "free");
         install(
             &published,
-            "dumps-1",
+            "dumps-1.json",
             &listing(&["daily/2026-11-20.csv"], b"code\n"),
         );
         let words = ["--state", state.to_str().unwrap(), "--signup", "ip"];
@@ -105,71 +105,66 @@ fn make_pipe(path: &Path) {
 }
 
 #[test]
-fn a_directory_of_the_dumps_that_is_a_link_publishes_no_secret() {
+fn a_folder_of_the_dumps_that_is_a_link_publishes_no_secret() {
     let scene = Scene::new();
     let [keys, secret] = scene.secrets();
-    let names = ["daily/keys.jsonl", "daily/signup.secret"];
-    let files: Files = names
-        .map(str::to_owned)
-        .into_iter()
-        .zip([keys, secret])
-        .collect();
     // The index is a true one of files that are not there, but where the link leads.
-    let entry = write(&scene.published, "dumps-2", &Files::new(), &index(&files));
-    symlink(&scene.state, scene.published.join("dumps-2/daily")).unwrap();
+    let linked = scene.dir.join("linked");
+    fs::create_dir(&linked).unwrap();
+    let files: Files = [("keys.jsonl", keys), ("signup.secret", secret)]
+        .map(|(name, bytes)| {
+            symlink(scene.state.join(name), linked.join(sha256(&bytes))).unwrap();
+            (name.to_owned(), bytes)
+        })
+        .into();
+    let folder = scene.published.join("dumps");
+    fs::rename(&folder, scene.dir.join("aside")).unwrap();
+    symlink(&linked, &folder).unwrap();
+    let entry = write(
+        &scene.published,
+        "dumps-2.json",
+        &Files::new(),
+        &index(&files),
+    );
     name_dumps(&scene.published, &entry);
-    scene.sends_none_of(&names);
+    scene.sends_none_of(&["keys.jsonl", "signup.secret"]);
 }
 
 #[test]
-fn a_directory_of_the_dumps_that_becomes_a_link_publishes_no_secret() {
+fn a_folder_of_the_dumps_that_becomes_a_link_publishes_no_secret() {
     let scene = Scene::new();
     let [keys, _] = scene.secrets();
     // Files as long as the secret, so that lengths show nothing.
     let files = listing(&["daily/keys.jsonl"], &vec![b'x'; keys.len()]);
-    install(&scene.published, "dumps-2", &files);
+    install(&scene.published, "dumps-2.json", &files);
     thread::sleep(POLLS);
     let mut client = scene.server.connect();
     assert_eq!(client.get("/dumps/daily/keys.jsonl").status, 200);
-    let folder = scene.published.join("dumps-2/daily");
+    let folder = scene.published.join("dumps");
+    let name = sha256(&files["daily/keys.jsonl"]);
+    fs::copy(scene.state.join("keys.jsonl"), scene.state.join(name)).unwrap();
     fs::rename(&folder, scene.dir.join("aside")).unwrap();
     symlink(&scene.state, &folder).unwrap();
     scene.sends_none_of(&["daily/keys.jsonl"]);
 }
 
 #[test]
-fn dumps_an_index_or_a_file_that_are_links_are_not_served() {
+fn an_index_or_a_file_of_the_dumps_that_are_links_are_not_served() {
     let scene = Scene::new();
     let (published, aside) = (&scene.published, scene.dir.join("aside"));
     let [keys, _] = scene.secrets();
     let files = listing(&["keys.jsonl"], &keys);
-    let sound = write(&aside, "dumps", &files, &index(&files));
-    let named = |name: &str| {
-        let mut entry = sound.clone();
-        entry["directory"] = name.into();
-        name_dumps(published, &entry);
-    };
-    // The directory is one.
-    symlink(aside.join("dumps"), published.join("dumps-2")).unwrap();
-    named("dumps-2");
-    scene.sends_none_of(&["", "keys.jsonl"]);
     // The index is one.
-    fs::create_dir(published.join("dumps-3")).unwrap();
-    symlink(
-        aside.join("dumps/index.json"),
-        published.join("dumps-3/index.json"),
-    )
-    .unwrap();
-    named("dumps-3");
+    let entry = write(&aside, "dumps-2.json", &files, &index(&files));
+    symlink(aside.join("dumps-2.json"), published.join("dumps-2.json")).unwrap();
+    fs::copy(place(&aside, &keys), place(published, &keys)).unwrap();
+    name_dumps(published, &entry);
     scene.sends_none_of(&["", "keys.jsonl"]);
+    fs::remove_file(place(published, &keys)).unwrap();
     // A file is one.
-    write(published, "dumps-4", &Files::new(), &index(&files));
-    symlink(
-        scene.state.join("keys.jsonl"),
-        published.join("dumps-4/keys.jsonl"),
-    )
-    .unwrap();
-    named("dumps-4");
+    let entry = write(published, "dumps-3.json", &Files::new(), &index(&files));
+    symlink(scene.state.join("keys.jsonl"), place(published, &keys)).unwrap();
+    name_dumps(published, &entry);
     scene.sends_none_of(&["keys.jsonl"]);
 }
 
@@ -223,9 +218,9 @@ fn a_published_directory_may_be_a_link_and_lead_elsewhere_later() {
     let dir = TempDir::new();
     let (first, link) = (published(&dir), dir.join("current"));
     let second = dir.join("second");
-    install(&first, "dumps-1", &listing(&["a.csv"], b"first"));
+    install(&first, "dumps-1.json", &listing(&["a.csv"], b"first"));
     publish(&dir.join("dataset"), &second, LATER);
-    install(&second, "dumps-1", &listing(&["a.csv"], b"later"));
+    install(&second, "dumps-1.json", &listing(&["a.csv"], b"later"));
     symlink(&first, &link).unwrap();
     let server = Server::of(&link, &[]);
     let mut client = server.connect();

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::processes::Stopwatch;
 use crate::support::{
     Client, Reply, Server, TempDir, change_key, id, issue, listed_keys, printed_key, run, try_issue,
 };
@@ -44,11 +45,11 @@ impl Holder {
     /// change, which was durable before this call, and for every request after the first such one.
     #[track_caller]
     fn gets_soon(&mut self, status: u16) {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         for client in &mut self.clients {
             let mut in_a_row = 0;
             while in_a_row < 3 {
-                let late = start.elapsed() >= SOON;
+                let late = start.running() >= SOON;
                 let reply = ask(client, &self.key);
                 if reply.status == 200 {
                     // A key keeps its count through all changes.

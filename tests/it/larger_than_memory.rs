@@ -133,7 +133,7 @@ fn a_history_of_several_times_the_memory_is_served_whole() {
             return;
         }
     };
-    let dir = TempDir::new();
+    let dir = TempDir::on_disk();
     let (dataset, published) = (dir.join("dataset"), dir.join("published"));
     write_dataset(&dataset);
     publish(&dataset, &published, GENERATED_AT);

@@ -55,8 +55,8 @@
 //!   history larger than the memory
 //!
 //! Tests of operation: `cli`, `cli_files`, `cli_settings`, `cli_shells`: the command line; `admin`: metrics
-//! and health; `access_log`; `service`: service managers. `tidy` checks the source, `places_to_change` that
-//! a new endpoint or parameter is wherever it has to be, `readme` the README files.
+//! and health; `access_log`; `service`: service managers. `tidy` checks the source, `readme` the
+//! README files.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod access_log;
@@ -118,7 +118,6 @@ mod oracle_query;
 mod pages;
 mod parsed_targets;
 mod payload_file;
-mod places_to_change;
 mod power_loss;
 mod processes;
 mod published;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::random_dataset::Rng;
-use crate::support::{Server, TempDir, is_slow, issue};
+use crate::support::{Server, TempDir, is_slow, is_slowest, issue};
 
 /// Requests pipelined on a connection. Their responses fit into the buffers of two sockets, which
 /// excludes a deadlock.
@@ -226,7 +226,7 @@ fn a_crowd_of_addresses_gets_exactly_its_limits() {
 
 #[test]
 fn one_key_on_sixteen_connections_gets_exactly_its_limit() {
-    let limit = if is_slow() { 2_000_000 } else { 100_000 };
+    let limit = if is_slow() { 500_000 } else { 100_000 };
     let (dir, flag) = (TempDir::new(), limit.to_string());
     let state = dir.join("state");
     let key = issue(&state, "ann@x.test", "pro");
@@ -328,9 +328,11 @@ fn spray_among_clients(flags: &[&str], clients: u32) -> u32 {
 
 #[test]
 fn a_spray_of_addresses_takes_no_memory_and_changes_no_count() {
-    if is_slow() {
+    if is_slowest() {
         // Twice the default size of the table.
         spray_among_clients(&[], 10_000_000);
+    } else if is_slow() {
+        spray_among_clients(&["--quota-clients", "1000000"], 2_000_000);
     } else {
         let admitted = spray_among_clients(&["--quota-clients", "200000"], 200_000);
         assert_eq!(admitted, 200_000, "all are admitted");

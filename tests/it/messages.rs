@@ -1,7 +1,7 @@
 //! Error messages that depend on the server: what to do about a 429, and what a 404, 405 or 503 is
 //! about.
 
-use crate::endpoint_cases::ENDPOINT_CASES;
+use crate::endpoint_cases::endpoint_cases;
 use crate::support::{Server, TempDir, command, run};
 
 fn message(server: &Server, method: &str, target: &str) -> String {
@@ -52,12 +52,12 @@ fn errors_name_the_method_the_creator_and_the_payload() {
     assert_eq!(found, "creator \"no body\" is not tracked");
     let directory = TempDir::new();
     let empty = Server::of(&directory.join("none"), &[]);
-    for case in ENDPOINT_CASES {
+    for case in endpoint_cases() {
         let Some(payload) = case.payload else {
             continue;
         };
         let want = format!("{payload} has not been published; see /v1/health");
-        let found = message(&empty, "GET", case.example);
+        let found = message(&empty, "GET", &case.example);
         assert_eq!(found, want, "{}", case.example);
     }
     // The log shows how to publish.

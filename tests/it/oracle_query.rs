@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use island_metrics::request::{CREATOR_PARAMETERS, ISLAND_PARAMETERS};
+
 use crate::oracle::{BAD, Refusal};
 
 /// Percent-decoding, once; `None` where an escape is broken or the bytes are not UTF-8.
@@ -38,17 +40,8 @@ pub(crate) fn form(query: &str) -> Option<Vec<(String, String)>> {
 pub(crate) fn ignored(target: &str) -> Option<String> {
     let (path, query) = target.split_once('?')?;
     let declared: &[&str] = match path {
-        "/v1/islands" => &[
-            "tag",
-            "creator",
-            "createdIn",
-            "q",
-            "sort",
-            "order",
-            "limit",
-            "offset",
-        ],
-        "/v1/creators" => &["q", "limit", "offset"],
+        "/v1/islands" => ISLAND_PARAMETERS,
+        "/v1/creators" => CREATOR_PARAMETERS,
         _ => &[],
     };
     let mut names: Vec<String> = Vec::new();

@@ -106,10 +106,13 @@ fn nothing_on_a_page_is_inline_or_from_elsewhere() {
             text.contains("creativecommons.org/licenses/by/4.0"),
             "{page}"
         );
+        // Pages have the notice of the dataset in place of the general one.
         assert!(
-            text.contains("not affiliated with that third party"),
+            !text.contains("not affiliated with that third party"),
             "{page}"
         );
+        let notice = "<main id=main><p class=note>This is not real data: ";
+        assert!(text.contains(notice), "{page}");
     }
 }
 
@@ -252,7 +255,7 @@ fn a_browser_gets_an_html_page_for_missing_resources() {
 fn the_dumps_are_a_page_for_browsers_and_an_index_for_other_clients() {
     let dir = TempDir::new();
     let (published, files) = (published(&dir), some_files());
-    install(&published, "dumps-1", &files);
+    install(&published, "dumps-1.json", &files);
     let server = Server::of(&published, &[]);
     let mut client = server.connect();
     let browser = [("Accept", "text/html,*/*;q=0.8")];
@@ -466,6 +469,24 @@ fn days_link_to_their_neighbours() {
         assert_eq!(page.text().contains("rel=prev"), prev, "{target}");
         assert_eq!(page.text().contains("rel=next"), next, "{target}");
     }
+    let is_first = |date: &str, client: &mut Client| {
+        let page = client.get(&format!("/new/{date}"));
+        page.text().contains("The data begins on this day")
+    };
+    assert!(is_first("2026-10-10", &mut client) && !is_first("2026-11-08", &mut client));
+    for (target, root) in [
+        ("/rankings/2020-01-01", "../"),
+        ("/rankings?date=2020-01-01", ""),
+    ] {
+        let page = client.request("GET", target, &[("Accept", "text/html")]);
+        for day in ["2026-10-10", "2026-11-20"] {
+            assert!(
+                page.text()
+                    .contains(&format!("<a href=\"{root}rankings/{day}\">")),
+                "{target}"
+            );
+        }
+    }
     assert_eq!(client.get("/rankings?date=soon").status, 400);
     assert_eq!(client.get("/rankings/2020-01-01").status, 404);
     assert_eq!(client.get("/new?date=2026-02-30").status, 404);
@@ -496,16 +517,21 @@ fn the_page_of_new_islands_begins_with_the_newest_day_that_has_some() {
     assert!(client.get("/new/latest").text().contains(&title), "{title}");
 }
 
-#[test]
-fn a_page_names_the_payload_that_is_not_published_as_the_api_does() {
-    let dir = TempDir::new();
+/// Serves one island that has no day and no live data.
+fn serve_without_days(dir: &TempDir) -> Server {
     let (dataset, to) = (dir.join("dataset"), dir.join("published"));
     let islands = "code,title,creator,createdIn,tags\n1000-0000-0000,A,,,\n";
     write_file(&dataset.join("islands.csv"), islands);
     publish(&dataset, &to, "2026-11-21T00:10:00Z");
-    let server = Server::of(&to, &[]);
+    Server::of(&to, &[])
+}
+
+#[test]
+fn a_page_names_the_payload_that_is_not_published_as_the_api_does() {
+    let dir = TempDir::new();
+    let server = serve_without_days(&dir);
     let mut client = server.connect();
-    for path in ["/live", "/rankings", "/new"] {
+    for path in ["/rankings", "/new"] {
         let api = client.get(&format!("/v1{path}"));
         let page = client.request("GET", path, &[("Accept", "text/html")]);
         assert_eq!((api.status, page.status), (503, 503), "{path}");
@@ -516,18 +542,52 @@ fn a_page_names_the_payload_that_is_not_published_as_the_api_does() {
 }
 
 #[test]
+fn the_page_of_live_players_says_what_it_would_show_without_live_data() {
+    let dir = TempDir::new();
+    let server = serve_without_days(&dir);
+    let mut client = server.connect();
+    assert_eq!(client.get("/v1/live").status, 503);
+    let page = client.get("/live");
+    assert_eq!(page.status, 200);
+    for part in [
+        "the hundred islands with the most players",
+        "2026-11-21T00:10:00Z",
+    ] {
+        assert!(page.text().contains(part), "{part}");
+    }
+}
+
+#[test]
 fn a_search_for_a_code_leads_to_its_island() {
     let (_server, mut client) = sample();
     for page in ["/", "/islands"] {
-        for query in ["q=2708-3623-7025", "q=+2708-3623-7025%20&sort=plays"] {
+        for query in [
+            "q=2708-3623-7025",
+            "q=+2708-3623-7025%20&sort=plays",
+            "q=270836237025",
+        ] {
             let reply = client.get(&format!("{page}?{query}"));
             assert_eq!(reply.status, 303, "{page}?{query}");
             assert_eq!(reply.expect("location"), "islands/2708-3623-7025");
             assert_eq!(reply.expect("cache-control"), "no-store");
         }
     }
-    // A code that no island has is searched for in titles, as any text.
-    assert_eq!(client.get("/islands?q=1000-0000-0000").status, 200);
+    // The page of a code that no island has says so.
+    let unknown = client.get("/islands?q=1000-0000-0000");
+    assert_eq!(unknown.expect("location"), "islands/1000-0000-0000");
+    assert_eq!(client.get("/islands/1000-0000-0000").status, 404);
+    for text in [
+        "1000-0000-000",
+        "10000000000",
+        "1000000000000",
+        "%C3%BC0000000000",
+    ] {
+        assert_eq!(
+            client.get(&format!("/islands?q={text}")).status,
+            200,
+            "{text}"
+        );
+    }
 }
 
 #[test]
@@ -536,7 +596,11 @@ fn an_island_has_its_rank_its_change_and_its_highest_peak() {
     let other = Server::start(&[]);
     let mut api = other.connect();
     let list = api.get("/v1/islands?limit=200").json();
-    let total = list["meta"]["total"].as_u64().unwrap();
+    // All of them are in the list, which is sorted by the peak.
+    let islands = list["islands"].as_array().unwrap().iter();
+    let total = islands
+        .filter(|island| !island["peakCCU"].is_null())
+        .count();
     for place in [0, 1, 57, 199] {
         let code = list["islands"][place]["code"].as_str().unwrap();
         let page = client.get(&format!("/islands/{code}"));
@@ -546,7 +610,10 @@ fn an_island_has_its_rank_its_change_and_its_highest_peak() {
             assert!(!text.contains("Rank by peak"), "{code}");
             continue;
         }
-        let rank = format!("<dt>Rank by peak<dd>{}<small>of {total} islands", place + 1);
+        let rank = format!(
+            "<dt>Rank by peak<dd>{}<small>of {total} islands with a peak<br>",
+            place + 1
+        );
         assert!(text.contains(&rank), "{rank}");
         let ccu = api.get(&format!("/v1/islands/{code}/ccu")).json()["ccu"].clone();
         let ccu: Vec<(&str, u64)> = (ccu.as_array().unwrap().iter())
@@ -558,7 +625,10 @@ fn an_island_has_its_rank_its_change_and_its_highest_peak() {
                 highest = *point;
             }
         }
-        let highest = format!("<dt>All-time peak<dd>{}<small>{}<", highest.1, highest.0);
+        let highest = format!(
+            "<dt>Highest known peak<dd>{}<small>{}<br>peaks are known since <time>{}<",
+            highest.1, highest.0, ccu[0].0
+        );
         assert!(text.contains(&highest), "{highest}");
         let [.., (_, before), (_, newest)] = ccu[..] else {
             panic!("the sample has two days")
@@ -600,10 +670,30 @@ fn an_island_has_a_chart_of_each_metric_and_its_live_players() {
                 .contains(&format!("<dt>Players now<dd>{live}<small>"))
         );
     }
-    assert_eq!(
-        client
-            .get(&format!("/islands/{code}?metric=players"))
-            .status,
-        400
+    for query in ["metric=players", "days=7", "days="] {
+        let reply = client.get(&format!("/islands/{code}?{query}"));
+        assert_eq!(reply.status, 400, "{query}");
+    }
+}
+
+#[test]
+fn the_range_of_a_chart_is_kept_when_the_metric_changes() {
+    let (_server, mut client) = sample();
+    let page = client.get("/islands/2708-3623-7025?days=30");
+    let (_, rest) = page.text().split_once("data-values=\"").unwrap();
+    assert_eq!(rest.split('"').next().unwrap().split(',').count(), 30);
+    let other = "2708-3623-7025?metric=plays&days=30";
+    for link in [
+        &format!("{}#history\">Plays</a>", other.replace('&', "&amp;")),
+        "2708-3623-7025?days=30#history\" aria-current=true>30 days</a>",
+        "2708-3623-7025#history\">All</a>",
+    ] {
+        assert!(page.text().contains(link), "{link}");
+    }
+    // The metric has fewer days; the range is kept for the next one.
+    let page = client.get(&format!("/islands/{other}"));
+    assert!(
+        page.text()
+            .contains("?metric=favorites&amp;days=30#history")
     );
 }

@@ -1,11 +1,54 @@
 //! Other processes of tests: which are installed, how they end, and waits for what they do.
 
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::Client;
+
+/// Measures times. A limit that the program keeps holds for `running`: it is not exceeded because the
+/// machine stood still, as virtual machines do for seconds. Counts the ticks of a thread that sleeps.
+pub(crate) struct Stopwatch {
+    begun: Instant,
+    begun_ticks: u32,
+}
+
+const TICK: Duration = Duration::from_millis(5);
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self {
+            begun_ticks: ticks(),
+            begun: Instant::now(),
+        }
+    }
+
+    /// The time since the start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// The same without pauses of the machine.
+    pub(crate) fn running(&self) -> Duration {
+        TICK * (ticks() - self.begun_ticks)
+    }
+}
+
+fn ticks() -> u32 {
+    static TICKS: AtomicU32 = AtomicU32::new(0);
+    static THREAD: Once = Once::new();
+    THREAD.call_once(|| {
+        thread::spawn(|| {
+            loop {
+                thread::sleep(TICK);
+                TICKS.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    });
+    TICKS.load(Ordering::Relaxed)
+}
 
 /// Longest wait for a condition without another limit. Loaded machines are slow.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -19,9 +62,9 @@ pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
 /// The same for at most `longest`.
 #[track_caller]
 pub(crate) fn wait_within(longest: Duration, what: &str, mut condition: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     while !condition() {
-        assert!(begun.elapsed() < longest, "waited in vain: {what}");
+        assert!(begun.running() < longest, "waited in vain: {what}");
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -37,8 +80,8 @@ pub(crate) fn shows_within(longest: Duration, client: &mut Client, generated_at:
 
 /// Waits until a process ends; kills it if it has not ended in time.
 pub(crate) fn ends_within(longest: Duration, child: &mut Child) -> Option<ExitStatus> {
-    let begun = Instant::now();
-    while begun.elapsed() < longest {
+    let begun = Stopwatch::start();
+    while begun.running() < longest {
         let status = child.try_wait().unwrap();
         if status.is_some() {
             return status;

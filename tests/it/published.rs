@@ -1,17 +1,17 @@
 //! Invariants of a published directory, also after a failed or killed publish.
 //!
 //! Reads the manifest and the index of the dumps like any other program; shares no code with the
-//! crate. Dumps are read in the directory that the manifest names.
+//! crate.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::dataset_versions::{Change, Edition};
-use crate::support::{TempDir, run, write_file};
+use crate::dump_files::{entry, sha256};
+use crate::support::{TempDir, run, write_bytes, write_file};
 
 /// The parts that a manifest may name.
 const PARTS: [&str; 3] = ["history", "live", "dumps"];
@@ -34,43 +34,88 @@ impl Published {
         Some(serde_json::from_slice(&text).expect("a manifest is never half written"))
     }
 
-    /// The names of the files and directories that the manifest names.
+    /// The names of the files that the manifest and its index of the dumps name.
     pub(crate) fn named(&self) -> BTreeSet<String> {
-        self.manifest().iter().flat_map(names).collect()
+        let manifest = self.manifest();
+        manifest.map_or_else(BTreeSet::new, |manifest| self.names(&manifest))
+    }
+
+    /// The names of the files that a manifest of this directory, the current or an earlier one, and its index name.
+    pub(crate) fn names(&self, manifest: &Value) -> BTreeSet<String> {
+        let parts = PARTS.iter();
+        let parts = parts.filter_map(|part| manifest[part]["file"].as_str());
+        let dumps = self.index(manifest).into_iter();
+        let dumps = dumps.map(|file| format!("dumps/{}", file["sha256"].as_str().unwrap()));
+        parts.map(str::to_owned).chain(dumps).collect()
+    }
+
+    /// The files in the index of the dumps of a manifest.
+    fn index(&self, manifest: &Value) -> Vec<Value> {
+        let Some(name) = manifest["dumps"]["file"].as_str() else {
+            return Vec::new();
+        };
+        let text = fs::read(self.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mut index: Value = serde_json::from_slice(&text).unwrap();
+        index["files"].take().as_array().unwrap().clone()
     }
 
     /// The dumps that the manifest names: the digest of each file.
     pub(crate) fn dumps(&self) -> BTreeMap<String, Value> {
-        let manifest = self.manifest().unwrap();
-        let Some(directory) = manifest["dumps"]["directory"].as_str() else {
-            return BTreeMap::new();
-        };
-        let index = described_in_full(&self.0.join(directory));
-        let index: Value = serde_json::from_slice(&index).unwrap();
-        let files = index["files"].as_array().unwrap().iter();
+        let files = self.index(&self.manifest().unwrap()).into_iter();
         files
             .map(|file| {
-                let name = file["file"].as_str().unwrap();
-                (name.to_owned(), file["sha256"].clone())
+                let name = file["file"].as_str().unwrap().to_owned();
+                (name, file["sha256"].clone())
             })
             .collect()
     }
 
-    /// The names of all entries.
+    /// The place of a dump.
+    #[track_caller]
+    pub(crate) fn dump(&self, name: &str) -> PathBuf {
+        let dumps = self.dumps();
+        self.0.join("dumps").join(dumps[name].as_str().unwrap())
+    }
+
+    /// Writes the dumps to a directory under their public names: a dataset.
+    pub(crate) fn copy_dumps(&self, to: &Path) {
+        for name in self.dumps().keys() {
+            write_bytes(&to.join(name), &fs::read(self.dump(name)).unwrap());
+        }
+    }
+
+    /// The names of all entries, those of the dumps included.
     pub(crate) fn entries(&self) -> BTreeSet<String> {
-        let Ok(entries) = fs::read_dir(&self.0) else {
-            return BTreeSet::new();
-        };
-        entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect()
+        let mut found = BTreeSet::new();
+        for folder in ["", "dumps/"] {
+            let entries = fs::read_dir(self.0.join(folder)).into_iter().flatten();
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            found.extend(names.map(|name| format!("{folder}{name}")));
+        }
+        found
+    }
+
+    /// The names of the entries that neither the manifest nor another index of dumps names.
+    pub(crate) fn unnamed(&self) -> BTreeSet<String> {
+        let mut found = self.entries();
+        let named = self.named();
+        found.retain(|name| !named.contains(name));
+        let indexes = found
+            .iter()
+            .filter(|name| name.starts_with("dumps-") && !name.contains('/'));
+        let named = indexes.flat_map(|index| {
+            let dumps = self.names(&json!({"dumps": {"file": index}}));
+            dumps.into_iter().filter(|name| name.starts_with("dumps/"))
+        });
+        let named: BTreeSet<String> = named.collect();
+        found.difference(&named).cloned().collect()
     }
 
     /// Removes payloads and dumps that the manifest does not name, as a failing publish does first.
     pub(crate) fn forget_the_one_before(&self) {
         let named = self.named();
         let is_of_a_publish = |name: &String| {
-            ["history-", "live-", "dumps-"]
+            ["history-", "live-", "dumps-", "dumps/"]
                 .iter()
                 .any(|b| name.starts_with(b))
         };
@@ -79,12 +124,7 @@ impl Published {
             .difference(&named)
             .filter(|n| is_of_a_publish(n))
         {
-            let path = self.0.join(name);
-            if path.is_dir() {
-                fs::remove_dir_all(path).unwrap();
-            } else {
-                fs::remove_file(path).unwrap();
-            }
+            fs::remove_file(self.0.join(name)).unwrap();
         }
     }
 
@@ -114,43 +154,30 @@ impl Published {
             stderr.contains(newest.unwrap()),
             "{newest:?} not in {stderr}"
         );
-        let dumps = &manifest["dumps"];
-        if dumps.is_null() {
-            return;
-        }
-        let directory = self.0.join(dumps["directory"].as_str().unwrap());
-        let index = described_in_full(&directory);
-        assert_eq!(
-            dumps["checksum"],
-            format!("{:08x}", crc32fast::hash(&index)),
-            "{}",
-            directory.display()
-        );
-        self.link_leads_to_whole_dumps();
+        self.has_all_dumps();
     }
 
-    /// Asserts that the link leads to complete dumps. It may be one publish ahead of the manifest, or
-    /// behind, and so absent after the first.
+    /// Asserts that the index is the one in the manifest, and that every file is the one in the index.
     #[track_caller]
-    fn link_leads_to_whole_dumps(&self) {
-        let link = self.0.join("dumps");
-        let Ok(leads_to) = fs::read_link(&link) else {
-            assert!(
-                link.symlink_metadata().is_err(),
-                "{}: no link",
-                link.display()
-            );
+    fn has_all_dumps(&self) {
+        let manifest = self.manifest().unwrap();
+        let dumps = &manifest["dumps"];
+        let Some(name) = dumps["file"].as_str() else {
             return;
         };
-        let name = leads_to.to_str().unwrap();
-        assert!(
-            name.starts_with("dumps-") && !name.contains('/'),
-            "{} leads to {name}",
-            link.display()
-        );
-        let directory = self.0.join(leads_to);
-        assert!(directory.is_dir(), "{} leads to nothing", link.display());
-        described_in_full(&directory);
+        let index = fs::read(self.0.join(name)).unwrap();
+        let checksum = format!("{:08x}", crc32fast::hash(&index));
+        assert_eq!(dumps["checksum"], checksum, "{name}");
+        assert_eq!(dumps["bytes"], index.len(), "{name}");
+        let mut names = BTreeSet::new();
+        for file in self.index(&manifest) {
+            let (name, digest) = (file["file"].as_str().unwrap(), &file["sha256"]);
+            let path = self.0.join("dumps").join(digest.as_str().unwrap());
+            let bytes = fs::read(&path).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(file["bytes"], bytes.len(), "{name}");
+            assert_eq!(*digest, sha256(&bytes), "{name}");
+            assert!(names.insert(name.to_owned()), "{name} twice");
+        }
     }
 
     /// Asserts that it has the previous edition or the one being published; returns whether it is
@@ -189,25 +216,20 @@ impl Published {
     }
 
     /// Asserts, after a successful publish, that there are only the files of it and of the one before,
-    /// the lock, and `*.json` files kept by publishing.
+    /// the lock, and the list of sources.
     #[track_caller]
     pub(crate) fn is_swept(&self, before: Option<&Value>) {
         let manifest = self.manifest().unwrap();
         let mut want = BTreeSet::from([".lock".to_owned(), "manifest.json".to_owned()]);
-        want.extend(before.into_iter().chain([&manifest]).flat_map(names));
-        if let Some(directory) = manifest["dumps"]["directory"].as_str() {
-            want.insert("dumps".to_owned());
-            let link = fs::read_link(self.0.join("dumps")).unwrap();
-            assert_eq!(link.to_str(), Some(directory), "the newest dumps");
+        want.insert("dumps".to_owned());
+        for manifest in before.into_iter().chain([&manifest]) {
+            want.extend(self.names(manifest));
         }
-        let remembered = |name: &str| {
-            is_remembered(name) && self.0.join(name).symlink_metadata().unwrap().is_file()
-        };
         let found = self.entries();
         let missing: Vec<_> = want.difference(&found).collect();
         let left: Vec<_> = found
             .difference(&want)
-            .filter(|name| !remembered(name))
+            .filter(|name| !is_remembered(name))
             .collect();
         assert!(
             missing.is_empty() && left.is_empty(),
@@ -218,52 +240,7 @@ impl Published {
 
 /// Whether a file's name is one that publishing may keep beside the manifest.
 pub(crate) fn is_remembered(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|end| end == "json")
-}
-
-/// The names of the files and directories that a manifest names.
-fn names(manifest: &Value) -> impl Iterator<Item = String> {
-    PARTS.iter().filter_map(|part| {
-        let part = &manifest[part];
-        let name = part["file"].as_str().or_else(|| part["directory"].as_str());
-        name.map(str::to_owned)
-    })
-}
-
-/// Asserts that a directory of dumps has exactly the files named by its index; returns the index.
-#[track_caller]
-fn described_in_full(directory: &Path) -> Vec<u8> {
-    let at = directory.display();
-    let text = fs::read(directory.join("index.json")).unwrap_or_else(|e| panic!("{at}: {e}"));
-    let index: Value = serde_json::from_slice(&text).unwrap();
-    let mut named = BTreeSet::from(["index.json".to_owned()]);
-    for file in index["files"].as_array().unwrap() {
-        let name = file["file"].as_str().unwrap();
-        let bytes = fs::read(directory.join(name)).unwrap_or_else(|e| panic!("{at}: {name}: {e}"));
-        assert_eq!(file["bytes"], bytes.len(), "{at}: {name}");
-        let mut digest = String::new();
-        for byte in hmac_sha256::Hash::hash(&bytes) {
-            write!(digest, "{byte:02x}").unwrap();
-        }
-        assert_eq!(file["sha256"], digest, "{at}: {name}");
-        assert!(named.insert(name.to_owned()), "{at}: {name} twice");
-    }
-    let mut found = BTreeSet::new();
-    files_below(directory, "", &mut found);
-    assert_eq!(found, named, "{at}");
-    text
-}
-
-fn files_below(directory: &Path, prefix: &str, found: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let entry = entry.unwrap();
-        let name = format!("{prefix}{}", entry.file_name().to_str().unwrap());
-        if entry.file_type().unwrap().is_dir() {
-            files_below(&entry.path(), &format!("{name}/"), found);
-        } else {
-            found.insert(name);
-        }
-    }
+    name == "sources.json"
 }
 
 /// All files below a directory, by name.
@@ -299,22 +276,25 @@ pub(crate) fn history_file(published: &Path) -> PathBuf {
 #[test]
 fn dumps_that_differ_from_their_index_are_detected() {
     let dir = TempDir::new();
-    let directory = dir.join("dumps-1");
-    let file = "daily/2026-11-20.json";
-    let other = "0".repeat(64);
-    let index = |bytes: usize, sha: &str| {
-        format!(r#"{{"files":[{{"file":"{file}","bytes":{bytes},"sha256":"{sha}"}}]}}"#)
-    };
+    let directory = dir.join("published");
     // The digest of "abc" in FIPS 180-4.
     let sound = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    write_file(&directory.join(file), "abc");
-    let is_seen = |index: &str| {
-        write_file(&directory.join("index.json"), index);
-        std::panic::catch_unwind(|| described_in_full(&directory)).is_err()
+    let file = directory.join("dumps").join(sound);
+    write_file(&file, "abc");
+    let is_seen = |bytes: usize, sha256: &str| {
+        let index =
+            json!({"files": [{"file": "daily/2026-11-20.json", "bytes": bytes, "sha256": sha256}]});
+        let index = index.to_string();
+        write_file(&directory.join("dumps-1.json"), &index);
+        let manifest = json!({"dumps": entry("dumps-1.json", index.as_bytes())});
+        write_file(&directory.join("manifest.json"), &manifest.to_string());
+        let published = Published::at(&directory);
+        std::panic::catch_unwind(|| published.has_all_dumps()).is_err()
     };
-    assert!(!is_seen(&index(3, sound)));
-    assert!(is_seen(&index(4, sound)) && is_seen(&index(3, &other)));
-    assert!(is_seen(r#"{"files":[]}"#), "a file that it does not name");
-    fs::remove_file(directory.join(file)).unwrap();
-    assert!(is_seen(&index(3, sound)), "a file that is not there");
+    assert!(!is_seen(3, sound));
+    assert!(is_seen(4, sound) && is_seen(3, &"0".repeat(64)));
+    write_file(&file, "abd");
+    assert!(is_seen(3, sound));
+    fs::remove_file(file).unwrap();
+    assert!(is_seen(3, sound), "a file that is not there");
 }

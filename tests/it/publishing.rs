@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::endpoint_cases::ENDPOINT_CASES;
+use crate::endpoint_cases::endpoint_cases;
 use crate::oracle::World;
 use crate::processes::shows_within;
-use crate::published::{files, history_file};
+use crate::published::{Published, files, history_file};
 use crate::random_dataset::{GENERATED_AT, Rng};
 use crate::support::{Client, Server, TempDir, publish, run, write_bytes, write_file};
 
@@ -114,6 +114,45 @@ fn check_accepts_a_sound_dataset_and_publish() {
 }
 
 #[test]
+fn a_notice_is_shown_with_the_data_and_published_again_from_its_dumps() {
+    let dir = TempDir::new();
+    let (dataset, published) = (dataset(&dir), dir.join("published"));
+    let copy = dir.join("copy");
+    let server = Server::of(&copy, &[]);
+    let mut client = server.connect();
+    for (time, notice) in [
+        (EARLIER, None),
+        (GENERATED_AT, Some("<made up>")),
+        (LATER, None),
+    ] {
+        match notice {
+            Some(notice) => write_file(&dataset.join("notice.txt"), &format!("{notice}\r\n")),
+            None => drop(fs::remove_file(dataset.join("notice.txt"))),
+        }
+        publish(&dataset, &published, time);
+        let dumps = dir.join("dumps");
+        let _ = fs::remove_dir_all(&dumps);
+        Published::at(&published).copy_dumps(&dumps);
+        publish(&dumps, &copy, time);
+        shows_within(Duration::from_secs(5), &mut client, time);
+        let text = client.get("/dumps/index.json").json()["notice"].clone();
+        let text = text.as_str().unwrap();
+        assert_eq!(text.contains("third-party"), notice.is_none(), "{text}");
+        assert!(notice.is_none_or(|notice| notice == text), "{text}");
+        let found = client.get("/dumps/notice.txt");
+        assert_eq!(found.status, if notice.is_some() { 200 } else { 404 });
+        assert!(notice.is_none() || found.text() == "<made up>\n");
+        for page in ["/", "/islands", "/creators", "/rankings", "/new", "/dumps/"] {
+            let reply = client.request("GET", page, &[("Accept", "text/html")]);
+            let is_shown = reply
+                .text()
+                .contains("<p class=note>&lt;made up&gt;</p><h1>");
+            assert_eq!(is_shown, notice.is_some(), "{page} of {time}");
+        }
+    }
+}
+
+#[test]
 fn a_publish_shows_within_a_second_and_no_answer_fails_meanwhile() {
     let dir = TempDir::new();
     let (dataset, published) = (dataset(&dir), dir.join("published"));
@@ -158,8 +197,8 @@ fn an_empty_directory_answers_not_ready_until_the_next_publish() {
     fs::create_dir_all(&published).unwrap();
     let server = Server::of(&published, &[]);
     let mut client = server.connect();
-    for case in ENDPOINT_CASES.iter().filter(|case| case.payload.is_some()) {
-        let target = case.example;
+    for case in endpoint_cases().filter(|case| case.payload.is_some()) {
+        let target = &case.example;
         let reply = client.get(target);
         assert_eq!(reply.status, 503, "{target}: {}", reply.text());
         assert_eq!(reply.json()["error"]["code"], "not_ready", "{target}");

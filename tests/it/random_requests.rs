@@ -4,6 +4,9 @@
 
 use std::fmt::Write;
 
+use island_metrics::request::{Endpoint, FILTERS, ISLAND_PARAMETERS, IslandFilter};
+
+use crate::endpoint_cases::filled;
 use crate::oracle::{COUNTS, World};
 use crate::random_dataset::{DAYS, Rng, SLUGS, TAGS, WORDS};
 
@@ -116,17 +119,11 @@ pub(crate) fn target(rng: &mut Rng, world: &World) -> String {
     let path = match rng.below(40) {
         0..13 => return list(rng, world, "/v1/islands", 6),
         13..18 => return list(rng, world, "/v1/creators", 3),
-        18 => "/v1".to_owned(),
-        19 => "/v1/health".to_owned(),
-        20..23 => format!("/v1/islands/{}", place(rng, &codes)),
-        23..26 => format!("/v1/islands/{}/ccu", place(rng, &codes)),
-        26..29 => format!("/v1/creators/{}", place(rng, &SLUGS)),
-        29 => "/v1/live".to_owned(),
-        30 => "/v1/live/intraday".to_owned(),
-        31 => "/v1/rankings".to_owned(),
-        32 => "/v1/new".to_owned(),
-        33..35 => format!("/v1/rankings/{}", day(rng)),
-        35..37 => format!("/v1/new/{}", day(rng)),
+        18..37 => {
+            let parameters = [place(rng, &codes), place(rng, &SLUGS), day(rng)];
+            let template = rng.pick(Endpoint::API_PATHS);
+            filled(template, parameters.each_ref().map(String::as_str))
+        }
         37 => format!("/v1/{}", garbage(rng)),
         _ => return rng.pick(&STRANGE).to_owned(),
     };
@@ -193,53 +190,42 @@ fn list(rng: &mut Rng, world: &World, path: &str, most: u64) -> String {
     }
 }
 
-/// A parameter's name, and a value that is mostly valid.
+/// The name of any parameter, and a value that is mostly valid.
 fn parameter(rng: &mut Rng, world: &World) -> (&'static str, String) {
-    match rng.below(16) {
-        0..2 => ("tag", rng.pick(&TAGS).to_owned()),
-        2..4 => ("creator", rng.pick(&SLUGS).to_owned()),
-        4..6 => {
-            let tools = ["uefn", "creative", "uefn", "creative", "UEFN", ""];
-            ("createdIn", rng.pick(&tools).to_owned())
+    let name = rng.pick(ISLAND_PARAMETERS);
+    if let Some(row) = FILTERS.iter().find(|row| row.name == name) {
+        let text = match (row.filter, row.values) {
+            (IslandFilter::Tag, _) => rng.pick(&TAGS),
+            (IslandFilter::Creator, _) => rng.pick(&SLUGS),
+            (_, []) => rng.pick(&WORDS),
+            (_, _) if rng.one_in(3) => rng.pick(&["UEFN", ""]),
+            (_, values) => rng.pick(&values.iter().map(|value| value.0).collect::<Vec<_>>()),
+        };
+        return (name, text.to_owned());
+    }
+    let text = match name {
+        // About the longest search.
+        "q" if rng.one_in(50) => {
+            let bytes = usize::try_from(1019 + rng.below(5)).unwrap();
+            "é".repeat(2) + &"a".repeat(bytes)
         }
-        6..9 => {
+        "q" => {
             let titles: Vec<&str> = world.islands.values().map(|i| i.title.as_str()).collect();
-            // About the longest search.
-            if rng.one_in(50) {
-                let bytes = usize::try_from(1019 + rng.below(5)).unwrap();
-                return ("q", "é".repeat(2) + &"a".repeat(bytes));
-            }
             let text = match rng.below(5) {
                 0 => rng.pick(&WORDS),
                 1 => rng.pick(&SLUGS),
                 _ => rng.pick(&titles),
             };
-            ("q", needle(rng, text))
+            needle(rng, text)
         }
-        9..12 => {
-            let sort = if rng.one_in(12) {
-                "title"
-            } else {
-                rng.pick(&COUNTS)
-            };
-            ("sort", sort.to_owned())
-        }
-        12..14 => (
-            "order",
-            rng.pick(&["asc", "desc", "asc", "desc", "asc", "ASC"])
-                .to_owned(),
-        ),
-        which => {
-            let name = if which == 14 { "limit" } else { "offset" };
-            let good = rng.below(40).to_string();
-            (
-                name,
-                if rng.one_in(2) {
-                    rng.pick(&INTEGERS).to_owned()
-                } else {
-                    good
-                },
-            )
-        }
-    }
+        "sort" if rng.one_in(12) => "title".to_owned(),
+        "sort" => rng.pick(&COUNTS).to_owned(),
+        "order" => rng
+            .pick(&["asc", "desc", "asc", "desc", "asc", "ASC"])
+            .to_owned(),
+        "limit" | "offset" if rng.one_in(2) => rng.pick(&INTEGERS).to_owned(),
+        "limit" | "offset" => rng.below(40).to_string(),
+        _ => panic!("no values are drawn for the parameter {name}"),
+    };
+    (name, text)
 }

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
+use island_metrics::request::{CREATOR_PARAMETERS, ISLAND_PARAMETERS};
+
 use crate::cli_files;
 use crate::support::{self, Server, TempDir, run};
 
@@ -262,6 +264,16 @@ fn tables_of_the_first_readme_have_the_endpoints_the_quotas_and_the_columns() {
         .map(|row| format!("GET {}", row[0].trim_matches('`')))
         .collect();
     assert_eq!(listed, endpoints);
+    for (path, parameters) in [
+        ("`/v1/islands`", ISLAND_PARAMETERS),
+        ("`/v1/creators`", CREATOR_PARAMETERS),
+    ] {
+        let table = rows(&text, "path");
+        let row = table.iter().find(|row| row[0] == path).unwrap();
+        for name in parameters {
+            assert!(row[1].contains(&format!("`{name}`")), "{path}: {name}");
+        }
+    }
 
     let table = cli_files::table();
     let quotas = rows(&text, "caller");
@@ -318,6 +330,28 @@ fn pages_of_the_table_are_pages_of_the_sample() {
         count += 1;
     }
     assert!(count > 10, "{count} pages");
+}
+
+#[test]
+fn each_readme_says_which_names_in_commands_to_replace() {
+    let notice = "In all commands, replace words in capitals, such as `DIR`, and names that end in `example` or \
+                  `example.com`, with yours.";
+    let mut hosts = 0;
+    for path in ["README.md", "data/README.md"] {
+        let text = read(path);
+        let sentences: Vec<&str> = text.split_whitespace().collect();
+        assert!(sentences.join(" ").contains(notice), "{path}");
+        for url in commands(&text)
+            .iter()
+            .flat_map(|line| line.split("://").skip(1))
+        {
+            let host = url.split(['/', ':', ' ', '\'', '"']).next().unwrap();
+            let is_address = host.parse::<std::net::Ipv4Addr>().is_ok();
+            assert!(is_address || host.ends_with("example"), "{path}: {host}");
+            hosts += usize::from(!is_address);
+        }
+    }
+    assert!(hosts > 5, "{hosts} hosts");
 }
 
 #[test]

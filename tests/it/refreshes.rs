@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::processes::code_and_stderr;
+use crate::published::Published;
 use crate::random_dataset::Rng;
 use crate::support::{TempDir, is_slow, run, write_file};
 
@@ -42,18 +43,9 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         let file = manifest[kind]["file"].as_str().unwrap();
         found.insert(file.to_owned(), fs::read(directory.join(file)).unwrap());
     }
-    let dumps = directory.join("dumps");
-    let index: serde_json::Value =
-        serde_json::from_slice(&fs::read(dumps.join("index.json")).unwrap()).unwrap();
-    for file in index["files"].as_array().unwrap() {
-        let name = file["file"].as_str().unwrap();
-        let bytes = fs::read(dumps.join(name)).unwrap();
-        assert_eq!(
-            bytes.len() as u64,
-            file["bytes"].as_u64().unwrap(),
-            "{name}"
-        );
-        let sum = file["sha256"].as_str().unwrap().to_owned();
+    let published = Published::at(directory);
+    for (name, sum) in published.dumps() {
+        let bytes = fs::read(published.dump(&name)).unwrap();
         found.insert(format!("{name} {sum}"), bytes);
     }
     found
@@ -212,8 +204,10 @@ fn a_refresh_publishes_what_a_publish_from_nothing_does() {
                 "seed {seed} round {round}: {stderr}"
             );
             assert!(kept == new, "seed {seed} round {round}: {stderr}");
-            let again = dir.join("again");
-            published(&refreshed.join("dumps"), &again, TIME, &["--force"]);
+            let (again, dumps) = (dir.join("again"), dir.join("dumps"));
+            let _ = fs::remove_dir_all(&dumps);
+            Published::at(&refreshed).copy_dumps(&dumps);
+            published(&dumps, &again, TIME, &["--force"]);
             assert!(
                 contents(&again) == new,
                 "seed {seed} round {round}, from its dumps"
@@ -229,7 +223,7 @@ fn inode(path: &Path) -> u64 {
     fs::metadata(path).unwrap().ino()
 }
 
-/// The file of a payload.
+/// The file of a payload, or the index of the dumps.
 fn payload(published: &Path, kind: &str) -> PathBuf {
     let manifest = fs::read(published.join("manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
@@ -244,7 +238,8 @@ fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
     published(&dataset.path, &to, TIME, &[]);
     let history = payload(&to, "history");
     let before = inode(&history);
-    let dump = inode(&to.join("dumps/daily/2026-11-19.json.gz"));
+    let place = || Published::at(&to).dump("daily/2026-11-19.json.gz");
+    let (dump, dump_inode) = (place(), inode(&place()));
     dataset.edit("live/1795263000.csv");
     let stderr = published(&dataset.path, &to, LATER, &[]);
     let line = stderr.lines().next().unwrap();
@@ -259,8 +254,8 @@ fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
         (payload(&to, "history"), inode(&history)),
         (history, before)
     );
-    assert_eq!(inode(&to.join("dumps/daily/2026-11-19.json.gz")), dump);
-    assert!(to.join("dumps/live/1795263000.csv.gz").exists());
+    assert_eq!((place(), inode(&dump)), (dump, dump_inode));
+    assert!(Published::at(&to).dump("live/1795263000.csv.gz").exists());
     // And everything with `--full`.
     for (flag, reason) in [
         ("--full", "--full was given"),
@@ -314,6 +309,7 @@ fn files_that_no_publish_created_are_not_touched() {
         "core20.snap",
         "notes.tmp",
         "dumps-of-mine/file",
+        "dumps/mine",
         "history-notes.snap",
     ];
     for name in mine {
@@ -349,7 +345,7 @@ fn an_index_that_is_not_the_one_written_vouches_for_no_dump() {
     let dataset = Edited::new(dir.join("dataset"), 1);
     let to = dir.join("published");
     published(&dataset.path, &to, TIME, &[]);
-    let index = to.join("dumps/index.json");
+    let index = payload(&to, "dumps");
     let text = fs::read_to_string(&index).unwrap();
     let at = text.find("\"sha256\": \"").unwrap() + 11;
     let other = if text[at..].starts_with('0') {
@@ -367,23 +363,12 @@ fn an_index_that_is_not_the_one_written_vouches_for_no_dump() {
 }
 
 #[test]
-fn a_directory_in_place_of_the_link_is_reported_and_everything_else_is_published() {
-    let dir = TempDir::new();
-    let dataset = Edited::new(dir.join("dataset"), 1);
-    let to = dir.join("published");
-    write_file(&to.join("dumps/mine"), "mine");
-    let stderr = published(&dataset.path, &to, TIME, &[]);
-    assert!(stderr.contains("published/dumps: "), "{stderr}");
-    assert!(to.join("dumps/mine").exists());
-}
-
-#[test]
 fn changed_bytes_always_have_a_later_modification_time() {
     let dir = TempDir::new();
     let mut dataset = Edited::new(dir.join("dataset"), 1);
     let to = dir.join("published");
     let modified = |name: &str| {
-        let index = fs::read(to.join("dumps/index.json")).unwrap();
+        let index = fs::read(payload(&to, "dumps")).unwrap();
         let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
         let files = index["files"].as_array().unwrap().clone();
         let file = files.into_iter().find(|file| file["file"] == name).unwrap();

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use crate::dataset_versions::{Change, Editions};
 use crate::processes::stderr_of;
-use crate::published::files;
+use crate::published::{Published, files};
 use crate::support::{TempDir, command, write_file};
 
 const TIME: &str = "2026-12-24T12:00:00Z";
@@ -64,7 +64,8 @@ fn a_dataset_that_lost_days_is_refused_and_the_days_are_named() {
     // `--full` does not lose it either.
     stderr_of(&publish(&all, &dataset, &to, &["--full"]), 65);
     // Damaged dumps hide no day.
-    let index = to.join("dumps/index.json");
+    let manifest = Published::at(&to).manifest().unwrap();
+    let index = to.join(manifest["dumps"]["file"].as_str().unwrap());
     let sound = fs::read_to_string(&index).unwrap();
     for damaged in [Some("x"), Some("{\"files\":[]}"), None] {
         match damaged {

@@ -198,7 +198,10 @@ fn unchanged_dumps_are_not_copied_again() {
     let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
     let (source, copy) = (dir.join("source"), dir.join("copy"));
     fs::create_dir(&copy).unwrap();
-    let inode = || fs::metadata(copy.join("dumps/islands.csv")).unwrap().ino();
+    let inode = || {
+        let place = Published::at(&copy).dump("islands.csv");
+        fs::metadata(place).unwrap().ino()
+    };
     let mut inodes = Vec::new();
     for change in [Change::All, Change::Live, Change::Islands] {
         let edition = editions.turn(change);

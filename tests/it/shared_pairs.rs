@@ -214,12 +214,10 @@ fn run(histories: impl Iterator<Item = History>) {
     );
 }
 
-/// The long form has two servers as well. A new server that takes a share before it has the tag seed of
-/// the others counts networks anew, so its histories are those of servers that refuse.
+/// The long form has two servers as well.
 fn run_listed(refuses: bool) {
-    let with_spare = if refuses { LISTED_WITH_SPARE } else { "" };
     let of_two = if is_slow() { LISTED } else { "" };
-    let lists = [(LISTED, 3), (with_spare, 2), (of_two, 2)];
+    let lists = [(LISTED, 3), (LISTED_WITH_SPARE, 2), (of_two, 2)];
     run(lists
         .into_iter()
         .flat_map(|(lines, servers)| listed(lines, servers, refuses)));

@@ -3,6 +3,7 @@
 //! Answers are late by the delay of a proxy. The machine adds to it: where a test requires that answers
 //! come in time, it repeats a trial with a late one.
 
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,7 +55,15 @@ impl Scene {
         })
     }
 
-    /// The status of a request of a client. Each needs a credit of the store for its first request.
+    /// The status of the second request of a client, which is the first that needs a credit of the store.
+    fn lease(&mut self, client: u32) -> u16 {
+        let waits = self.waits.len();
+        self.request(client);
+        self.waits.truncate(waits);
+        self.request(client)
+    }
+
+    /// The status of a request of a client.
     fn request(&mut self, client: u32) -> u16 {
         let address = format!("198.18.{}.{}", client / 256, client % 256);
         let begun = Instant::now();
@@ -79,7 +88,7 @@ impl Scene {
         while begun.elapsed() < time {
             before_each(&self.proxy);
             self.clients += 1;
-            assert_eq!(self.request(self.clients), 200);
+            assert_eq!(self.lease(self.clients), 200);
             assert!(
                 self.peer.metric("up").eq(&1.0),
                 "after {:?}",
@@ -151,6 +160,34 @@ fn a_store_that_answers_barely_in_time_is_not_slow() {
 }
 
 #[test]
+fn a_lease_reaches_the_store_before_the_answer_to_an_earlier_call() {
+    let Some(mut scene) = Scene::start("share") else {
+        return;
+    };
+    // Not so late that the store counts as away.
+    let late = Duration::from_millis(800);
+    for client in 1..=u32::try_from(TRIALS).unwrap() {
+        let delayed = || scene.proxy.disturbed().delayed.load(Ordering::Relaxed);
+        let before = delayed();
+        scene.proxy.set(Mode::AnswerLate(late));
+        wait_for("the late answer to a heartbeat", || delayed() > before);
+        let begun = Instant::now();
+        assert_eq!(scene.lease(client), 200);
+        let address = format!("198.18.0.{client}");
+        while begun.elapsed() < late / 2 {
+            if !scene.store.credits_key(&address).is_empty() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        // A pause of the machine, perhaps.
+        scene.proxy.set(Mode::Pass);
+        scene.peer.await_up(true);
+    }
+    panic!("the lease waited for another answer in each of {TRIALS} trials");
+}
+
+#[test]
 fn a_store_that_is_slow_at_times_stays_in_use_and_fills_no_log() {
     let Some(mut scene) = Scene::start("share") else {
         return;
@@ -177,11 +214,12 @@ fn a_client_that_sends_requests_at_intervals_needs_no_fast_store() {
         return;
     };
     scene.proxy.set(Mode::AnswerLate(LATE));
-    // The first answer comes after the first request was refused.
+    assert_eq!(scene.request(0), 200);
+    // The first answer comes after the second request was refused.
     wait_for("a lease", || scene.request(0) == 200);
     scene.waits.clear();
     let mut refused = 0;
-    for _ in 1..LIMIT {
+    for _ in 2..LIMIT {
         thread::sleep(4 * LATE);
         while scene.request(0) != 200 {
             // A pause of the machine delays an answer.
@@ -204,9 +242,10 @@ fn a_store_without_memory_is_away_until_it_has_some_again() {
     let Some(mut scene) = Scene::start("refuse") else {
         return;
     };
+    assert_eq!(scene.request(0), 200);
     wait_for("a lease", || scene.request(0) == 200);
     assert_eq!(scene.store.command("CONFIG SET maxmemory 1"), "+OK");
-    let mut admitted = 1;
+    let mut admitted = 2;
     while scene.request(0) == 200 {
         admitted += 1;
     }

@@ -39,8 +39,8 @@ fn credits_of_a_later_version_count_and_its_fields_and_keys_stay() {
         let key = store
             .credits_key("127.0.0.9")
             .replace("7f000009", "7f000001");
-        let key = key.strip_prefix("imq:2:").unwrap();
-        let (ours, later) = (format!("imq:2:{key}"), format!("imq:3:{key}"));
+        let key = key.strip_prefix("imq:3:").unwrap();
+        let (ours, later) = (format!("imq:3:{key}"), format!("imq:4:{key}"));
         let figures = format!("{SERVER} {LEASED} limit 90 window 3600");
         for key in [&ours, &later] {
             assert_eq!(store.command(&format!("HSET {key} {figures}")), ":3");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::processes::wait_for;
+use crate::processes::{Stopwatch, wait_for};
 use crate::shared_quota::TARGET;
 use crate::store::{LIMIT, Peer, Store};
 use crate::store_proxy::{Mode, StoreProxy};
@@ -21,7 +21,7 @@ const RECHECK: Duration = Duration::from_secs(7);
 /// The longest that a request waits for the store, and the time that it needs itself.
 const WAIT_MAX: Duration = Duration::from_millis(25);
 /// A fault of the waiting would show as a second, the time after which a request to the store has failed.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_millis(900);
 /// A step of a history. Servers have numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
@@ -370,7 +370,7 @@ impl World {
                 self.lose();
             }
             Forget => {
-                self.store.command("DEL imq:2:service");
+                self.store.command("DEL imq:3:service");
                 self.lose();
             }
             Save => {
@@ -421,9 +421,9 @@ impl World {
     fn request(&mut self, visitor: usize, at: usize, client: &mut Client) -> u16 {
         let visitor = &mut self.visitors[visitor];
         let (name, value) = &visitor.header;
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         let reply = client.request("GET", TARGET, &[(name, value)]);
-        self.waits.push(begun.elapsed());
+        self.waits.push(begun.running());
         let label = format!(
             "{:?} {value} at server {at} of {}",
             visitor.habit, self.label
@@ -445,9 +445,9 @@ impl World {
     }
 
     fn request_health(&mut self, client: &mut Client) {
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         assert_eq!(client.get("/v1/health").status, 200);
-        self.other_waits.push(begun.elapsed());
+        self.other_waits.push(begun.running());
     }
 
     /// Checks what was admitted so far.

@@ -128,7 +128,7 @@ fn a_server_writes_keys_again_that_its_file_has_lost() {
             await_status(&mut client, &new, 200);
         }
     }
-    // A file that lacks nothing is only read, also if it has another revision.
+    // A file that lacks nothing is only read.
     state.replace(&newer);
     server.await_line("1 key that this server knows was missing or out of date");
     let repaired = std::fs::read_to_string(state.file()).unwrap();

@@ -84,7 +84,7 @@ impl Store {
     /// The name of the hash that has the credits of an IPv4 address today, or nothing.
     pub(crate) fn credits_key(&self, address: &str) -> String {
         let tag = address.parse::<std::net::Ipv4Addr>().unwrap().to_bits();
-        let script = format!("return {{ok=redis.call('keys','imq:2:*:a:*{tag:08x}')[1] or ''}}");
+        let script = format!("return {{ok=redis.call('keys','imq:3:*:a:*{tag:08x}')[1] or ''}}");
         let answer = self.command(&format!("EVAL \"{script}\" 0"));
         answer
             .strip_prefix('+')

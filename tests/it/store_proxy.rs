@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The treatment of commands, answers and new connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -136,17 +136,28 @@ impl Shared {
         Ok(())
     }
 
-    /// Passes bytes in one direction until an end closes.
+    /// Passes bytes in one direction until an end closes. Delayed ones do not delay others further, as on a long way.
     fn pass(&self, mut from: TcpStream, mut to: TcpStream, are_commands: bool) {
         let mut is_lost = false;
+        let (sender, arriving) = mpsc::channel::<(Instant, Vec<u8>)>();
+        let end = [&from, &to].map(|end| end.try_clone().unwrap());
+        thread::spawn(move || {
+            for (at, bytes) in arriving {
+                thread::sleep(at.saturating_duration_since(Instant::now()));
+                if to.write_all(&bytes).is_err() {
+                    break;
+                }
+            }
+            close(&end[0], &end[1]);
+        });
         let mut chunk = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = from.read(&mut chunk) {
             let bytes = &chunk[..count];
-            let mode = *self.mode.lock().unwrap();
+            let (mode, mut at) = (*self.mode.lock().unwrap(), Instant::now());
             match (mode, are_commands) {
                 (Mode::Delay(time), true) | (Mode::AnswerLate(time), false) => {
                     self.disturbed.delayed.fetch_add(1, Ordering::Relaxed);
-                    thread::sleep(time);
+                    at += time;
                 }
                 (Mode::Drop, true) | (Mode::DropAnswers, false) => is_lost = true,
                 (Mode::Double, true) if are_whole(bytes) => self.send_again(bytes),
@@ -154,11 +165,10 @@ impl Shared {
             }
             if is_lost {
                 self.disturbed.lost.fetch_add(1, Ordering::Relaxed);
-            } else if to.write_all(bytes).is_err() {
+            } else if sender.send((at, bytes.to_vec())).is_err() {
                 break;
             }
         }
-        close(&from, &to);
     }
 
     /// Sends commands on another connection. It is opened before the commands are passed on, so

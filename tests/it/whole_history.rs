@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flate2::bufread::GzDecoder;
 
 use crate::oracle::World;
+use crate::published::Published;
 use crate::support::{Server, TempDir, publish, write_file};
 
 const TIMES: [&str; 4] = [
@@ -25,6 +26,13 @@ fn text(path: &Path) -> String {
     member.read_to_string(&mut text).unwrap();
     assert!(member.into_inner().is_empty(), "{}", path.display());
     text
+}
+
+/// A directory beside a published one with its dumps under their public names.
+fn dumps_of(published: &Path) -> PathBuf {
+    let to = published.with_extension("dumps");
+    Published::at(published).copy_dumps(&to);
+    to
 }
 
 /// The rows of the daily dumps, each with its date.
@@ -53,7 +61,7 @@ fn the_files_have_all_rows_of_all_days() {
     let dir = TempDir::new();
     let world = World::with_more_than(5, 2, 12);
     let to = world.publish(&dir);
-    let dumps = to.join("dumps");
+    let dumps = dumps_of(&to);
     assert_eq!(text(&dumps.join("history.csv.gz")), daily_rows(&dumps));
     // The peaks, as the API has them by island.
     let server = Server::of(&to, &[]);
@@ -87,23 +95,19 @@ fn a_new_day_appends_and_a_live_step_changes_nothing() {
     let dir = TempDir::new();
     let (dataset, to) = (dir.join("dataset"), dir.join("published"));
     write_dataset(&dataset);
-    let files = ["history.csv.gz", "ccu.csv.gz"].map(|name| to.join("dumps").join(name));
-    let inodes = || {
-        files
-            .each_ref()
-            .map(|path| fs::metadata(path).unwrap().ino())
-    };
+    let places = || ["history.csv.gz", "ccu.csv.gz"].map(|name| Published::at(&to).dump(name));
+    let inodes = || places().map(|path| fs::metadata(path).unwrap().ino());
     publish(&dataset, &to, TIMES[0]);
-    let links = inodes();
+    let written = inodes();
     let rows =
         "2025-01-01,1000-0000-0000,3\n2026-11-18,1000-0000-0000,5\n2026-11-19,2000-0000-0000,7\n";
-    assert_eq!(text(&files[1]), format!("date,code,peakCCU\n{rows}"));
+    assert_eq!(text(&places()[1]), format!("date,code,peakCCU\n{rows}"));
     write_file(
         &dataset.join("live/1795263000.csv"),
         "code,players\n1000-0000-0000,2\n",
     );
     publish(&dataset, &to, TIMES[1]);
-    assert_eq!(inodes(), links, "linked");
+    assert_eq!(inodes(), written, "kept");
     // A new day has its rows behind the others.
     write_file(
         &dataset.join("daily/2026-11-20.csv"),
@@ -111,7 +115,7 @@ fn a_new_day_appends_and_a_live_step_changes_nothing() {
     );
     publish(&dataset, &to, TIMES[2]);
     assert_eq!(
-        text(&files[1]),
+        text(&places()[1]),
         format!("date,code,peakCCU\n{rows}2026-11-20,1000-0000-0000,9\n")
     );
     // So has a changed one.
@@ -120,8 +124,8 @@ fn a_new_day_appends_and_a_live_step_changes_nothing() {
         &day(&[("2000-0000-0000", "8")]),
     );
     publish(&dataset, &to, TIMES[3]);
-    let rows = text(&files[0]);
-    assert_eq!(rows, daily_rows(&to.join("dumps")));
+    let rows = text(&places()[0]);
+    assert_eq!(rows, daily_rows(&dumps_of(&to)));
     let peaks: Vec<&str> = rows
         .lines()
         .skip(1)
@@ -145,7 +149,7 @@ fn the_file_of_the_newest_days_has_thirty_of_them() {
         write_file(&dataset.join(name), &day(&[("1000-0000-0000", "4")]));
     }
     publish(&dataset, &to, TIMES[0]);
-    let dumps = to.join("dumps");
+    let dumps = dumps_of(&to);
     let all = daily_rows(&dumps);
     let (header, rows) = all.split_once('\n').unwrap();
     let mut held: Vec<&str> = rows.lines().map(|row| &row[..10]).collect();
@@ -160,7 +164,7 @@ fn the_file_of_the_newest_days_has_thirty_of_them() {
     let few = dir.join("few");
     write_dataset(&few);
     publish(&few, &other, TIMES[0]);
-    let dumps = other.join("dumps");
+    let dumps = dumps_of(&other);
     assert_eq!(text(&dumps.join("last30days.csv.gz")), daily_rows(&dumps));
 }
 
@@ -174,16 +178,16 @@ fn the_sample_has_the_dumps_of_its_publish() {
     let mut client = server.connect();
     let index = client.get("/dumps/index.json").json();
     let files = index["files"].as_array().unwrap().iter();
-    let mut names: Vec<&str> = files.map(|file| file["file"].as_str().unwrap()).collect();
+    let names: Vec<&str> = files.map(|file| file["file"].as_str().unwrap()).collect();
     assert!(names.len() > 200, "{}", names.len());
-    names.push("index.json");
+    let published = Published::at(&to);
     for name in names {
         let found = client.get(&format!("/dumps/{name}")).body;
-        assert!(
-            found == fs::read(to.join("dumps").join(name)).unwrap(),
-            "{name}"
-        );
+        assert!(found == fs::read(published.dump(name)).unwrap(), "{name}");
     }
+    let index = published.manifest().unwrap()["dumps"]["file"].take();
+    let index = fs::read(to.join(index.as_str().unwrap())).unwrap();
+    assert!(client.get("/dumps/index.json").body == index);
 }
 
 fn day(rows: &[(&str, &str)]) -> String {

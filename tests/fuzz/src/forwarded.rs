@@ -157,7 +157,7 @@ impl<'a> Case<'a> {
             networks.extend(network);
             proxies.extend(proxy);
         }
-        let proxies = TrustedProxies::from(proxies);
+        let proxies = TrustedProxies(proxies);
         let is_trusted = networks.iter().any(|network| network.holds(self.peer));
         if proxies.contains(self.peer) != is_trusted {
             return Some(format!("{} trusted: {is_trusted}", self.peer));

@@ -1,5 +1,11 @@
 //! A second parser of request targets, written from CONTRACT sections 4 to 6 and SPEC section 4 alone.
-//! It shares no code with the server's parser, and is simple instead of fast.
+//! It shares only the lists of paths and parameters with the server's parser, and is simple instead of fast.
+
+use island_metrics::request::{Endpoint, FILTERS, ISLAND_PARAMETERS};
+
+/// The paths of the table. Each parameter stands for one segment.
+const PATHS: &[&str] = Endpoint::LABELS;
+const DUMP: &str = "/dumps/{name}";
 
 /// Meaning of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,26 +14,20 @@ pub(crate) enum Meaning {
     Bad,
     /// 404
     Unknown,
-    /// A path without parameters, decoded.
+    /// A path without parameters.
     Fixed(&'static str),
-    /// `/v1/islands/{code}`, also followed by `/ccu`.
-    Island {
-        code: String,
-        ccu: bool,
-    },
-    /// `/islands/{code}` with the metric of its chart.
-    IslandPage {
-        code: String,
-        metric: Option<String>,
-    },
-    Creator(String),
-    /// `/v1/rankings/{date}` and `/v1/new/{date}`: the date as sent, and whether it exists.
-    Day {
+    /// A path with a parameter, or with a date in the query: the text as sent, and whether it names something
+    /// that can exist.
+    Named {
         path: &'static str,
         text: String,
         exists: bool,
     },
-    Dump(String),
+    /// `/islands/{code}` with the metric and the days of its chart.
+    Chart {
+        code: String,
+        view: [Option<String>; 2],
+    },
     List(List),
 }
 
@@ -35,9 +35,8 @@ pub(crate) enum Meaning {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct List {
     pub(crate) path: &'static str,
-    pub(crate) tag: Option<String>,
-    pub(crate) creator: Option<String>,
-    pub(crate) created_in: Option<String>,
+    /// The names of the filters and their values.
+    pub(crate) filters: Vec<(&'static str, String)>,
     pub(crate) q: Option<String>,
     pub(crate) folded: Option<String>,
     pub(crate) sort: String,
@@ -64,43 +63,8 @@ pub(crate) enum Mistake {
 #[derive(Clone, Copy)]
 pub(crate) struct Plain(pub(crate) Mistake);
 
-const FIXED: [&str; 24] = [
-    "/openapi.json",
-    "/docs",
-    "/objects",
-    "/recipes",
-    "/gotchas",
-    "/changelog",
-    "/llms.txt",
-    "/robots.txt",
-    "/sitemap.xml",
-    "/live",
-    "/favicon.ico",
-    "/keys",
-    "/assets/style.css",
-    "/assets/docs.css",
-    "/assets/site.js",
-    "/assets/docs.js",
-    "/assets/charts.js",
-    "/assets/icon.svg",
-    "/v1",
-    "/v1/health",
-    "/v1/live",
-    "/v1/live/intraday",
-    "/v1/rankings",
-    "/v1/new",
-];
 /// Parameters with which a request for the dashboard is a search.
-const DECLARED: [&str; 8] = [
-    "tag",
-    "creator",
-    "createdIn",
-    "q",
-    "sort",
-    "order",
-    "limit",
-    "offset",
-];
+const DECLARED: &[&str] = ISLAND_PARAMETERS;
 const SORTS: [&str; 6] = [
     "peakCCU",
     "uniquePlayers",
@@ -135,13 +99,18 @@ impl Plain {
     }
 
     fn meaning(self, segments: &[String], query: Option<&str>) -> Meaning {
+        let named = |path, text: &str| Meaning::Named {
+            path,
+            text: text.to_owned(),
+            exists: true,
+        };
         if segments[0] == "dumps" {
             let rest = &segments[1..];
             return match rest {
-                [] => Meaning::Dump("index.json".into()),
-                [only] if only.is_empty() => Meaning::Dump("index.json".into()),
+                [] => named(DUMP, "index.json"),
+                [only] if only.is_empty() => named(DUMP, "index.json"),
                 _ if rest.iter().any(|segment| segment.contains('/')) => Meaning::Unknown,
-                _ => Meaning::Dump(rest.join("/")),
+                _ => named(DUMP, &rest.join("/")),
             };
         }
         // An encoded slash is part of a segment, and no fixed segment contains one.
@@ -156,42 +125,35 @@ impl Plain {
         if segments.last().is_some_and(String::is_empty) {
             return Meaning::Unknown;
         }
-        let words: Vec<&str> = segments.iter().map(String::as_str).collect();
-        for path in FIXED {
-            let fixed: Vec<&str> = path.split('/').skip(1).collect();
-            if words == fixed {
-                let is_asked_anything = path == "/v1/health" || !path.starts_with("/v1");
-                if !is_asked_anything && self.pairs(query).is_none() {
-                    return Meaning::Bad;
-                }
-                return Meaning::Fixed(path);
-            }
-        }
-        let meaning = match words[..] {
-            ["v1", "islands"] => return self.list("/v1/islands", query),
-            ["v1", "creators"] => return self.list("/v1/creators", query),
-            ["islands"] => return self.list("/islands", without_empty(query).as_deref()),
-            ["creators"] => return self.list("/creators", without_empty(query).as_deref()),
-            ["creators", slug] => return Meaning::Creator(slug.into()),
-            ["rankings"] => return day("/rankings", &self.date(query)),
-            ["rankings", date] => return day("/rankings", date),
-            ["new"] => return day("/new", &self.date(query)),
-            ["new", date] => return day("/new", date),
-            ["islands", code] => {
-                let metric = self.first(query, "metric");
-                return match island(code, false) {
-                    Meaning::Island { code, .. } => Meaning::IslandPage { code, metric },
-                    other => other,
-                };
-            }
-            ["v1", "islands", code] => island(code, false),
-            ["v1", "islands", code, "ccu"] => island(code, true),
-            ["v1", "creators", slug] => Meaning::Creator(slug.into()),
-            ["v1", "rankings", date] => day("/v1/rankings", date),
-            ["v1", "new", date] => day("/v1/new", date),
-            _ => return Meaning::Unknown,
+        let fits = |path: &&&str| {
+            let mut parts = path.split('/').skip(1).zip(segments);
+            path.split('/').count() == segments.len() + 1
+                && parts.all(|(part, sent)| part == sent || part.starts_with('{'))
         };
-        if self.pairs(query).is_none() {
+        let Some(path) = PATHS.iter().find(fits) else {
+            return Meaning::Unknown;
+        };
+        let at = path
+            .split('/')
+            .skip(1)
+            .position(|part| part.starts_with('{'));
+        let text = at.map_or("", |at| &segments[at]);
+        let meaning = match *path {
+            "/v1/islands" | "/v1/creators" => return self.list(path, query),
+            "/islands" | "/creators" => return self.list(path, without_empty(query).as_deref()),
+            "/rankings" | "/new" => day(path, &self.date(query)),
+            _ if path.ends_with("{slug}") => named(path, text),
+            _ if path.ends_with("{date}") => day(path, text),
+            _ if path.contains("{code}") && !has_shape(text, "0000-0000-0000") => Meaning::Bad,
+            "/islands/{code}" => Meaning::Chart {
+                code: text.to_owned(),
+                view: ["metric", "days"].map(|name| self.first(query, name)),
+            },
+            _ if path.contains("{code}") => named(path, text),
+            _ => Meaning::Fixed(path),
+        };
+        let is_asked_anything = *path == "/v1/health" || !path.starts_with("/v1");
+        if !is_asked_anything && self.pairs(query).is_none() {
             return Meaning::Bad;
         }
         meaning
@@ -211,22 +173,25 @@ impl Plain {
             let filter = |value: Option<String>| {
                 value.filter(|text| !text.is_empty() || self.0 == Mistake::EmptyFilters)
             };
-            let created_in = own("createdIn")?;
+            let mut filters = Vec::new();
+            for row in &FILTERS {
+                let value = own(row.name)?;
+                let mut known = row.values.iter();
+                let is_known = |sent: &String| known.any(|(value, _)| value == sent);
+                if !row.values.is_empty() && !value.as_ref().is_none_or(is_known) {
+                    return None;
+                }
+                filters.extend(filter(value).map(|value| (row.name, value)));
+            }
             let sort = own("sort")?.unwrap_or_else(|| SORTS[0].into());
             let order = own("order")?.unwrap_or_else(|| "desc".into());
-            let sound = created_in
-                .as_deref()
-                .is_none_or(|tool| tool == "uefn" || tool == "creative")
-                && SORTS.contains(&sort.as_str())
-                && (order == "desc" || order == "asc");
+            let sound = SORTS.contains(&sort.as_str()) && (order == "desc" || order == "asc");
             let q = filter(self.once(&pairs, "q")?);
             let is_long = q.as_ref().is_some_and(|q| q.len() > 1024);
             let folded = q.as_ref().map(|q| self.fold(q));
             (sound && !is_long).then_some(List {
                 path,
-                tag: filter(own("tag")?),
-                creator: filter(own("creator")?),
-                created_in,
+                filters,
                 q,
                 folded: folded.filter(|text| !text.is_empty()),
                 sort,
@@ -401,14 +366,6 @@ fn without_empty(query: Option<&str>) -> Option<String> {
     Some(kept.collect::<Vec<_>>().join("&"))
 }
 
-fn island(code: &str, ccu: bool) -> Meaning {
-    if !has_shape(code, "0000-0000-0000") {
-        return Meaning::Bad;
-    }
-    let code = code.to_owned();
-    Meaning::Island { code, ccu }
-}
-
 fn day(path: &'static str, text: &str) -> Meaning {
     if text != "latest" && !has_shape(text, "0000-00-00") {
         return Meaning::Bad;
@@ -425,7 +382,7 @@ fn day(path: &'static str, text: &str) -> Meaning {
         };
         1 <= day && day <= days
     };
-    Meaning::Day {
+    Meaning::Named {
         path,
         text: text.to_owned(),
         exists,

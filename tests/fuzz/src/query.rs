@@ -9,7 +9,9 @@ mod targets;
 
 use std::sync::LazyLock;
 
-use island_metrics::request::{CreatorQuery, IslandQuery, Route, SiteRoute, loggable, parse};
+use island_metrics::request::{
+    Argument, CREATOR_PARAMETERS, ISLAND_PARAMETERS, ListQuery, loggable, parse,
+};
 use libfuzzer_sys::fuzz_target;
 
 use plain::{Mistake, Plain};
@@ -20,14 +22,22 @@ const LOGGED_BYTES_MAX: usize = 512 + 5;
 
 /// A link to the same list parses as the same list.
 fn links_lead_back(path: &str, query: Option<&str>) {
-    match parse(path, query).route {
-        Ok(Route::Islands(query) | Route::Site(SiteRoute::Search(query))) => {
+    match parse(path, query).route.map(|route| route.argument) {
+        Ok(Argument::Islands(query)) => {
             let link = format!("{}{}", query.to_query(), query.page.offset);
-            assert_eq!(IslandQuery::parse(Some(&link)), Ok(query), "{link}");
+            assert_eq!(
+                ListQuery::parse(Some(&link), ISLAND_PARAMETERS),
+                Ok(query),
+                "{link}"
+            );
         }
-        Ok(Route::Creators(query)) => {
+        Ok(Argument::Creators(query)) => {
             let link = format!("{}{}", query.to_query(), query.page.offset);
-            assert_eq!(CreatorQuery::parse(Some(&link)), Ok(query), "{link}");
+            assert_eq!(
+                ListQuery::parse(Some(&link), CREATOR_PARAMETERS),
+                Ok(query),
+                "{link}"
+            );
         }
         _ => {}
     }

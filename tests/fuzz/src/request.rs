@@ -23,10 +23,10 @@ use island_metrics::calendar::{Clock, ManualTime};
 use island_metrics::publish::open_sample;
 use island_metrics::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
 use island_metrics::regular_file::Directory;
-use island_metrics::request::ProxyNetwork;
+use island_metrics::request::{ProxyNetwork, TrustedProxies};
 use island_metrics::server::{InMemoryServer, QuotaGate};
 use island_metrics::site::SiteSettings;
-use island_metrics::snapshot::{DumpDirectory, Dumps, Snapshot};
+use island_metrics::snapshot::{Dumps, Payload, Snapshot};
 use island_metrics::sync::Replicated;
 use libfuzzer_sys::fuzz_target;
 
@@ -67,10 +67,9 @@ impl World {
     fn new() -> World {
         let time = Arc::new(ManualTime::default());
         time.pass(1_795_262_700);
-        let clock = || Clock::manual(Arc::clone(&time), None);
+        let clock = || Clock::new(Some(Arc::clone(&time)), None);
         let servers = [(), ()].map(|()| {
-            InMemoryServer::new(snapshot(), gate(&clock()), clock(), BASE_URL)
-                .expect("a thread starts")
+            InMemoryServer::new(snapshot(), gate(&clock()), clock()).expect("a thread starts")
         });
         let mut world = World {
             servers,
@@ -286,7 +285,7 @@ fn gate(clock: &Clock) -> QuotaGate {
             starter: 1,
             pro: u32::MAX,
         },
-        proxies: Arc::new(vec![proxies].into()),
+        proxies: Arc::new(TrustedProxies(vec![proxies])),
     }
 }
 
@@ -295,18 +294,17 @@ fn gate(clock: &Clock) -> QuotaGate {
 fn snapshot() -> Snapshot {
     let scratch = scratch::Scratch::new();
     let index = br#"{"generatedAt":"2026-11-21T12:05:00Z","license":"","licenseUrl":"","credit":"","notice":"","files":[]}"#;
-    let directory = scratch.join("dumps-1");
-    fs::create_dir_all(&directory).expect("there is room");
-    fs::write(directory.join("index.json"), index).expect("there is room");
-    let named = Dumps {
-        directory: "dumps-1".to_owned(),
+    fs::write(scratch.join("dumps-1.json"), index).expect("there is room");
+    let named = Payload {
+        file: "dumps-1.json".to_owned(),
+        bytes: index.len() as u64,
         checksum: format!("{:08x}", crc32fast::hash(index)),
         generated_at: "2026-11-21T12:05:00Z".to_owned(),
     };
     let published = Directory::open(&scratch.join("")).expect("it was made");
-    let dumps = DumpDirectory::open(&published, &named);
+    let dumps = Dumps::open(&published, &named);
     assert!(dumps.is_ok(), "{dumps:?}");
-    let mut sample = open_sample(1 << 24, &SiteSettings::new(BASE_URL)).expect("it is sound");
+    let mut sample = open_sample(&SiteSettings::new(BASE_URL)).expect("it is sound");
     sample.dumps = Some(dumps.map(Arc::new));
     sample
 }

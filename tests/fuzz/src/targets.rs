@@ -1,90 +1,42 @@
 //! Comparison of the parser of request targets with the simple parser `plain`. Used by the fuzz target `query`
 //! and by the test `parsed_targets`.
 
-use island_metrics::model::{CreatedIn, SortField, SortOrder};
+use island_metrics::model::{SortField, SortOrder};
 use island_metrics::request::{
-    CreatorQuery, DayRef, IslandQuery, Route, RouteError, SITE_FILES, SentKey, SiteRoute, key,
-    parse,
+    Argument, DayRef, ListQuery, Route, RouteError, SentKey, key, parse,
 };
 
 use super::plain::{List, Meaning, Plain};
 
-fn day(path: &'static str, day: &DayRef) -> Meaning {
-    Meaning::Day {
-        path,
-        text: day.to_string(),
-        exists: !matches!(day, DayRef::NoSuchDay(_)),
-    }
-}
-
 fn of_route(route: Result<Route, RouteError>) -> Meaning {
-    match route {
-        Err(RouteError::BadRequest(_)) => Meaning::Bad,
-        Err(RouteError::NotFound(_)) => Meaning::Unknown,
-        Ok(Route::Index) => Meaning::Fixed("/v1"),
-        Ok(Route::Health) => Meaning::Fixed("/v1/health"),
-        Ok(Route::Live) => Meaning::Fixed("/v1/live"),
-        Ok(Route::Intraday) => Meaning::Fixed("/v1/live/intraday"),
-        Ok(Route::RankingDays) => Meaning::Fixed("/v1/rankings"),
-        Ok(Route::NewDays) => Meaning::Fixed("/v1/new"),
-        Ok(Route::Site(route)) => of_site(route),
-        Ok(Route::Island(code)) => Meaning::Island {
+    let route = match route {
+        Err(RouteError::BadRequest(_)) => return Meaning::Bad,
+        Err(RouteError::NotFound(_)) => return Meaning::Unknown,
+        Ok(route) => route,
+    };
+    let path = route.endpoint.label();
+    let named = |text: String, exists| Meaning::Named { path, text, exists };
+    match route.argument {
+        Argument::None => Meaning::Fixed(path),
+        Argument::Code(code) => named(code.to_string(), true),
+        Argument::Slug(slug) => named(slug, true),
+        Argument::Dump(name) => named(name, true),
+        Argument::Day(day) => named(day.to_string(), !matches!(day, DayRef::NoSuchDay(_))),
+        Argument::Chart(code, view) => Meaning::Chart {
             code: code.to_string(),
-            ccu: false,
+            view,
         },
-        Ok(Route::IslandCcu(code)) => Meaning::Island {
-            code: code.to_string(),
-            ccu: true,
-        },
-        Ok(Route::Creator(slug)) => Meaning::Creator(slug),
-        Ok(Route::Ranking(of)) => day("/v1/rankings", &of),
-        Ok(Route::New(of)) => day("/v1/new", &of),
-        Ok(Route::Islands(query)) => of_islands("/v1/islands", query),
-        Ok(Route::Creators(query)) => of_creators("/v1/creators", query),
+        Argument::Islands(query) | Argument::Creators(query) => of_list(path, query),
     }
 }
 
-fn of_creators(path: &'static str, query: CreatorQuery) -> Meaning {
+fn of_list(path: &'static str, query: ListQuery) -> Meaning {
     Meaning::List(List {
         path,
-        q: query.q,
-        folded: query.folded,
-        sort: "peakCCU".to_owned(),
-        order: "desc".to_owned(),
-        limit: query.page.limit.into(),
-        offset: query.page.offset,
-        ..List::default()
-    })
-}
-
-fn of_site(route: SiteRoute) -> Meaning {
-    match route {
-        SiteRoute::OpenApi => Meaning::Fixed("/openapi.json"),
-        SiteRoute::Docs => Meaning::Fixed("/docs"),
-        SiteRoute::Live => Meaning::Fixed("/live"),
-        SiteRoute::File(index) => Meaning::Fixed(SITE_FILES[index]),
-        SiteRoute::Home => Meaning::Fixed("/"),
-        SiteRoute::Search(query) => of_islands("/", query),
-        SiteRoute::Islands(query) => of_islands("/islands", query),
-        SiteRoute::Island(code, metric) => Meaning::IslandPage {
-            code: code.to_string(),
-            metric,
-        },
-        SiteRoute::Creators(query) => of_creators("/creators", query),
-        SiteRoute::Creator(slug) => Meaning::Creator(slug),
-        SiteRoute::Ranking(of, _) => day("/rankings", &of),
-        SiteRoute::New(of, _) => day("/new", &of),
-        SiteRoute::Keys => Meaning::Fixed("/keys"),
-        SiteRoute::Dump(name) => Meaning::Dump(name),
-    }
-}
-
-fn of_islands(path: &'static str, query: IslandQuery) -> Meaning {
-    Meaning::List(List {
-        path,
-        tag: query.tag,
-        creator: query.creator,
-        created_in: query.created_in.map(CreatedIn::as_str).map(str::to_owned),
+        filters: query
+            .filters()
+            .map(|(row, value)| (row.name, value.to_owned()))
+            .collect(),
         q: query.q,
         folded: query.folded,
         sort: SortField::as_str(query.sort).to_owned(),
