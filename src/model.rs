@@ -1,4 +1,4 @@
-//! Domain types: island code, creator slug, tool, sort field, sort order, tier; and numbers in digits.
+//! Domain types: island code, creator slug, tool, sort field, sort order, tier and limits; and numbers in digits.
 //!
 //! Values are validated when they are parsed and need no further checks.
 
@@ -183,6 +183,38 @@ pub enum Tier {
 }
 
 named!(Tier: Free = "free", Starter = "starter", Pro = "pro");
+
+/// Requests allowed per UTC day (SPEC section 8). Each limit is at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TierLimits {
+    /// Per address, without a key.
+    pub anonymous: u16,
+    /// Per free key.
+    pub free: u32,
+    /// Per starter key.
+    pub starter: u32,
+    /// Per pro key.
+    pub pro: u32,
+}
+
+impl TierLimits {
+    /// The limits of SPEC section 8.
+    pub const SPECIFIED: TierLimits = TierLimits {
+        anonymous: 100,
+        free: 1_000,
+        starter: 20_000,
+        pro: 100_000,
+    };
+
+    /// Returns the limit of a key of this tier.
+    pub const fn of(&self, tier: Tier) -> u32 {
+        match tier {
+            Tier::Free => self.free,
+            Tier::Starter => self.starter,
+            Tier::Pro => self.pro,
+        }
+    }
+}
 
 /// Parses ASCII digits, with leading zeros or without. `parse` alone would accept a sign.
 pub fn digits<T: FromStr>(text: &str) -> Option<T> {

@@ -25,10 +25,9 @@ use std::time::Instant;
 use hyper::HeaderMap;
 use island_metrics::calendar::{RequestTime, UtcDay};
 use island_metrics::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
+use island_metrics::model::TierLimits;
 use island_metrics::observe::{STATUS_CODES, WorkerMetrics};
-use island_metrics::quota::{
-    AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize, TierLimits,
-};
+use island_metrics::quota::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize};
 use island_metrics::request::{Endpoint, ProxyNetwork, TrustedProxies};
 use island_metrics::server::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 use island_metrics::sync::Replicated;

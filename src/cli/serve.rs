@@ -8,12 +8,12 @@ use super::arguments::{Arguments, parsed};
 use super::error::CliError;
 use super::{help, print, report, validate};
 use crate::keys::KeyPrefix;
-use crate::model::digits;
+use crate::model::{TierLimits, digits};
 use crate::observe::SystemdEnvironment;
 use crate::publish::open_sample;
+use crate::quota::TableSize;
 #[cfg(feature = "shared-quota")]
 use crate::quota::{OutagePolicy, SharingSettings};
-use crate::quota::{TableSize, TierLimits};
 use crate::request::{ProxyNetwork, TrustedProxies, is_base_url};
 use crate::server::{self, ConnectionLimits, Settings};
 #[cfg(feature = "shared-quota")]
@@ -258,13 +258,7 @@ mod tests {
     #[test]
     fn defaults_of_the_table_are_those_of_the_modules() {
         let settings = parsed(&[], &[]).unwrap();
-        let of_the_specification = TierLimits {
-            anonymous: 100,
-            free: 1_000,
-            starter: 20_000,
-            pro: 100_000,
-        };
-        assert_eq!(settings.limits, of_the_specification);
+        assert_eq!(settings.limits, TierLimits::SPECIFIED);
         assert_eq!(settings.connections, ConnectionLimits::default());
         assert_eq!(settings.key_prefix, KeyPrefix::default());
         assert!(settings.published.is_none());

@@ -8,7 +8,7 @@
 //! reads a word of a later day and continues as of that day. No other data is published through the
 //! word, so every access is `Relaxed`.
 
-use super::limits::Decision;
+use super::decision::Decision;
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
 

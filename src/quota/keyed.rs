@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::counter_file::{FileLayout, open};
+use super::decision::Decision;
 use super::key_counter;
-use super::limits::Decision;
 use super::mapped::{CounterSlab, LINE};
 use super::newest_day::NewestDay;
 use crate::calendar::UtcDay;

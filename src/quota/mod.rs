@@ -19,15 +19,16 @@
 
 mod anonymous;
 mod counter_file;
+mod decision;
 mod key_counter;
 mod keyed;
 mod lease;
-mod limits;
 mod mapped;
 mod newest_day;
 mod word;
 
 pub use anonymous::{AnonymousClient, AnonymousQuota, TableSize};
+pub use decision::Decision;
 pub use keyed::KeyedQuota;
 pub use lease::{
     ClientCounter, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest,
@@ -35,7 +36,6 @@ pub use lease::{
 };
 #[cfg(all(test, not(island_metrics_loom), feature = "shared-quota"))]
 pub(crate) use lease::{JoinModel, StoreModel};
-pub use limits::{Decision, TierLimits};
 pub use newest_day::NewestDay;
 
 #[cfg(all(test, not(island_metrics_loom)))]

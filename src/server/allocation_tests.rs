@@ -15,11 +15,11 @@ use tokio::runtime::{Builder, Runtime};
 use super::*;
 use crate::calendar::Clock;
 use crate::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
-use crate::model::Tier;
+use crate::model::{Tier, TierLimits};
 use crate::observe::Log;
 use crate::observe::RateLimitedLog;
 use crate::publish::open_sample;
-use crate::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
+use crate::quota::{AnonymousQuota, KeyedQuota, TableSize};
 use crate::server::accept;
 use crate::server::conn::context::ConnectionContext;
 use crate::server::conn::limiter::ConnectionLimiter;
@@ -49,9 +49,8 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
                 leases: None,
                 limits: TierLimits {
                     anonymous: u16::MAX,
-                    free: 1_000,
-                    starter: 20_000,
                     pro: u32::MAX,
+                    ..TierLimits::SPECIFIED
                 },
                 proxies: Arc::default(),
             },

@@ -285,7 +285,8 @@ impl RequestContext<'_> {
             has_key,
             limit: self.services.gate.limit(caller),
             reset_seconds: self.now.reset_seconds,
-            free_key: has_advice.then(|| (format!("{}/keys", service.base_url), service.limits[1])),
+            free_key: has_advice
+                .then(|| (format!("{}/keys", service.base_url), service.limits.free)),
         };
         error.into()
     }

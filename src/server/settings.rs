@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::keys::{KeyPrefix, KeyStoreError};
+use crate::model::TierLimits;
 use crate::observe::SystemdEnvironment;
-use crate::quota::{TableSize, TierLimits};
+use crate::quota::TableSize;
 use crate::request::TrustedProxies;
 #[cfg(feature = "shared-quota")]
 use crate::shared::SharedQuotaSettings;
@@ -103,15 +104,9 @@ pub(crate) struct Settings {
 impl Settings {
     /// Returns what clients can see of the settings of a server at `base_url`.
     pub(crate) fn service(&self, base_url: &str) -> SiteSettings {
-        let TierLimits {
-            anonymous,
-            free,
-            starter,
-            pro,
-        } = self.limits;
         SiteSettings {
             base_url: base_url.to_owned(),
-            limits: [anonymous.into(), free, starter, pro],
+            limits: self.limits,
             has_sign_up: self.signup.is_some(),
             contact: self.contact.clone(),
             notice: None,

@@ -97,6 +97,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+    use crate::model::TierLimits;
 
     fn shown() -> String {
         docs(
@@ -183,7 +184,12 @@ mod tests {
     #[test]
     fn the_page_states_the_settings_of_the_server() {
         let mut service = SiteSettings::new("https://x.test");
-        service.limits = [7, 8, 9, 12_345];
+        service.limits = TierLimits {
+            anonymous: 7,
+            free: 8,
+            starter: 9,
+            pro: 12_345,
+        };
         service.contact = Some("me@x.test".to_owned());
         let page = docs(&service, None, &|_| None);
         assert!(

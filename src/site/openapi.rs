@@ -21,15 +21,15 @@ pub fn openapi(service: &SiteSettings) -> String {
     // Within a string, so without quotes.
     let inner = |text: &str| quoted(text).trim_matches('"').to_owned();
     let origin = service.notice.as_deref().unwrap_or(ORIGIN);
-    let [anonymous, free, starter, pro] = service.limits.map(|limit| count(u64::from(limit)));
+    let limits = service.limits;
     OPENAPI
         .replacen("\"{base_url}\"", &quoted(&service.base_url), 1)
         .replacen("\"{contact}\"", &service.openapi_contact().to_string(), 1)
         .replacen("{keys}", &inner(&service.keys_text()), 1)
-        .replacen("{anonymous}", &anonymous, 1)
-        .replacen("{free}", &free, 1)
-        .replacen("{starter}", &starter, 1)
-        .replacen("{pro}", &pro, 1)
+        .replacen("{anonymous}", &count(limits.anonymous.into()), 1)
+        .replacen("{free}", &count(limits.free.into()), 1)
+        .replacen("{starter}", &count(limits.starter.into()), 1)
+        .replacen("{pro}", &count(limits.pro.into()), 1)
         .replacen("{origin}", &inner(origin), 1)
 }
 

@@ -1,12 +1,13 @@
 //! [`SiteSettings`]: the settings of a server that its pages and documents state.
 
+use crate::model::TierLimits;
+
 /// The settings of a server that clients can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteSettings {
     /// The public URL, without a trailing slash.
     pub base_url: String,
-    /// Requests per UTC day: without a key, then with a free, a starter and a pro key.
-    pub limits: [u32; 4],
+    pub limits: TierLimits,
     /// Whether `/keys` issues free keys.
     pub has_sign_up: bool,
     /// The publisher's e-mail address or URL.
@@ -20,7 +21,7 @@ impl SiteSettings {
     pub fn new(base_url: &str) -> SiteSettings {
         SiteSettings {
             base_url: base_url.to_owned(),
-            limits: [100, 1_000, 20_000, 100_000],
+            limits: TierLimits::SPECIFIED,
             has_sign_up: false,
             contact: None,
             notice: None,

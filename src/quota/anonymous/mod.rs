@@ -33,8 +33,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::counter_file::{FileLayout, FileNumbers, hash, open, write_numbers};
+use super::decision::Decision;
 use super::lease::LeaseClient;
-use super::limits::Decision;
 use super::mapped::{CounterSlab, LINE};
 use super::newest_day::NewestDay;
 use super::word::{ClientTag, QuotaWord, Transition, WordDay};

@@ -10,9 +10,10 @@ use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 
 use crate::calendar::{RequestTime, UtcDay};
 use crate::keys::{KeyEntry, KeyId, KeyStatus, KeyTable, constant_time_eq};
+use crate::model::TierLimits;
 use crate::quota::{
     AnonymousClient, AnonymousQuota, ClientCounter, Decision, KeyedQuota, LeaseClient, LeaseTable,
-    NoLease, TierLimits,
+    NoLease,
 };
 use crate::request::{self, SentKey, TrustedProxies};
 use crate::server::http::request_head::values;

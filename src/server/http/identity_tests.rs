@@ -3,7 +3,7 @@
 use super::*;
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeyPrefix, KeyStore};
-use crate::model::Tier;
+use crate::model::{Tier, TierLimits};
 use crate::quota::TableSize;
 use crate::request::ProxyNetwork;
 use crate::sync::Replicated;

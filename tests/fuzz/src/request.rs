@@ -20,8 +20,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use island_metrics::calendar::{Clock, ManualTime};
+use island_metrics::model::TierLimits;
 use island_metrics::publish::open_sample;
-use island_metrics::quota::{AnonymousQuota, KeyedQuota, TableSize, TierLimits};
+use island_metrics::quota::{AnonymousQuota, KeyedQuota, TableSize};
 use island_metrics::regular_file::Directory;
 use island_metrics::request::{ProxyNetwork, TrustedProxies};
 use island_metrics::server::{InMemoryServer, QuotaGate};
