@@ -44,10 +44,11 @@
 //! the limit, and each server admits at most what it was granted, and one request where its reserve is kept back: all
 //! servers together admit at most the limit.
 //!
-//! A server that the store does not answer, or does not grant credits before all servers have sent their counts,
-//! takes its share once per client and day: the smaller of `(limit - total) / servers`, with the `total` that it
-//! knows, and `limit / servers` minus what it admitted before a restart and from its reserve. So all servers together
-//! admit beyond the limit at most the shares of the servers that were cut off on this day, each at most
+//! A server that the store does not answer, or does not grant credits before all servers have sent their counts, may
+//! take its share of a client's day: the smaller of `(limit - total) / servers`, with the `total` of the last answer,
+//! and `limit / servers` minus what it admitted before a restart, from its reserve and in earlier outages. It takes
+//! single credits, for the requests that come meanwhile, and none once the store answers. So all servers together
+//! admit beyond the limit at most what the servers that were cut off on this day admitted then, each at most
 //! `limit / servers`. Where all servers are cut off from the beginning of the day, the shares add up to the limit, not
 //! beyond it.
 //!
@@ -180,14 +181,17 @@ struct Credits {
     /// When a client whose limit is reached is looked up again, in Unix seconds.
     recheck: i64,
     pending: PendingRequest,
-    has_taken_share: bool,
+    /// Credits that this server may still take without the store, until the next answer.
+    share: u32,
+    /// Credits that it has taken without the store.
+    taken_alone: u32,
     /// The store may know less than `granted`.
     is_unsettled: bool,
 }
 
 impl Credits {
-    fn new(day: UtcDay, limit: u32, counted: u32) -> Credits {
-        Credits {
+    fn new(day: UtcDay, limit: u32, counted: u32, servers: u32) -> Credits {
+        let mut credits = Credits {
             day,
             limit,
             counted,
@@ -200,9 +204,12 @@ impl Credits {
             shown: limit,
             recheck: 0,
             pending: PendingRequest::None,
-            has_taken_share: false,
+            share: 0,
+            taken_alone: 0,
             is_unsettled: false,
-        }
+        };
+        credits.set_share(servers);
+        credits
     }
 
     fn unspent(&self) -> u32 {
@@ -225,15 +232,26 @@ impl Credits {
         self.unspent() * 2 <= self.grant && !self.is_limit_reached()
     }
 
-    /// Takes this server's share of what remains, once. Requests that were counted before are a part of it, so a
-    /// reserve and restarts without the store add up to one share.
-    fn take_share(&mut self, servers: u32) {
+    /// Sets this server's share of what remains. Requests that were counted before, and credits that were taken
+    /// before, are a part of it: a reserve, restarts and outages on one day add up to one share.
+    fn set_share(&mut self, servers: u32) {
         let left = self.limit.saturating_sub(self.total) / servers;
-        let share = left.min((self.limit / servers).saturating_sub(self.counted));
-        self.has_taken_share = true;
-        self.is_unsettled |= share > 0;
-        self.granted += share;
-        self.total += share;
+        let taken = self.counted + self.taken_alone;
+        self.share = left.min((self.limit / servers).saturating_sub(taken));
+    }
+
+    /// Takes a credit of the share; returns `false` if none is left. One at a time: what is not spent before the store
+    /// answers again is left to all servers.
+    fn take_alone(&mut self) -> bool {
+        let has_share = self.share > 0;
+        if has_share {
+            self.share -= 1;
+            self.taken_alone += 1;
+            self.granted += 1;
+            self.total += 1;
+            self.is_unsettled = true;
+        }
+        has_share
     }
 
     /// Counts how the request under way ended for those that wait for it, if it did not end before.
@@ -264,7 +282,7 @@ impl Credits {
 
     /// Applies the answer to an action. Credits that were taken after its request was sent stay, and the next
     /// request settles them.
-    fn apply(&mut self, action: LeaseAction, answer: LeaseAnswer, now: i64) {
+    fn apply(&mut self, action: LeaseAction, answer: LeaseAnswer, now: i64, servers: u32) {
         self.grant = answer.granted.saturating_sub(self.granted);
         self.granted = self.granted.max(answer.granted);
         self.is_unsettled = self.granted > answer.granted;
@@ -274,6 +292,7 @@ impl Credits {
             LeaseAction::Settle => total.max(self.total),
             LeaseAction::Grant(_) | LeaseAction::Return => total,
         };
+        self.set_share(servers);
         let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
         self.wanted = waiting.saturating_sub(self.unspent()).max(1);
         if self.is_limit_reached() {

@@ -205,14 +205,12 @@ impl World {
         }
     }
 
-    /// The credits of a client on a day, and whether a share is among them.
-    fn taken_alone(&self, at: usize, (client, day): (LeaseClient, UtcDay)) -> (u32, bool) {
+    /// The credits of a client's day that a server has taken without the store.
+    fn taken_alone(&self, at: usize, (client, day): (LeaseClient, UtcDay)) -> u32 {
         let shard = self.servers[at].table.shard(client);
         let credits = shard.get(&client);
         let credits = credits.filter(|credits| credits.day == day);
-        credits.map_or((0, false), |credits| {
-            (credits.granted, credits.has_taken_share)
-        })
+        credits.map_or(0, |credits| credits.taken_alone)
     }
 
     /// A client sends a request; returns `None` if the server refuses alone.
@@ -226,8 +224,8 @@ impl World {
             let counter = Counter(&counts, of_day);
             let outcome = table.admit(client, self.limit, now, may_wait, &counter);
             let after = self.taken_alone(at, of_day);
-            if after.1 && !before.1 {
-                *self.shares.entry(of_day).or_default() += after.0 - before.0;
+            if after > before {
+                *self.shares.entry(of_day).or_default() += after - before;
             }
             self.exchange(at);
             let (decision, remaining) = match outcome {

@@ -179,13 +179,12 @@ impl LeaseTable {
             self.request(client, credits, state);
             return Err(NoLease::Wait(client));
         }
-        if self.settings.outage == OutagePolicy::Share && !credits.has_taken_share {
-            credits.take_share(self.settings.servers);
-            self.metrics.shares.fetch_add(1, Ordering::Relaxed);
-            self.request(client, credits, state);
-            if credits.unspent() > 0 {
-                return Ok(self.spend(client, credits, counter));
+        if self.settings.outage == OutagePolicy::Share && credits.take_alone() {
+            if credits.taken_alone == 1 {
+                self.metrics.shares.fetch_add(1, Ordering::Relaxed);
             }
+            self.request(client, credits, state);
+            return Ok(self.spend(client, credits, counter));
         }
         self.request(client, credits, state); // for a later request
         Err(NoLease::Unavailable)
@@ -239,7 +238,7 @@ impl LeaseTable {
         let credits = shard.get_mut(&request.client);
         // Unless the client has reached another day.
         if let Some(credits) = credits.filter(|credits| credits.day == request.day) {
-            credits.apply(request.action, answer, now.0);
+            credits.apply(request.action, answer, now.0, self.settings.servers);
             credits.end_request(&self.metrics.answered);
             credits.end_waiting();
             if credits.is_unsettled {
@@ -333,7 +332,7 @@ impl LeaseTable {
             }
             self.clients.fetch_add(1, Ordering::Relaxed);
         }
-        let credits = Credits::new(day, limit, known);
+        let credits = Credits::new(day, limit, known, self.settings.servers);
         Ok(entry.insert_entry(credits).into_mut())
     }
 

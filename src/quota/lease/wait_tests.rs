@@ -1,4 +1,4 @@
-//! Requests that wait for credits.
+//! Requests that wait for credits, and those that the store answers late.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -92,4 +92,50 @@ fn each_request_that_waits_is_woken_however_often_it_is_polled() {
         Ok(())
     })
     .budget_ms(500);
+}
+
+/// One late answer, or an outage that has ended, gives a server no more of the day than what it admitted meanwhile.
+#[test]
+fn credits_are_taken_without_the_store_only_while_it_does_not_answer() {
+    for is_outage in [false, true] {
+        let settings = SharingSettings {
+            servers: 3,
+            outage: OutagePolicy::Share,
+            clients_max: 9,
+        };
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let outbox = Arc::clone(&sent);
+        let table = LeaseTable::new(settings, move |request| lock(&outbox).push(request));
+        let (client, counts) = (LeaseClient::Key(1), Counts::default());
+        let counter = Counter(&counts, (client, NOW.day));
+        let admitted = |count: u32, may_wait| {
+            let requests = (0..count).map(|_| table.admit(client, 200, NOW, may_wait, &counter));
+            requests
+                .filter(|outcome| matches!(outcome, Ok(Decision::Admit { .. })))
+                .count()
+        };
+        let request = if is_outage {
+            assert_eq!(admitted(2, true), 2);
+            // Back again, with the counts of all servers.
+            table.set_state(StoreState::Ready);
+            table.settlements().remove(0)
+        } else {
+            table.set_state(StoreState::Ready);
+            assert!(matches!(
+                table.admit(client, 200, NOW, true, &counter),
+                Err(NoLease::Wait(_))
+            ));
+            assert_eq!(admitted(1, false), 1);
+            lock(&sent).remove(0)
+        };
+        // The other servers have admitted all but one of the day.
+        let granted = request.granted.max(1);
+        let answer = LeaseAnswer {
+            granted,
+            total: 199 + granted,
+            limit: 200,
+        };
+        table.answer(&request, answer, UnixSeconds(0));
+        assert_eq!(admitted(300, true), 0, "after an outage: {is_outage}");
+    }
 }
