@@ -146,3 +146,25 @@ fn a_record_of_another_key_with_a_known_id_changes_nothing() {
     assert_eq!(known.merge(&[newer], 0).unwrap(), []);
     assert!(known.as_slice()[0].revoked.is_some());
 }
+
+/// A server that does not know yet that a key was enabled again disables it: the latest change counts, and of two in
+/// the same second, the revocation.
+#[test]
+fn a_revocation_counts_where_an_earlier_restoration_is_not_known() {
+    for (restored, revoked_again, is_revoked) in [(5, 6, true), (5, 5, true), (5, 4, false)] {
+        let mut first = KeyRecords::default();
+        assert!(first.issue(random(Tier::Pro, UnixSeconds(1))).unwrap());
+        let id = first.as_slice()[0].id;
+        assert!(first.set_revoked(id, true, UnixSeconds(2)).unwrap());
+        let mut second = first.clone();
+        assert!(first.set_revoked(id, false, UnixSeconds(restored)).unwrap());
+        assert!(
+            !second
+                .set_revoked(id, true, UnixSeconds(revoked_again))
+                .unwrap()
+        );
+        for merged in [joined(&first, &second), joined(&second, &first)] {
+            assert_eq!(merged.as_slice()[0].revoked.is_some(), is_revoked);
+        }
+    }
+}

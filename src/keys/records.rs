@@ -243,8 +243,10 @@ impl KeyRecords {
         }
     }
 
-    /// Disables a key, or enables it again. Returns `true` if that changed it. The limit of free keys per
+    /// Disables a key, or enables it again. Returns `true` if it was in the other state. The limit of free keys per
     /// address applies to an enabled key as to a new one.
+    ///
+    /// Disabling a disabled key makes its state newer: another server may have enabled it meanwhile.
     pub(super) fn set_revoked(
         &mut self,
         id: KeyId,
@@ -255,14 +257,16 @@ impl KeyRecords {
         let at = at.ok_or(KeyStoreError::Unknown(id))?;
         let record = &self.records[at];
         let is_change = record.revoked.is_some() != is_revoked;
+        if is_change && !is_revoked {
+            self.check_free_limit(record.tier, &record.address)?;
+        }
+        let record = &mut self.records[at];
         if is_change {
-            if !is_revoked {
-                self.check_free_limit(record.tier, &record.address)?;
-            }
-            let record = &mut self.records[at];
             let later = UnixSeconds(record.changed.0.saturating_add(1).min(TIME_MAX));
             record.revoked = is_revoked.then_some(now);
             record.changed = now.max(later);
+        } else if is_revoked {
+            record.changed = record.changed.max(now);
         }
         Ok(is_change)
     }
