@@ -130,6 +130,7 @@ impl Worker {
         context: &ConnectionContext,
     ) -> HyperResponse {
         let end = Instant::now() + STORE_WAIT_MAX;
+        let received = handled.record.as_ref().map(|(_, received)| *received);
         let mut pending = handled.response.pending_body.take();
         while let Some(PendingBody::Lease(client)) = pending.as_deref() {
             if let Some(leases) = &self.services.gate.leases {
@@ -142,6 +143,10 @@ impl Worker {
             let may_wait = Instant::now() < end;
             handled = self.respond(&head, &identity, &context.time_slice, may_wait);
             pending = handled.response.pending_body.take();
+        }
+        // The wait for the store is a part of the request's duration.
+        if let (Some((_, start)), Some(received)) = (&mut handled.record, received) {
+            *start = received;
         }
         let message = self.message(&mut request, context);
         match pending.map(|pending| *pending) {
