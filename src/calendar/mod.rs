@@ -23,6 +23,20 @@ const LAST_SECOND: i64 = 253_402_300_799;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixSeconds(pub i64);
 
+/// Reads the system clock in Unix nanoseconds, as file systems have them.
+pub fn unix_nanoseconds() -> i64 {
+    i64::try_from(since_epoch().as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that reads the system clock"
+)]
+fn since_epoch() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or(Duration::ZERO)
+}
+
 impl UnixSeconds {
     #[expect(
         clippy::cast_possible_truncation,
@@ -33,15 +47,8 @@ impl UnixSeconds {
     }
 
     /// Reads the system clock, clamped to the years 1970 to 9999.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the only place that reads the system clock"
-    )]
     pub fn now() -> UnixSeconds {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
-        let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        let seconds = i64::try_from(since_epoch().as_secs()).unwrap_or(i64::MAX);
         UnixSeconds(seconds.min(LAST_SECOND))
     }
 

@@ -5,7 +5,7 @@
 //! The metadata of each file that was read are kept, for change detection in the next publish.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 
 use super::csv_table::{CsvTable, step_time};
 use super::fault::{Fault, Faults, LoadError, quoted};
@@ -36,7 +36,7 @@ pub struct DatasetReader<'a> {
     pub strict: bool,
     pub(super) faults: Mutex<Faults>,
     pub(super) warnings: Mutex<Faults>,
-    stamps: Mutex<BTreeMap<String, FileStamp>>,
+    stamps: Mutex<BTreeMap<String, Option<FileStamp>>>,
 }
 
 /// Files of one day; at least one of them exists.
@@ -102,15 +102,6 @@ impl<'a> DatasetReader<'a> {
         stamp.map_err(|error| self.io_error(name, error))
     }
 
-    /// Copies a file without parsing it. Returns its metadata from before the first byte was read, or `None` if it
-    /// does not exist.
-    pub fn copy(&self, name: &str, to: &mut impl Write) -> Result<Option<FileStamp>, LoadError> {
-        self.read(name, |mut file| {
-            io::copy(&mut file.content, to)?;
-            Ok(file.stamp)
-        })
-    }
-
     /// Reads a file with `read`. Returns `None` if it does not exist.
     pub(super) fn read<T>(
         &self,
@@ -122,8 +113,9 @@ impl<'a> DatasetReader<'a> {
         read.map_err(|error| self.io_error(name, error))
     }
 
-    /// Returns the metadata of all files read so far, by name, from before the first byte was read.
-    pub fn stamps(&self) -> BTreeMap<String, FileStamp> {
+    /// Returns the metadata of all files read so far, by name, from before the first byte was read; `None` for a file
+    /// that was written to so shortly before that they do not identify it.
+    pub fn stamps(&self) -> BTreeMap<String, Option<FileStamp>> {
         lock(&self.stamps).clone()
     }
 

@@ -7,7 +7,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::unix_nanoseconds;
 use crate::regular_file;
+
+const SECOND_NANOSECONDS: i64 = 1_000_000_000;
+/// Twice the coarsest granularity of timestamps with a fraction of a second: a tick of a kernel with 100 of them.
+const TICK_NANOSECONDS: i64 = 2 * 10_000_000;
+/// Twice the coarsest granularity of those in whole seconds (2 s on FAT).
+const COARSE_TICK_NANOSECONDS: i64 = 4 * SECOND_NANOSECONDS;
 
 #[derive(Clone, Debug)]
 pub enum Files<'a> {
@@ -17,8 +24,8 @@ pub enum Files<'a> {
 }
 
 /// File metadata that changes whenever the file is written to, except for writes within one tick of the
-/// file system's clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// file system's clock. As in git's index, they identify the content of a file that was older when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     pub bytes: u64,
     /// Modification time (mtime) in Unix nanoseconds. A writer can set it.
@@ -31,8 +38,8 @@ pub struct FileStamp {
 /// An open file. It is not buffered.
 pub(super) struct OpenFile<'a> {
     pub(super) content: Box<dyn Read + 'a>,
-    /// Metadata from before the first byte was read.
-    pub(super) stamp: FileStamp,
+    /// Metadata from before the first byte was read; `None` if they do not identify the content.
+    pub(super) stamp: Option<FileStamp>,
 }
 
 impl<'a> Files<'a> {
@@ -86,16 +93,14 @@ impl<'a> Files<'a> {
                     return Ok(None);
                 };
                 let stamp = FileStamp::of(&file.metadata()?);
+                let stamp = Some(stamp).filter(|stamp| stamp.is_final(unix_nanoseconds()));
                 let content = Box::new(file);
                 Ok(Some(OpenFile { content, stamp }))
             }
             Files::Embedded(files) => {
                 let found = files.iter().find(|(path, _)| *path == name);
                 Ok(found.map(|(_, content)| {
-                    let stamp = FileStamp {
-                        bytes: content.len() as u64,
-                        ..FileStamp::default()
-                    };
+                    let stamp = Some(FileStamp::of_embedded(content));
                     let content = Box::new(*content);
                     OpenFile { content, stamp }
                 }))
@@ -110,7 +115,7 @@ impl<'a> Files<'a> {
                 let metadata = regular_file::metadata(&root.join(name))?;
                 Ok(metadata.as_ref().map(FileStamp::of))
             }
-            Files::Embedded(_) => Ok(self.open(name)?.map(|file| file.stamp)),
+            Files::Embedded(_) => Ok(self.open(name)?.and_then(|file| file.stamp)),
         }
     }
 }
@@ -120,7 +125,7 @@ impl FileStamp {
     pub fn of(metadata: &fs::Metadata) -> FileStamp {
         let time = |seconds: i64, nanoseconds| {
             seconds
-                .saturating_mul(1_000_000_000)
+                .saturating_mul(SECOND_NANOSECONDS)
                 .saturating_add(nanoseconds)
         };
         FileStamp {
@@ -129,6 +134,26 @@ impl FileStamp {
             changed: time(metadata.ctime(), metadata.ctime_nsec()),
             inode: metadata.ino(),
         }
+    }
+
+    fn of_embedded(content: &[u8]) -> FileStamp {
+        FileStamp {
+            bytes: content.len() as u64,
+            modified: 0,
+            changed: 0,
+            inode: 0,
+        }
+    }
+
+    /// Returns whether every write after a time, in Unix nanoseconds, changes the stamp: a write within the tick of the
+    /// last one does not.
+    fn is_final(self, time: i64) -> bool {
+        let tick = if self.changed % SECOND_NANOSECONDS == 0 {
+            COARSE_TICK_NANOSECONDS
+        } else {
+            TICK_NANOSECONDS
+        };
+        self.changed.saturating_add(tick) <= time
     }
 }
 
@@ -150,6 +175,25 @@ mod tests {
         assert!(files.stems("live").unwrap().is_empty());
         assert!(files.open("daily/a.csv").unwrap().is_some());
         assert!(files.open("daily/z.csv").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_stamp_identifies_a_file_that_is_older_than_a_tick() {
+        for (changed, time, is_final) in [
+            (7_000_000_001, 7_020_000_000, false),
+            (7_000_000_001, 7_020_000_001, true),
+            (7_000_000_000, 10_999_999_999, false),
+            (7_000_000_000, 11_000_000_000, true),
+            // A clock that was set back.
+            (7_000_000_001, 5_000_000_000, false),
+            (i64::MAX, i64::MAX - 1, false),
+        ] {
+            let stamp = FileStamp {
+                changed,
+                ..FileStamp::of_embedded(b"")
+            };
+            assert_eq!(stamp.is_final(time), is_final, "{changed} at {time}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::options::{PublishError, PublishOptions, at};
@@ -21,13 +21,20 @@ pub(super) struct Previous {
 }
 
 impl Previous {
+    /// Reads it. An invalid manifest counts as none, since publishing again repairs it. An unreadable one is an error,
+    /// since it may be newer than this publish.
     pub(super) fn read(directory: &Path) -> Result<Previous, PublishError> {
-        let read = || {
-            let directory = Directory::open(directory)?;
-            Ok((manifest(&directory)?, directory))
+        let path = directory.join(Manifest::FILE);
+        let directory = Directory::open(directory).map_err(at(&path))?;
+        let manifest = match Manifest::read(&directory) {
+            Err(error)
+                if [ErrorKind::InvalidData, ErrorKind::UnexpectedEof].contains(&error.kind()) =>
+            {
+                None
+            }
+            read => read.map_err(at(&path))?,
         };
-        let read: io::Result<_> = read();
-        let (manifest, directory) = read.map_err(at(&directory.join(Manifest::FILE)))?;
+        let manifest = manifest.unwrap_or_default();
         let named = manifest.dumps.as_ref();
         let dumps = named.and_then(|named| Dumps::open(&directory, named).ok());
         Ok(Previous {
@@ -59,6 +66,11 @@ impl Previous {
         }
     }
 
+    /// Iterates over the published dumps.
+    pub(super) fn dump_files(&self) -> impl Iterator<Item = &Dump> {
+        self.dumps.iter().flat_map(Dumps::files)
+    }
+
     /// Returns whether the dumps and all their files exist. One listing takes a tenth of the time of a call for each
     /// file. Their lengths and bytes are compared when they are sent or verified.
     fn has_all_dumps(&self) -> bool {
@@ -66,28 +78,18 @@ impl Previous {
         let listed = fs::read_dir(folder).into_iter().flatten().flatten();
         let listed: HashSet<OsString> = listed.map(|entry| entry.file_name()).collect();
         let is_listed = |dump: &Dump| listed.contains(OsStr::new(&dump.file.sha256));
-        let dumps = self.dumps.as_ref();
-        dumps.is_some_and(|dumps| dumps.files().all(is_listed))
+        self.dumps.is_some() && self.dump_files().all(is_listed)
     }
 
     /// Returns the names of all its files; `None` if some are not known.
     pub(super) fn names(&self) -> Option<HashSet<String>> {
         let is_known = self.manifest != Manifest::default();
         let is_known = is_known && self.dumps.is_some() == self.manifest.dumps.is_some();
-        let dumps = self.dumps.iter().flat_map(Dumps::files);
         let named = self.manifest.files().map(|named| named.file.clone());
-        is_known.then(|| named.chain(dumps.map(Dump::stored_name)).collect())
-    }
-}
-
-/// Reads a manifest. An invalid one counts as none, since publishing again repairs it. An unreadable
-/// one is an error, since it may be newer than this publish.
-fn manifest(directory: &Directory) -> io::Result<Manifest> {
-    match Manifest::read(directory) {
-        Ok(manifest) => Ok(manifest.unwrap_or_default()),
-        Err(error) => match error.kind() {
-            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => Ok(Manifest::default()),
-            _ => Err(error),
-        },
+        is_known.then(|| {
+            named
+                .chain(self.dump_files().map(Dump::stored_name))
+                .collect()
+        })
     }
 }

@@ -13,18 +13,14 @@ use crate::snapshot::{Manifest, PAYLOAD_VERSION};
 
 /// Longest list that is read. One of 100,000 files has about 20 MB.
 const BYTES_MAX: u64 = 1 << 30;
-/// Twice the coarsest timestamp granularity of a file system (2 s on FAT).
-const RACY_SECONDS: i64 = 4;
 
 /// Members that are missing, as in a list of another version, have no value.
 #[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 pub(super) struct Sources {
     pub(super) program: String,
     /// The manifest of the publish.
     pub(super) published: Manifest,
-    /// Unix seconds at which the publish began to read.
-    pub(super) read_since: i64,
     pub(super) files: BTreeMap<String, Source>,
 }
 
@@ -32,12 +28,11 @@ pub(super) struct Sources {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Source {
-    pub(super) stamp: FileStamp,
+    /// Identifies the content; `None` if the file was written to shortly before it was read.
+    pub(super) stamp: Option<FileStamp>,
     /// Total players, of a live step.
     pub(super) players: Option<u128>,
     pub(super) warnings: Vec<Fault>,
-    /// SHA-256 of the content, if the stamp alone does not identify the file in the next publish.
-    pub(super) sha256: Option<String>,
 }
 
 impl Sources {
@@ -60,12 +55,5 @@ impl Sources {
     pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
         let text = serde_json::to_vec(self)?;
         durable::replace(&directory.join(Sources::FILE), &text)
-    }
-
-    /// Returns whether a stamp that has not changed since the publish identifies a file: it was at least
-    /// [`RACY_SECONDS`] old. A younger file may have been written to again within one tick of the file system's clock.
-    pub(super) fn is_reliable(&self, stamp: FileStamp) -> bool {
-        let racy_from = self.read_since.saturating_sub(RACY_SECONDS);
-        stamp.changed < racy_from.saturating_mul(1_000_000_000)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::processes::code_and_stderr;
@@ -230,11 +231,18 @@ fn payload(published: &Path, kind: &str) -> PathBuf {
     published.join(manifest[kind]["file"].as_str().unwrap())
 }
 
+/// Waits until the files of a dataset are older than a tick of the file system's clock: stamps of younger ones do not
+/// identify them.
+fn settle() {
+    thread::sleep(Duration::from_millis(50));
+}
+
 #[test]
 fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
     let dir = TempDir::new();
     let mut dataset = Edited::new(dir.join("dataset"), 1);
     let to = dir.join("published");
+    settle();
     published(&dataset.path, &to, TIME, &[]);
     let history = payload(&to, "history");
     let before = inode(&history);
@@ -268,6 +276,28 @@ fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
         );
         assert!(stderr.contains("dumps: 0 of 4 tables kept"), "{stderr}");
     }
+}
+
+#[test]
+fn a_file_that_was_read_within_the_tick_of_its_last_write_is_compared_as_changed() {
+    let dir = TempDir::new();
+    let dataset = Edited::new(dir.join("dataset"), 1);
+    let to = dir.join("published");
+    settle();
+    published(&dataset.path, &to, TIME, &[]);
+    let list = to.join("sources.json");
+    let mut sources: serde_json::Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();
+    let stamp = sources["files"]["islands.csv"]["stamp"].take();
+    assert!(stamp.is_object(), "{stamp}");
+    write_file(&list, &sources.to_string());
+    let stderr = published(&dataset.path, &to, LATER, &[]);
+    assert!(
+        stderr.starts_with("history: rendered, islands.csv changed; live: rendered, as always;"),
+        "{stderr}"
+    );
+    // The list has its stamp again.
+    let stderr = published(&dataset.path, &to, LATER, &[]);
+    assert!(stderr.starts_with("history: kept from"), "{stderr}");
 }
 
 #[test]
