@@ -89,7 +89,6 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
         &mut |event| match event {
             PublishEvent::Warnings(warnings) => report_warnings(warnings),
             PublishEvent::Committing => *lock(&is_committing) = true,
-            PublishEvent::Finished(summary) => report(summary),
             PublishEvent::Progress { what, done, all } => progress.show(what, done, all),
             PublishEvent::CleanupFailed(error) => {
                 report(&format!("an old file was not removed: {error}"));
@@ -105,6 +104,7 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
         }
         error
     })?;
+    report(&done.summary);
     let written = &done.manifest;
     for payload in written.history.iter().chain(&written.live) {
         let path = to.join(&payload.file);

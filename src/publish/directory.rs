@@ -13,7 +13,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind};
+use std::io::{self, BufWriter};
 use std::path::Path;
 
 use super::options::{PublishError, PublishOptions, at};
@@ -32,16 +32,12 @@ pub(super) const INDEX: Kind = ("dumps", ".json");
 /// Creates the folder of the dumps. Up to version 1.0.0, its name was that of a link.
 pub(super) fn create_dumps_folder(directory: &Path) -> Result<(), PublishError> {
     let folder = directory.join(Dumps::FOLDER);
-    let is_there = match folder.symlink_metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound => false,
-        // What cannot be looked up may be the folder, with all files in it.
-        found => found.map_err(at(&folder))?.is_dir(),
-    };
-    if !is_there {
+    let found = folder.symlink_metadata();
+    // What cannot be looked up may be the folder, with all files in it.
+    if found.is_ok_and(|found| !found.is_dir()) {
         durable::remove(&folder).map_err(at(&folder))?;
-        durable::create_directory(&folder).map_err(at(&folder))?;
     }
-    Ok(())
+    durable::create_directory(&folder).map_err(at(&folder))
 }
 
 /// Writes a file that the manifest names. Returns its entry.

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -39,13 +38,11 @@ pub(super) struct DumpsWriter<'a> {
     /// The folder of the published directory; `None` if the dumps are written to memory.
     folder: Option<PathBuf>,
     published: UnixSeconds,
-    plan: &'a Plan,
+    pub(super) plan: &'a Plan,
     /// Dumps of the previous publish, unless they are missing or damaged.
     before: Option<&'a Dumps>,
     /// The complete files by name, each with its content if it is in memory.
     files: Mutex<BTreeMap<String, (DumpFile, Bytes)>>,
-    /// The dataset's own notice, in place of `NOTICE`.
-    notice: OnceLock<String>,
 }
 
 impl<'a> DumpsWriter<'a> {
@@ -64,7 +61,6 @@ impl<'a> DumpsWriter<'a> {
             plan,
             before,
             files: Mutex::new(kept.collect()),
-            notice: OnceLock::new(),
         }
     }
 
@@ -115,19 +111,17 @@ impl<'a> DumpsWriter<'a> {
         &self,
         name: &str,
         kind: FileKind,
-        rows: &(impl Iterator<Item: IntoIterator<Item = Cell<'c>>> + Clone),
+        rows: impl Iterator<Item: IntoIterator<Item = Cell<'c>>> + Clone,
     ) -> Result<(), PublishError> {
         if self.plan.keeps(name) {
             return Ok(());
         }
         let stem = name.strip_suffix(".csv").unwrap_or(name);
-        self.write_pair(&format!("{stem}.csv"), CSV_LEVEL, |out| {
-            write_csv(out, kind, rows.clone())
-        })?;
+        self.write_pair(name, CSV_LEVEL, |out| write_csv(out, kind, rows.clone()))?;
         // An array of objects, one per line.
         self.write_pair(&format!("{stem}.json"), JSON_LEVEL, |out| {
             let (mut object, mut separator, mut end) = (Vec::new(), "[\n", "[]\n");
-            for row in rows.clone() {
+            for row in rows {
                 object.clear();
                 render::dump_row(&mut object, kind, row);
                 out.write_all(separator.as_bytes())?;
@@ -138,19 +132,17 @@ impl<'a> DumpsWriter<'a> {
         })
     }
 
-    pub(super) fn write_notice(&self, notice: String) -> Result<(), PublishError> {
+    pub(super) fn write_notice(&self, notice: &str) -> Result<(), PublishError> {
         let name = DatasetReader::NOTICE;
         let write_file = || {
             let mut file = self.create(name)?;
             writeln!(file, "{notice}")?;
             self.complete(name, file)
         };
-        write_file().map_err(at(&self.path(name)))?;
-        self.notice.get_or_init(|| notice);
-        Ok(())
+        write_file().map_err(at(&self.path(name)))
     }
 
-    /// Writes a file and its gzip form.
+    /// Writes a file and its gzip form in one pass.
     fn write_pair(
         &self,
         name: &str,
@@ -174,10 +166,8 @@ impl<'a> DumpsWriter<'a> {
     /// timestamp is.
     fn modified(&self, file: &str, sha256: &str) -> String {
         let before = self.before.and_then(|before| before.find(file));
-        if let Some(before) = before
-            && before.file.sha256 == sha256
-        {
-            return before.file.modified.clone();
+        if let Some(same) = before.filter(|before| before.file.sha256 == sha256) {
+            return same.file.modified.clone();
         }
         let later = before.map(|before| UnixSeconds(before.modified.0 + 1));
         let later = later.filter(|later| later.has_text());
@@ -186,37 +176,37 @@ impl<'a> DumpsWriter<'a> {
             .to_string()
     }
 
-    fn index(&self, credit: &str) -> DumpIndex {
-        let notice = self.notice.get().map_or(NOTICE, String::as_str);
+    fn index(&self, (credit, notice): (&str, Option<&str>)) -> DumpIndex {
         let files = lock(&self.files);
         DumpIndex {
             generated_at: self.published.to_string(),
             license: "CC-BY-4.0".to_owned(),
             license_url: "https://creativecommons.org/licenses/by/4.0/".to_owned(),
             credit: credit.to_owned(),
-            notice: notice.to_owned(),
+            notice: notice.unwrap_or(NOTICE).to_owned(),
             files: files.values().map(|(file, _)| file.clone()).collect(),
         }
     }
 
-    /// Returns the dumps that were written to memory.
-    pub(super) fn into_memory(self, credit: &str) -> Result<Dumps, String> {
-        let index = self.index(credit);
+    /// Returns the dumps that were written to memory, with a credit and the dataset's own notice.
+    pub(super) fn into_memory(self, lines: (&str, Option<&str>)) -> Result<Dumps, String> {
+        let index = self.index(lines);
         let (text, files) = (index.to_json(), lock(&self.files));
         let content_of = |name: &str| Some(DumpContent::Memory(files.get(name)?.1.clone()));
         Dumps::new(index, text, content_of)
     }
 
-    /// Makes the names of the files durable, and returns the text of their index.
-    pub(super) fn finish(self, credit: &str) -> Result<Vec<u8>, PublishError> {
+    /// Makes the names of the files durable, and returns the text of their index, with a credit and the dataset's own
+    /// notice.
+    pub(super) fn finish(self, lines: (&str, Option<&str>)) -> Result<Vec<u8>, PublishError> {
         if let Some(folder) = &self.folder {
             durable::sync_directory(folder).map_err(at(folder))?;
         }
-        Ok(self.index(credit).to_json())
+        Ok(self.index(lines).to_json())
     }
 }
 
-/// A file and its gzip form, written in one pass.
+/// A file and its gzip form.
 struct GzipTee {
     plain: HashingWriter<Output>,
     gzip: GzipFile,

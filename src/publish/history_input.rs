@@ -3,10 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::packed_day::PackedDay;
-use super::packed_day::row_number;
+use super::packed_day::{PackedDay, row_number};
 use super::render::{self, RankedIsland};
-use crate::calendar::{UnixSeconds, UtcDay};
+use crate::calendar::UnixSeconds;
 use crate::dataset::{Catalogue, Metrics, Profile};
 use crate::model::{CreatorSlug, SortField};
 
@@ -18,9 +17,8 @@ pub(crate) struct HistoryInput<'a> {
     pub(crate) catalogue: &'a Catalogue,
     pub(crate) published: UnixSeconds,
     /// Days that have a file, ascending, and their text.
-    pub(crate) days: Vec<UtcDay>,
+    pub(crate) days: Vec<PackedDay>,
     pub(crate) day_texts: Vec<String>,
-    pub(crate) rows: Vec<PackedDay>,
     /// Metrics of each island on the latest day; all null if it has no row.
     pub(crate) latest: Vec<Metrics>,
 }
@@ -28,20 +26,18 @@ pub(crate) struct HistoryInput<'a> {
 impl<'a> HistoryInput<'a> {
     pub(crate) fn new(
         catalogue: &'a Catalogue,
-        days: Vec<(UtcDay, PackedDay)>,
+        days: Vec<PackedDay>,
         published: UnixSeconds,
     ) -> HistoryInput<'a> {
-        let (days, rows): (Vec<UtcDay>, Vec<PackedDay>) = days.into_iter().unzip();
         let mut latest = vec![Metrics::NULL; catalogue.islands.len()];
-        for row in rows.last().into_iter().flat_map(PackedDay::rows) {
+        for row in days.last().into_iter().flat_map(PackedDay::rows) {
             latest[row.island as usize] = row.metrics;
         }
         HistoryInput {
             catalogue,
             published,
-            day_texts: days.iter().map(ToString::to_string).collect(),
+            day_texts: days.iter().map(|packed| packed.day.to_string()).collect(),
             days,
-            rows,
             latest,
         }
     }
@@ -62,10 +58,9 @@ impl<'a> HistoryInput<'a> {
         top.sort_unstable_by_key(order);
         let previous = day.checked_sub(1).map_or(Vec::new(), |day| self.peaks(day));
         let previous_rank = |island: u32| {
-            let place = previous.binary_search_by_key(&island, |(_, island)| *island);
-            let place = order(&previous[place.ok()?]);
-            let before = previous.iter().filter(|other| order(other) < place).count();
-            Some(before + 1)
+            let place = previous.iter().find(|(_, other)| *other == island)?;
+            let before = previous.iter().filter(|other| order(other) < order(place));
+            Some(before.count() + 1)
         };
         let ranked = top.into_iter().map(|(peak_ccu, island)| RankedIsland {
             island: &self.catalogue.islands[island as usize],
@@ -77,7 +72,7 @@ impl<'a> HistoryInput<'a> {
 
     /// Returns the peaks of a day, by island ascending.
     fn peaks(&self, day: usize) -> Vec<(u64, u32)> {
-        let rows = self.rows[day].rows();
+        let rows = self.days[day].rows();
         rows.filter_map(|row| Some((row.peak_ccu()?, row.island)))
             .collect()
     }

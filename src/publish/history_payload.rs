@@ -8,8 +8,7 @@ use zerocopy::little_endian::{I32, U64};
 
 use super::history_input::{Creator, HistoryInput};
 use super::list_sections;
-use super::packed_day::RANGE_ISLANDS;
-use super::packed_day::row_number;
+use super::packed_day::{RANGE_ISLANDS, row_number};
 use super::render;
 use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
@@ -38,8 +37,8 @@ pub(crate) fn write<W: Write>(
     let mut ccu_histories = 0;
     in_order(
         (cores(), islands.div_ceil(RANGE_ISLANDS)),
-        || IslandRenderer::new(input),
-        IslandRenderer::render,
+        || (Compressor::default(), vec![Vec::new(); RANGE_ISLANDS]),
+        |state, range| render_range(input, state, range),
         |_, rendered| {
             for island in rendered {
                 out.body(&island.detail)?;
@@ -83,7 +82,7 @@ pub(crate) fn write<W: Write>(
     let row_end = render::null_metrics_suffix(input.latest_day());
     let templates = render::page_templates(input.published, &row_end);
     out.array::<u8>(Section::PageTemplates, templates)?;
-    out.array::<I32>(Section::Days, input.days.iter().map(|day| day.0))?;
+    out.array::<I32>(Section::Days, input.days.iter().map(|packed| packed.day.0))?;
     out.finish(input.published)
 }
 
@@ -98,7 +97,7 @@ fn ranking(input: &HistoryInput<'_>, day: usize) -> Vec<u8> {
 fn new_islands(input: &HistoryInput<'_>, day: usize, islands: &[(u32, u32)]) -> Vec<u8> {
     let date = input.day_texts[day].as_str();
     let with_metrics = |(island, last): &(u32, u32)| {
-        let row = input.rows[day].row(*island as usize);
+        let row = input.days[day].row(*island as usize);
         let metrics = row.map_or(Metrics::NULL, |row| row.metrics);
         (*island as usize, *last as usize, metrics)
     };
@@ -112,81 +111,62 @@ fn new_islands(input: &HistoryInput<'_>, day: usize, islands: &[(u32, u32)]) -> 
     render::new_islands(date, rows, input.published)
 }
 
-/// Renderer of islands, which converts rows by day to rows by island: one for each thread. Its buffers
-/// are reused.
-pub(crate) struct IslandRenderer<'a> {
-    input: &'a HistoryInput<'a>,
-    compressor: Compressor,
-    body: Vec<u8>,
-    /// Rows by day of each island of the range, oldest first.
-    timelines: Vec<Vec<(u32, DayRow)>>,
-}
+/// Rows by day of each island of a range, oldest first.
+type Timelines = Vec<Vec<(u32, DayRow)>>;
 
-pub(crate) struct RenderedIsland {
-    pub(crate) list_row: Vec<u8>,
-    pub(crate) detail: PackedBody,
-    pub(crate) ccu: PackedBody,
+struct RenderedIsland {
+    list_row: Vec<u8>,
+    detail: PackedBody,
+    ccu: PackedBody,
     /// First and last day on which the island was seen.
-    pub(crate) seen: Option<(u32, u32)>,
+    seen: Option<(u32, u32)>,
     /// Whether the island has a peak on any day.
-    pub(crate) has_peak: bool,
+    has_peak: bool,
 }
 
-impl<'a> IslandRenderer<'a> {
-    pub(crate) fn new(input: &'a HistoryInput<'a>) -> IslandRenderer<'a> {
-        IslandRenderer {
-            input,
-            compressor: Compressor::default(),
-            body: Vec::new(),
-            timelines: vec![Vec::new(); RANGE_ISLANDS],
+/// Renders one range of islands: converts rows by day to rows by island. The state is reused.
+fn render_range(
+    input: &HistoryInput<'_>,
+    (compressor, timelines): &mut (Compressor, Timelines),
+    range: usize,
+) -> Vec<RenderedIsland> {
+    let first = range * RANGE_ISLANDS;
+    timelines.iter_mut().for_each(Vec::clear);
+    for (day, rows) in (0..).zip(&input.days) {
+        for row in rows.range(range) {
+            timelines[row.island as usize - first].push((day, row));
         }
     }
+    let islands = (first..input.catalogue.islands.len()).zip(timelines);
+    islands
+        .map(|(number, timeline)| render_island(input, compressor, number, timeline))
+        .collect()
+}
 
-    /// Renders one range of islands.
-    pub(crate) fn render(&mut self, range: usize) -> Vec<RenderedIsland> {
-        let first = range * RANGE_ISLANDS;
-        let end = self
-            .input
-            .catalogue
-            .islands
-            .len()
-            .min(first + RANGE_ISLANDS);
-        self.timelines.iter_mut().for_each(Vec::clear);
-        for (day, rows) in (0..).zip(&self.input.rows) {
-            for row in rows.range(range) {
-                self.timelines[row.island as usize - first].push((day, row));
-            }
-        }
-        let islands = first..end;
-        islands.map(|island| self.island(island)).collect()
-    }
-
-    fn island(&mut self, number: usize) -> RenderedIsland {
-        let (input, timeline) = (self.input, &self.timelines[number % RANGE_ISLANDS]);
-        let island = &input.catalogue.islands[number];
-        let text = |day: u32| input.day_texts[day as usize].as_str();
-        let ends = timeline.first().zip(timeline.last());
-        let seen = ends.map(|((first, _), (last, _))| (*first, *last));
-        let seen_texts = seen.map(|(first, last)| (text(first), text(last)));
-        let metrics = &input.latest[number];
-        let list_row = render::summary(island, seen_texts, input.latest_day(), metrics);
-        let series = timeline.iter().filter(|(_, row)| row.is_daily);
-        let series = series.map(|(day, row)| (text(*day), &row.metrics));
-        self.body.clear();
-        render::island(&mut self.body, &list_row, series, input.published);
-        let detail = self.compressor.pack(&self.body);
-        let peaks = timeline
-            .iter()
-            .filter_map(|(day, row)| Some((text(*day), row.peak_ccu()?)));
-        let has_peak = peaks.clone().next().is_some();
-        self.body.clear();
-        render::ccu(&mut self.body, island.code, peaks, input.published);
-        RenderedIsland {
-            list_row,
-            detail,
-            ccu: self.compressor.pack(&self.body),
-            seen,
-            has_peak,
-        }
+fn render_island(
+    input: &HistoryInput<'_>,
+    compressor: &mut Compressor,
+    number: usize,
+    timeline: &[(u32, DayRow)],
+) -> RenderedIsland {
+    let island = &input.catalogue.islands[number];
+    let text = |day: u32| input.day_texts[day as usize].as_str();
+    let ends = timeline.first().zip(timeline.last());
+    let seen = ends.map(|((first, _), (last, _))| (*first, *last));
+    let seen_texts = seen.map(|(first, last)| (text(first), text(last)));
+    let metrics = &input.latest[number];
+    let list_row = render::summary(island, seen_texts, input.latest_day(), metrics);
+    let series = timeline.iter().filter(|(_, row)| row.is_daily);
+    let series = series.map(|(day, row)| (text(*day), &row.metrics));
+    let peaks = timeline
+        .iter()
+        .filter_map(|(day, row)| Some((text(*day), row.peak_ccu()?)));
+    let has_peak = peaks.clone().next().is_some();
+    RenderedIsland {
+        detail: compressor.pack(&render::island(&list_row, series, input.published)),
+        ccu: compressor.pack(&render::ccu(island.code, peaks, input.published)),
+        list_row,
+        seen,
+        has_peak,
     }
 }

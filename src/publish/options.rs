@@ -1,16 +1,13 @@
 //! Options, events, result and errors of a publish.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::calendar::{UnixSeconds, UtcDay};
+use crate::calendar::UnixSeconds;
 use crate::dataset::{Faults, LoadError};
 use crate::snapshot::{Manifest, SnapshotError};
 
 pub const DEFAULT_CREDIT: &str = "Data: island-metrics, CC BY 4.0";
-
-/// Number of missing days that a message names; more are only counted.
-const DAYS_NAMED: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
 pub struct PublishOptions<'a> {
@@ -33,8 +30,6 @@ pub enum PublishEvent<'a> {
     Warnings(&'a Faults),
     /// The manifest is about to be replaced, which publishes everything.
     Committing,
-    /// The publish is complete. The text lists what was rendered and kept, and why.
-    Finished(&'a str),
     /// Progress of one phase.
     Progress {
         what: &'static str,
@@ -50,6 +45,8 @@ pub struct Published {
     pub manifest: Manifest,
     pub islands: usize,
     pub days: usize,
+    /// The rendered and the kept parts, with reasons.
+    pub summary: String,
 }
 
 pub(super) type EventSink<'a> = &'a mut dyn FnMut(PublishEvent<'_>);
@@ -64,21 +61,8 @@ pub enum PublishError {
     /// The manifest was replaced, but not made durable: a crash may bring back the previous one. Or it could not
     /// be read again to find that out.
     Uncertain(SnapshotError),
-    /// The published data is newer than this publish.
-    Older {
-        /// Timestamp of the published data.
-        published: String,
-        offered: String,
-    },
-    /// The dataset lacks these days of the published data, ascending.
-    FewerDays(Vec<UtcDay>),
-    /// The target is not a directory for a publish.
-    Target {
-        /// The target, or the file in it that is the reason.
-        path: PathBuf,
-        /// The required kind of target.
-        problem: &'static str,
-    },
+    /// The publish needs `--force`.
+    Refused(String),
 }
 
 impl PublishError {
@@ -97,31 +81,7 @@ impl fmt::Display for PublishError {
                 f,
                 "{error}; the new data may be published, and may be lost in a crash; publish again"
             ),
-            PublishError::Older { published, offered } => write!(
-                f,
-                "--generated-at must be at least {published}, the time of the published data, got {offered}; \
-                 --force replaces newer data"
-            ),
-            PublishError::FewerDays(days) => {
-                let few: Vec<String> = days
-                    .iter()
-                    .take(DAYS_NAMED)
-                    .map(UtcDay::to_string)
-                    .collect();
-                let more = match days.len().saturating_sub(DAYS_NAMED) {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                let few = few.join(", ");
-                write!(
-                    f,
-                    "the dataset must have all days of the published data, got no file for {few}{more}; \
-                     --force publishes without them"
-                )
-            }
-            PublishError::Target { path, problem } => {
-                write!(f, "{}: {problem}; --force publishes there", path.display())
-            }
+            PublishError::Refused(problem) => f.write_str(problem),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::iter;
 
+use crate::calendar::UtcDay;
 use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
 
@@ -23,6 +24,7 @@ pub(crate) fn row_number(at: usize) -> u32 {
 
 #[derive(Debug)]
 pub(crate) struct PackedDay {
+    pub(crate) day: UtcDay,
     bytes: Box<[u8]>,
     /// Offset of each range's rows, and the end of the last one.
     starts: Box<[u32]>,
@@ -31,7 +33,7 @@ pub(crate) struct PackedDay {
 impl PackedDay {
     /// Packs the rows of a day, by island ascending. `islands` is the number of islands in the
     /// catalogue.
-    pub(crate) fn new(rows: &[DayRow], islands: usize) -> PackedDay {
+    pub(crate) fn new(day: UtcDay, rows: &[DayRow], islands: usize) -> PackedDay {
         let mut bytes = Vec::with_capacity(rows.len() * 16);
         let mut starts = vec![0];
         let mut rows = rows.iter().peekable();
@@ -42,13 +44,14 @@ impl PackedDay {
                 let skipped = u64::from(row.island - next);
                 pack(&mut bytes, skipped << 1 | u64::from(row.is_daily));
                 for (place, value) in row.metrics.0[..values(row.is_daily)].iter().enumerate() {
-                    pack_value(&mut bytes, place, *value);
+                    pack(&mut bytes, to_number(place, *value));
                 }
                 next = row.island + 1;
             }
             starts.push(row_number(bytes.len()));
         }
         PackedDay {
+            day,
             bytes: bytes.into(),
             starts: starts.into(),
         }
@@ -64,11 +67,11 @@ impl PackedDay {
                 return None;
             }
             let head = unpack(&mut bytes);
-            let (island, is_daily) = (next + number_u32(head >> 1), head & 1 == 1);
+            let (island, is_daily) = (next + index(head >> 1), head & 1 == 1);
             next = island + 1;
             let mut metrics = Metrics::NULL;
             for (place, value) in metrics.0[..values(is_daily)].iter_mut().enumerate() {
-                *value = unpack_value(&mut bytes, place);
+                *value = from_number(place, unpack(&mut bytes));
             }
             Some(DayRow {
                 island,
@@ -94,27 +97,25 @@ fn values(is_daily: bool) -> usize {
     if is_daily { 9 } else { 1 }
 }
 
-/// Writes a count plus 1; of a decimal the hundredths plus 2, or 1 and its eight bytes if it has others. 0 is a null.
-fn pack_value(bytes: &mut Vec<u8>, place: usize, value: u64) {
+/// Returns a value as a number that is small for most values: 0 for a null, a count plus 1; of a decimal twice its
+/// hundredths plus 1, or twice its bits plus 2 if it has more digits. The sign bit of a decimal is 0.
+fn to_number(place: usize, value: u64) -> u64 {
     if place < COUNTS || value == u64::MAX {
-        pack(bytes, value.wrapping_add(1));
-    } else if let Some(hundredths) = to_hundredths(f64::from_bits(value)) {
-        pack(bytes, u64::from(hundredths) + 2);
-    } else {
-        pack(bytes, 1);
-        bytes.extend(value.to_le_bytes());
+        return value.wrapping_add(1);
+    }
+    match to_hundredths(f64::from_bits(value)) {
+        Some(hundredths) => u64::from(hundredths) * 2 + 1,
+        None => value * 2 + 2,
     }
 }
 
-fn unpack_value(bytes: &mut &[u8], place: usize) -> u64 {
-    match unpack(bytes) {
-        packed if place < COUNTS || packed == 0 => packed.wrapping_sub(1),
-        1 => {
-            let (value, rest) = bytes.split_first_chunk().expect("packed whole");
-            *bytes = rest;
-            u64::from_le_bytes(*value)
-        }
-        hundredths => from_hundredths(number_u32(hundredths - 2)).to_bits(),
+fn from_number(place: usize, number: u64) -> u64 {
+    if place < COUNTS || number == 0 {
+        number.wrapping_sub(1)
+    } else if number % 2 == 1 {
+        from_hundredths(index(number / 2)).to_bits()
+    } else {
+        number / 2 - 1
     }
 }
 
@@ -142,7 +143,7 @@ fn unpack(bytes: &mut &[u8]) -> u64 {
     unreachable!("a packed number has an end")
 }
 
-fn number_u32(number: u64) -> u32 {
+fn index(number: u64) -> u32 {
     u32::try_from(number).expect("packed from 32 bits")
 }
 
@@ -204,7 +205,7 @@ mod tests {
                     metrics,
                 });
             }
-            let packed = PackedDay::new(&expected, islands);
+            let packed = PackedDay::new(UtcDay(1), &expected, islands);
             let found: Vec<DayRow> = packed.rows().collect();
             // Compares the bits too, since equal values may have different ones.
             assert_eq!(format!("{found:?}"), format!("{expected:?}"));
@@ -232,6 +233,6 @@ mod tests {
             is_daily: true,
             metrics,
         };
-        assert!(PackedDay::new(&[row], 8).bytes.len() <= 16);
+        assert!(PackedDay::new(UtcDay(1), &[row], 8).bytes.len() <= 16);
     }
 }

@@ -1,5 +1,6 @@
 //! Reasons to refuse a publish before any published file is changed. `--force` overrides all of them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,6 +15,9 @@ use crate::dataset::{DatasetReader, Files, validate};
 use crate::regular_file::Directory;
 use crate::snapshot::{Dumps, Manifest};
 
+/// Number of missing days that a message names; more are only counted.
+const DAYS_NAMED: usize = 5;
+
 /// Refuses a directory that is the dataset or lies in it, or that holds a file of another program under
 /// a name that a publish replaces.
 pub(super) fn refuse_target(
@@ -25,8 +29,8 @@ pub(super) fn refuse_target(
     }
     let directory = options.directory;
     let refuse = |path: &Path, problem| {
-        let path = path.to_owned();
-        Err(PublishError::Target { path, problem })
+        let text = format!("{}: {problem}; --force publishes there", path.display());
+        Err(PublishError::Refused(text))
     };
     if is_within(files, directory)? {
         return refuse(directory, "the target must be outside the dataset");
@@ -46,14 +50,10 @@ fn is_within(files: &Files<'_>, directory: &Path) -> Result<bool, PublishError> 
         return Ok(false);
     };
     // Its folders may be links to other places.
-    let folders = ["", "daily", "ccu", "live"].map(|folder| dataset.join(folder));
-    let folders: Vec<_> = folders
-        .iter()
-        .filter_map(|folder| inode(folder).ok())
-        .collect();
+    let folders = ["", "daily", "ccu", "live"].map(|folder| inode(&dataset.join(folder)).ok());
     let target = resolved(directory).map_err(at(directory))?;
     let mut above = target.ancestors();
-    Ok(above.any(|above| inode(above).is_ok_and(|inode| folders.contains(&inode))))
+    Ok(above.any(|above| inode(above).is_ok_and(|inode| folders.contains(&Some(inode)))))
 }
 
 /// Returns the absolute path without links and `..`. Components that do not exist are resolved like the
@@ -101,8 +101,7 @@ fn foreign_file(directory: &Path) -> io::Result<Option<PathBuf>> {
         }
     }
     let manifest = Directory::open(directory).and_then(|opened| Manifest::read(&opened));
-    let is_ours = manifest.is_ok_and(|manifest| manifest.is_some());
-    Ok(foreign.filter(|_| !is_ours))
+    Ok(foreign.filter(|_| !matches!(manifest, Ok(Some(_)))))
 }
 
 /// Refuses a timestamp older than that of the published data, and a dataset without a day that is published, in
@@ -120,31 +119,35 @@ pub(super) fn refuse_loss(
     let latest = files.map(|named| &named.generated_at).max();
     let offered = options.published.to_string();
     if let Some(published) = latest.filter(|latest| **latest > offered) {
-        let published = published.clone();
-        return Err(PublishError::Older { published, offered });
+        return Err(PublishError::Refused(format!(
+            "--generated-at must be at least {published}, the time of the published data, got {offered}; \
+             --force replaces newer data"
+        )));
     }
-    let dumps = previous.dumps.iter().flat_map(Dumps::files);
-    let dumps = dumps.map(|dump| &dump.file.file);
+    let dumps = previous.dump_files().map(|dump| &dump.file.file);
     let names = previous.sources.files.keys().chain(dumps);
-    let day = |name: &str| {
-        let (folder, file) = name.split_once('/')?;
-        let is_day = ["daily", "ccu"].contains(&folder);
-        UtcDay::parse(file.strip_suffix(".csv").filter(|_| is_day)?)
-    };
-    let is_held = |day: &UtcDay| {
-        dataset
-            .days
-            .binary_search_by_key(day, |held| held.day)
-            .is_ok()
-    };
-    let days = names.filter_map(|name| day(name));
-    let mut lost: Vec<UtcDay> = days.filter(|day| !is_held(day)).collect();
-    lost.sort_unstable();
-    lost.dedup();
+    let day = |name: &String| UtcDay::parse(name.split_once('/')?.1.strip_suffix(".csv")?);
+    let mut lost: BTreeSet<UtcDay> = names.filter_map(day).collect();
+    for held in &dataset.days {
+        lost.remove(&held.day);
+    }
     if lost.is_empty() {
         return Ok(());
     }
     // A fault, such as a file of a day under another name, may be the reason.
     validate(dataset, &mut |_, _| ())?;
-    Err(PublishError::FewerDays(lost))
+    let few: Vec<String> = lost
+        .iter()
+        .take(DAYS_NAMED)
+        .map(UtcDay::to_string)
+        .collect();
+    let more = match lost.len() - few.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let few = few.join(", ");
+    Err(PublishError::Refused(format!(
+        "the dataset must have all days of the published data, got no file for {few}{more}; \
+         --force publishes without them"
+    )))
 }

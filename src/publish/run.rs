@@ -1,6 +1,6 @@
 //! Entry point of publishing: the steps from a dataset to a published directory.
 
-use std::fs::File;
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -13,8 +13,7 @@ use super::plan::Plan;
 use super::previous::Previous;
 use super::refusal::{inode, refuse_loss, refuse_target};
 use super::sources::Sources;
-use super::tables::Tables;
-use super::{history_payload, live_payload};
+use super::{history_payload, live_payload, tables};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
 use crate::durable;
@@ -36,7 +35,14 @@ pub fn publish(
     let lock = durable::lock(directory, None);
     let _lock = lock.map_err(at(&directory.join(durable::LOCK_FILE)))?;
     let previous = Previous::read(directory)?;
-    let _dataset_lock = lock_dataset(files, directory)?;
+    let _dataset_lock = match files {
+        // A collector replaces several files together. With `--force` the dataset may be the published directory,
+        // which is locked already.
+        Files::Directory(dataset) if inode(dataset)? != inode(directory)? => {
+            durable::lock_shared(dataset)
+        }
+        _ => None,
+    };
     let mut dataset = DatasetReader::open(files, UnixSeconds::now().day())?;
     dataset.strict = options.strict;
     let refused = refuse_loss(&dataset, &previous, options);
@@ -45,34 +51,21 @@ pub fn publish(
     create_dumps_folder(directory)?;
     // Frees disk space first: the leftovers of a killed publish may fill most of the disk. Without
     // a manifest they cannot be distinguished from published files.
-    let mut kept = previous.names();
-    report_failure(remove_stale_files(directory, kept.as_ref()), notify);
+    let kept = previous.names();
+    remove_others(directory, kept.as_ref(), notify);
     let published = publish_changes(&dataset, &previous, plan, options, notify);
-    match &published {
-        Ok(_) if kept.is_some() => return published,
-        Ok(_) => kept = Previous::read(directory)?.names(),
-        Err(error) if error.is_unpublished() => {}
-        Err(_) => return published,
+    if published.is_err() || kept.is_none() {
+        // The manifest may be the previous one or the new one, and a crash may bring back the previous one.
+        let current = Previous::read(directory).ok().and_then(|now| now.names());
+        let kept = current.map(|names| &names | &kept.unwrap_or_default());
+        remove_others(directory, kept.as_ref(), notify);
     }
-    report_failure(remove_stale_files(directory, kept.as_ref()), notify);
     published
 }
 
-/// Locks the dataset against a collector, which replaces several files together. With `--force` the
-/// dataset may be the published directory, which is locked already.
-fn lock_dataset(files: &Files<'_>, published: &Path) -> Result<Option<File>, PublishError> {
-    let Files::Directory(dataset) = files else {
-        return Ok(None);
-    };
-    let is_locked = inode(dataset)? == inode(published)?;
-    Ok((!is_locked)
-        .then(|| durable::lock_shared(dataset))
-        .flatten())
-}
-
-/// Reports a failure that does not fail the publish.
-fn report_failure(result: Result<(), PublishError>, notify: EventSink<'_>) {
-    if let Err(error) = result {
+/// Removes files of other publishes. A failure is reported, and does not fail the publish.
+fn remove_others(directory: &Path, kept: Option<&HashSet<String>>, notify: EventSink<'_>) {
+    if let Err(error) = remove_stale_files(directory, kept) {
         notify(PublishEvent::CleanupFailed(&error));
     }
 }
@@ -89,35 +82,31 @@ fn publish_changes(
     let (directory, published) = (options.directory, options.published);
     let folder = Some(directory.join(Dumps::FOLDER));
     let dumps = DumpsWriter::new(folder, (&plan, previous.dumps.as_ref()), published);
-    let tables = Tables {
-        dataset,
-        plan: &plan,
-        dumps: &dumps,
-        notify,
-    };
-    let read = tables.read();
+    let tables = tables::read(dataset, &dumps, notify);
     let warnings = dataset.take_warnings();
     notify(PublishEvent::Warnings(&warnings));
-    let (catalogue, days, live_input) = read?;
-    let index = dumps.finish(options.credit)?;
+    let tables = tables?;
+    let index = dumps.finish((options.credit, tables.notice.as_deref()))?;
     let history = match &plan.kept_history {
         Some(history) => history.clone(),
         None => write_file(options, HISTORY, |out| {
-            let input = HistoryInput::new(&catalogue, days, published);
+            let input = HistoryInput::new(&tables.catalogue, tables.days, published);
             history_payload::write(&input, out, &mut |done, all| {
                 let what = "rendering bodies";
                 notify(PublishEvent::Progress { what, done, all });
             })
         })?,
     };
+    let islands = &tables.catalogue.islands;
     let live = write_file(options, LIVE, |out| {
-        live_payload::write(&catalogue.islands, &live_input, published, out)
+        live_payload::write(islands, &tables.live, published, out)
     })?;
     let dumps = write_file(options, INDEX, |out| {
         out.write_all(&index)?;
+        let (bytes, checksum) = (index.len() as u64, crc32fast::hash(&index));
         Ok(Identity {
-            bytes: index.len() as u64,
-            checksum: crc32fast::hash(&index),
+            bytes,
+            checksum,
             published,
         })
     })?;
@@ -127,7 +116,7 @@ fn publish_changes(
         dumps: Some(dumps),
     };
     let summary = plan.summary.clone();
-    let sources = plan.into_sources(dataset, manifest.clone(), (&live_input, &warnings));
+    let sources = plan.into_sources(dataset, manifest.clone(), (&tables.live, &warnings));
     let written = sources.write(directory);
     written.map_err(at(&directory.join(Sources::FILE)))?;
     let path = directory.join(Manifest::FILE);
@@ -142,10 +131,10 @@ fn publish_changes(
             _ => PublishError::Uncertain(error),
         }
     })?;
-    notify(PublishEvent::Finished(&summary));
     Ok(Published {
         manifest,
-        islands: catalogue.islands.len(),
+        islands: islands.len(),
         days: dataset.days.len(),
+        summary,
     })
 }

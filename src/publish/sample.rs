@@ -7,8 +7,7 @@ use super::dumps_writer::DumpsWriter;
 use super::history_input::HistoryInput;
 use super::options::DEFAULT_CREDIT;
 use super::plan::Plan;
-use super::tables::Tables;
-use super::{history_payload, live_payload};
+use super::{history_payload, live_payload, tables};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
 use crate::site::SiteSettings;
@@ -59,19 +58,15 @@ fn render() -> Result<([Storage; 2], Dumps), Box<dyn Error>> {
     let dataset = DatasetReader::open(&files, PUBLISHED.day())?;
     let plan = Plan::default();
     let dumps = DumpsWriter::new(None, (&plan, None), PUBLISHED);
-    let tables = Tables {
-        dataset: &dataset,
-        plan: &plan,
-        dumps: &dumps,
-        notify: &mut |_| {},
-    };
-    let (catalogue, days, live) = tables.read()?;
-    let input = HistoryInput::new(&catalogue, days, PUBLISHED);
+    let tables = tables::read(&dataset, &dumps, &mut |_| {})?;
+    let input = HistoryInput::new(&tables.catalogue, tables.days, PUBLISHED);
     let (mut history, mut live_bytes) = (Vec::new(), Vec::new());
     history_payload::write(&input, &mut history, &mut |_, _| {})?;
-    live_payload::write(&catalogue.islands, &live, PUBLISHED, &mut live_bytes)?;
+    let islands = &tables.catalogue.islands;
+    live_payload::write(islands, &tables.live, PUBLISHED, &mut live_bytes)?;
     let payloads = [history, live_bytes].map(|bytes| Storage::Memory(bytes.into()));
-    Ok((payloads, dumps.into_memory(DEFAULT_CREDIT)?))
+    let dumps = dumps.into_memory((DEFAULT_CREDIT, tables.notice.as_deref()))?;
+    Ok((payloads, dumps))
 }
 
 #[cfg(test)]

@@ -200,12 +200,9 @@ fn naive(world: &World, query: &ListQuery) -> SelectedRows {
 }
 
 fn published(world: &World) -> History {
-    let packed = PackedDay::new(&world.day, world.catalogue.islands.len());
-    let input = HistoryInput::new(
-        &world.catalogue,
-        vec![(UtcDay(20_777), packed)],
-        UnixSeconds(0),
-    );
+    let islands = world.catalogue.islands.len();
+    let packed = PackedDay::new(UtcDay(20_777), &world.day, islands);
+    let input = HistoryInput::new(&world.catalogue, vec![packed], UnixSeconds(0));
     let mut bytes = Vec::new();
     history_payload::write(&input, &mut bytes, &mut |_, _| {}).unwrap();
     History::open(Storage::Memory(bytes.into())).unwrap()

@@ -16,27 +16,25 @@ use crate::dataset::{Catalogue, Cell, DayFiles, DayRow, FileKind, WHOLE_FILES, w
 pub(super) struct DayText([Vec<u8>; 2]);
 
 impl DayText {
-    pub(super) fn render(
-        catalogue: &Catalogue,
-        (date, rows): (UtcDay, &[DayRow]),
-    ) -> io::Result<DayText> {
-        let date = date.to_string();
+    pub(super) fn new(catalogue: &Catalogue, day: UtcDay, rows: &[DayRow]) -> DayText {
+        const IN_MEMORY: &str = "writing to memory does not fail";
+        let date = day.to_string();
         // Texts that grow leave memory in pieces. Most rows have these lengths.
         let daily_rows = rows.iter().filter(|row| row.is_daily).count();
-        let mut text = DayText([daily_rows * 72, rows.len() * 36].map(Vec::with_capacity));
-        let DayText([daily, ccu]) = &mut text;
+        let mut text = [daily_rows * 72, rows.len() * 36].map(Vec::with_capacity);
+        let [daily, ccu] = &mut text;
         for row in rows {
             let code = catalogue.islands[row.island as usize].code;
             let cells = || iter::once(Cell::Text(Some(&date))).chain(row.cells(code));
             if row.is_daily {
-                write_csv_row(daily, cells())?;
+                write_csv_row(daily, cells()).expect(IN_MEMORY);
             }
             if row.peak_ccu().is_some() {
                 // The date, the code and the peak.
-                write_csv_row(ccu, cells().take(3))?;
+                write_csv_row(ccu, cells().take(3)).expect(IN_MEMORY);
             }
         }
-        Ok(text)
+        DayText(text)
     }
 
     fn rows(&self, kind: FileKind) -> &[u8] {
@@ -63,8 +61,8 @@ impl<'a> WholeFile<'a> {
         let create = |(name, kind, newest): (&'static str, FileKind, Option<usize>)| {
             let is_of_kind =
                 |files: &&DayFiles| files.files.iter().any(|(other, _)| *other == kind);
-            let before = newest.and_then(|count| count.checked_sub(1));
-            let first = before.and_then(|at| days.iter().filter(is_of_kind).rev().nth(at));
+            let mut of_kind = days.iter().filter(is_of_kind);
+            let first = newest.and_then(|count| of_kind.nth_back(count - 1));
             let mut gzip = dumps.create_gzip(name, CSV_LEVEL)?;
             writeln!(gzip, "date,{}", kind.columns().0.join(","))?;
             Ok(WholeFile {
@@ -141,7 +139,7 @@ mod tests {
             texts.push(text);
         }
         whole.into_iter().try_for_each(WholeFile::finish).unwrap();
-        let dumps = dumps.into_memory("").unwrap();
+        let dumps = dumps.into_memory(("", None)).unwrap();
         for ((name, kind, _), since) in WHOLE_FILES.into_iter().zip([0, 10, 0]) {
             let DumpContent::Memory(gzip) = &dumps.find(name).unwrap().content else {
                 unreachable!("written to memory");

@@ -80,32 +80,29 @@ pub(crate) fn page_templates(published: UnixSeconds, island_end: &[u8]) -> Vec<u
 
 /// `/v1/islands/{code}`, from the island's summary and its daily rows, oldest first.
 pub(crate) fn island<'a>(
-    out: &mut Vec<u8>,
     summary: &[u8],
     series: impl Iterator<Item = (&'a str, &'a Metrics)>,
     published: UnixSeconds,
-) {
+) -> Vec<u8> {
     let series = |island: Object<'_>| {
         let day = |out: &mut Vec<u8>, (date, metrics): (&str, &Metrics)| {
             Object::new(out).member("date", date).metrics(metrics).end();
         };
         island.array("series", series, day).end();
     };
-    let body = Object::new(out).object("island", summary, series);
-    body.end_with_meta(published);
+    response(published, |body| body.object("island", summary, series))
 }
 
 /// `/v1/islands/{code}/ccu`, from the days with a peak, oldest first.
 pub(crate) fn ccu<'a>(
-    out: &mut Vec<u8>,
     code: IslandCode,
     peaks: impl Iterator<Item = (&'a str, u64)>,
     published: UnixSeconds,
-) {
-    Object::new(out)
-        .member("code", code.text().as_str())
-        .array("ccu", peaks, |out, peak| json(out, &peak))
-        .end_with_meta(published);
+) -> Vec<u8> {
+    response(published, |body| {
+        body.member("code", code.text().as_str())
+            .array("ccu", peaks, |out, peak| json(out, &peak))
+    })
 }
 
 /// Returns the list row of a creator. A sum of counts may exceed 2^64, so sums are 128 bits wide.
