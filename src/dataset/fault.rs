@@ -103,6 +103,11 @@ impl Faults {
         warnings.flatten().for_each(|warning| self.push(warning));
     }
 
+    /// Iterates over all that are kept, except those that are probably caused by faults of another file.
+    pub fn iter(&self) -> impl Iterator<Item = &Fault> {
+        self.files.values().flatten()
+    }
+
     /// Returns the faults that a file has of its own.
     pub fn of(&self, file: &str) -> &[Fault] {
         self.files.get(file).map_or(&[], Vec::as_slice)

@@ -1,11 +1,11 @@
 //! [`Plan`]: what a publish keeps of the previous one, decided once before anything is read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::live_payload::LiveInput;
 use super::options::PublishOptions;
 use super::previous::Previous;
-use super::sources::{Source, Sources};
+use super::sources::Sources;
 use crate::dataset::{DatasetReader, Faults, LoadError, WHOLE_FILES};
 use crate::snapshot::{Manifest, Payload};
 
@@ -14,8 +14,9 @@ use crate::snapshot::{Manifest, Payload};
 pub(super) struct Plan {
     /// History payload to keep; `None` if it is rendered again.
     pub(super) kept_history: Option<Payload>,
-    /// The files that are the same as before, whose dumps are kept; those of a day only together.
-    unchanged: BTreeMap<String, Source>,
+    /// The previous list, of which `files` has those that are the same as before, whose dumps are kept; those of a day
+    /// only together.
+    known: Sources,
     /// The rendered and the kept parts, with reasons.
     pub(super) summary: String,
 }
@@ -27,56 +28,55 @@ impl Plan {
         options: &PublishOptions<'_>,
     ) -> Result<Plan, LoadError> {
         let reason = previous.full_publish_reason(options);
-        let nothing = BTreeMap::new();
-        let known = match reason {
-            None => &previous.sources.files,
-            Some(_) => &nothing,
+        let mut known = match reason {
+            None => previous.sources.clone(),
+            Some(_) => Sources::default(),
         };
-        let mut plan = Plan::default();
-        let (mut history, mut live, mut files) = (Vec::new(), Vec::new(), 0);
-        let names = known.keys().map(String::as_str).chain(dataset.names());
-        for name in names.collect::<BTreeSet<&str>>() {
-            let (known, found) = (known.get(name), dataset.stamp(name)?);
-            files += usize::from(found.is_some());
-            let difference = match (known, found) {
+        let (mut history, mut live, mut count) = (Vec::new(), Vec::new(), 0);
+        let names = known.files.keys().map(String::as_str);
+        let names: BTreeSet<&str> = names.chain(dataset.names()).collect();
+        for name in names {
+            let found = dataset.stamp(name)?;
+            count += usize::from(found.is_some());
+            let difference = match (known.files.get(name), found) {
                 (None, None) => continue,
                 (None, Some(_)) => "is new",
                 (Some(_), None) => "was removed",
-                (Some(source), Some(_)) if source.stamp == found => {
-                    plan.unchanged.insert(name.to_owned(), source.clone());
-                    continue;
-                }
+                (Some(stamp), Some(_)) if *stamp == found => continue,
                 (Some(_), Some(_)) => "changed",
             };
             let is_live = name == DatasetReader::PLATFORM || name.starts_with("live/");
             let differences = if is_live { &mut live } else { &mut history };
-            differences.push((name, difference));
+            differences.push((name.to_owned(), difference));
         }
-        // A file in daily/ decides which rows of its day in ccu/ count.
-        for (name, _) in &history {
-            let day = name.rsplit('/').next().unwrap_or_default();
+        for (name, _) in history.iter().chain(&live) {
+            known.files.remove(name);
+            // A file in daily/ decides which rows of its day in ccu/ count.
+            let (_, day) = name.split_once('/').unwrap_or_default();
             for folder in ["daily", "ccu"] {
-                plan.unchanged.remove(&format!("{folder}/{day}"));
+                known.files.remove(&format!("{folder}/{day}"));
             }
         }
-        if reason.is_none() && history.is_empty() {
-            plan.kept_history.clone_from(&previous.manifest.history);
-        }
-        let history = match (reason, &plan.kept_history) {
+        let is_kept = reason.is_none() && history.is_empty();
+        let kept_history = previous.manifest.history.clone().filter(|_| is_kept);
+        let history = match (reason, &kept_history) {
             (_, Some(kept)) => format!("kept from {}, no input changed", kept.generated_at),
             (Some(reason), None) => format!("rendered, {reason}"),
             (None, None) => format!("rendered, {}", summarized(&history)),
         };
-        let (live, unchanged) = (summarized(&live), plan.unchanged.len());
-        plan.summary = format!(
-            "history: {history}; live: rendered, {live}; dumps: {unchanged} of {files} tables kept"
-        );
-        Ok(plan)
+        let (live, kept) = (summarized(&live), known.files.len());
+        Ok(Plan {
+            kept_history,
+            known,
+            summary: format!(
+                "history: {history}; live: rendered, {live}; dumps: {kept} of {count} tables kept"
+            ),
+        })
     }
 
     /// Returns whether the dumps of a file are kept.
     pub(super) fn keeps(&self, name: &str) -> bool {
-        self.unchanged.contains_key(name)
+        self.known.files.contains_key(name)
     }
 
     /// Returns whether a dump of the previous publish is kept.
@@ -91,19 +91,17 @@ impl Plan {
     /// Records the warnings of kept files that were not read.
     pub(super) fn repeat_warnings(&self, dataset: &DatasetReader<'_>) {
         let read = dataset.stamps();
-        let kept = self.unchanged.iter();
-        for (_, source) in kept.filter(|(name, _)| !read.contains_key(*name)) {
-            let warnings = source.warnings.iter().cloned();
-            warnings.for_each(|warning| dataset.repeat_warning(warning));
+        for warning in &self.known.warnings {
+            if self.keeps(&warning.file) && !read.contains_key(&warning.file) {
+                dataset.repeat_warning(warning.clone());
+            }
         }
     }
 
     /// Returns the total players of a live step that need not be read: neither it nor the islands have changed.
     pub(super) fn kept_players(&self, step: &str) -> Option<u128> {
-        let source = self.unchanged.get(step)?;
-        source
-            .players
-            .filter(|_| self.keeps(DatasetReader::ISLANDS))
+        let players = self.known.players.get(step).copied();
+        players.filter(|_| self.keeps(step) && self.keeps(DatasetReader::ISLANDS))
     }
 
     /// Returns the list of all files that were read and of those that are kept, for the next publish.
@@ -113,32 +111,22 @@ impl Plan {
         published: Manifest,
         (live, warnings): (&LiveInput, &Faults),
     ) -> Sources {
-        let mut files = self.unchanged;
-        for (name, stamp) in dataset.stamps() {
-            // A file that has changed since it was compared keeps its old stamp: some of what is published has its old
-            // content.
-            files.entry(name).or_insert_with_key(|name| Source {
-                stamp,
-                players: None,
-                warnings: warnings.of(name).to_vec(),
-            });
-        }
-        for (step, (_, players)) in dataset.steps.iter().zip(&live.totals) {
-            if let Some(file) = files.get_mut(&step.name) {
-                file.players = Some(*players);
-            }
-        }
-        let program = Sources::program();
+        let read = dataset.stamps().into_iter();
+        let names = dataset.steps.iter().map(|step| step.name.clone());
         Sources {
-            program,
+            program: Sources::program(),
             published,
-            files,
+            // A kept file that has changed since it was compared keeps its old stamp: some of what is published has
+            // its old content.
+            files: read.chain(self.known.files).collect(),
+            players: names.zip(live.totals.iter().map(|total| total.1)).collect(),
+            warnings: warnings.iter().cloned().collect(),
         }
     }
 }
 
 /// Returns the first difference and the number of the others.
-fn summarized(differences: &[(&str, &str)]) -> String {
+fn summarized(differences: &[(String, &str)]) -> String {
     let Some(((name, difference), others)) = differences.split_first() else {
         return "as always".to_owned();
     };

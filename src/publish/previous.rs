@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::options::{PublishError, PublishOptions, at};
@@ -26,12 +26,14 @@ impl Previous {
     pub(super) fn read(directory: &Path) -> Result<Previous, PublishError> {
         let path = directory.join(Manifest::FILE);
         let directory = Directory::open(directory).map_err(at(&path))?;
+        let is_invalid = |error: &io::Error| {
+            matches!(
+                error.kind(),
+                ErrorKind::InvalidData | ErrorKind::UnexpectedEof
+            )
+        };
         let manifest = match Manifest::read(&directory) {
-            Err(error)
-                if [ErrorKind::InvalidData, ErrorKind::UnexpectedEof].contains(&error.kind()) =>
-            {
-                None
-            }
+            Err(error) if is_invalid(&error) => None,
             read => read.map_err(at(&path))?,
         };
         let manifest = manifest.unwrap_or_default();

@@ -28,20 +28,18 @@ pub(super) fn refuse_target(
         return Ok(());
     }
     let directory = options.directory;
-    let refuse = |path: &Path, problem| {
-        let text = format!("{}: {problem}; --force publishes there", path.display());
-        Err(PublishError::Refused(text))
+    let (path, problem) = if is_within(files, directory)? {
+        let problem = "the target must be outside the dataset";
+        (directory.to_owned(), problem)
+    } else if let Some(path) = foreign_file(directory).map_err(at(directory))? {
+        let problem = "the target must be a new, empty or published directory, got a file that no publish wrote";
+        (path, problem)
+    } else {
+        return Ok(());
     };
-    if is_within(files, directory)? {
-        return refuse(directory, "the target must be outside the dataset");
-    }
-    match foreign_file(directory).map_err(at(directory))? {
-        Some(path) => refuse(
-            &path,
-            "the target must be a new, empty or published directory, got a file that no publish wrote",
-        ),
-        None => Ok(()),
-    }
+    let path = path.display();
+    let text = format!("{path}: {problem}; --force publishes there");
+    Err(PublishError::Refused(text))
 }
 
 /// Returns whether a directory, which need not exist, is the dataset or lies in it.

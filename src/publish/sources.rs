@@ -15,23 +15,16 @@ use crate::snapshot::{Manifest, PAYLOAD_VERSION};
 const BYTES_MAX: u64 = 1 << 30;
 
 /// Members that are missing, as in a list of another version, have no value.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Sources {
     pub(super) program: String,
     /// The manifest of the publish.
     pub(super) published: Manifest,
-    pub(super) files: BTreeMap<String, Source>,
-}
-
-/// A dataset file as it was read.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Source {
-    /// Identifies the content; `None` if the file was written to shortly before it was read.
-    pub(super) stamp: Option<FileStamp>,
-    /// Total players, of a live step.
-    pub(super) players: Option<u128>,
+    /// Metadata that identify the content of a file; `None` if it was written to shortly before it was read.
+    pub(super) files: BTreeMap<String, Option<FileStamp>>,
+    /// Total players of the live steps.
+    pub(super) players: BTreeMap<String, u128>,
     pub(super) warnings: Vec<Fault>,
 }
 

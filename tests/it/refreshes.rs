@@ -287,7 +287,7 @@ fn a_file_that_was_read_within_the_tick_of_its_last_write_is_compared_as_changed
     published(&dataset.path, &to, TIME, &[]);
     let list = to.join("sources.json");
     let mut sources: serde_json::Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();
-    let stamp = sources["files"]["islands.csv"]["stamp"].take();
+    let stamp = sources["files"]["islands.csv"].take();
     assert!(stamp.is_object(), "{stamp}");
     write_file(&list, &sources.to_string());
     let stderr = published(&dataset.path, &to, LATER, &[]);

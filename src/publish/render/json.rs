@@ -2,7 +2,6 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::calendar::UnixSeconds;
 use crate::dataset::{Cell, FileKind, Metrics};
 
 /// A JSON object at the end of a buffer. Its members are in the order of the calls. Their names are
@@ -20,30 +19,23 @@ impl<'o> Object<'o> {
         self.0.push(b'}');
     }
 
-    /// Writes the last member of a response, `meta`, and ends the object.
-    pub(super) fn end_with_meta(self, published: UnixSeconds) {
-        let generated_at = published.to_string();
-        let meta = |meta: Object<'_>| meta.member("generatedAt", generated_at).end();
-        self.object("meta", b"{}", meta).end();
-    }
-
     pub(super) fn member(mut self, name: &str, value: impl Serialize) -> Object<'o> {
         json(self.name(name), &value);
         self
     }
 
     /// Writes a member that is an object: the members of `first`, a complete object, then those
-    /// that `more` writes. `more` ends the object.
+    /// that `more` writes.
     pub(super) fn object(
         mut self,
         name: &str,
         first: &[u8],
-        more: impl FnOnce(Object<'_>),
+        more: impl FnOnce(Object<'_>) -> Object<'_>,
     ) -> Object<'o> {
         let first = first.strip_suffix(b"}").expect("a complete object");
         let out = self.name(name);
         out.extend_from_slice(first);
-        more(Object(out));
+        more(Object(out)).end();
         self
     }
 

@@ -19,11 +19,20 @@ pub(crate) struct RankedIsland<'a> {
     pub(crate) previous_rank: Option<usize>,
 }
 
+/// Returns an object with the members that `write` writes.
+fn object(write: impl FnOnce(Object<'_>) -> Object<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(Object::new(&mut out)).end();
+    out
+}
+
 /// Returns a response: the members that `write` writes, then `meta`.
 fn response(published: UnixSeconds, write: impl FnOnce(Object<'_>) -> Object<'_>) -> Vec<u8> {
-    let mut out = Vec::new();
-    write(Object::new(&mut out)).end_with_meta(published);
-    out
+    object(|body| {
+        write(body).object("meta", b"{}", |meta| {
+            meta.member("generatedAt", published.to_string())
+        })
+    })
 }
 
 /// Writes a row of a dump: an object with the columns of the CSV file.
@@ -43,24 +52,19 @@ pub(crate) fn summary(
     date: Option<&str>,
     metrics: &Metrics,
 ) -> Vec<u8> {
-    let mut out = Vec::new();
-    Object::new(&mut out)
-        .members(FileKind::Islands.columns().0, island.cells())
-        .member("firstSeen", seen.map(|(first, _)| first))
-        .member("lastSeen", seen.map(|(_, last)| last))
-        .member("date", date)
-        .metrics(metrics)
-        .end();
-    out
+    object(|row| {
+        row.members(FileKind::Islands.columns().0, island.cells())
+            .member("firstSeen", seen.map(|(first, _)| first))
+            .member("lastSeen", seen.map(|(_, last)| last))
+            .member("date", date)
+            .metrics(metrics)
+    })
 }
 
 /// Returns the common end of the summaries of islands without metrics of `date`. Most islands have
 /// none.
 pub(crate) fn null_metrics_suffix(date: Option<&str>) -> Vec<u8> {
-    let mut out = Vec::new();
-    let object = Object::new(&mut out).member("date", date);
-    object.metrics(&Metrics::NULL).end();
-    out.split_off(1)
+    object(|row| row.member("date", date).metrics(&Metrics::NULL)).split_off(1)
 }
 
 /// Returns the text around the rows of list pages, in parts that end with NUL: islands, then
@@ -84,13 +88,14 @@ pub(crate) fn island<'a>(
     series: impl Iterator<Item = (&'a str, &'a Metrics)>,
     published: UnixSeconds,
 ) -> Vec<u8> {
-    let series = |island: Object<'_>| {
-        let day = |out: &mut Vec<u8>, (date, metrics): (&str, &Metrics)| {
-            Object::new(out).member("date", date).metrics(metrics).end();
-        };
-        island.array("series", series, day).end();
+    let day = |out: &mut Vec<u8>, (date, metrics): (&str, &Metrics)| {
+        Object::new(out).member("date", date).metrics(metrics).end();
     };
-    response(published, |body| body.object("island", summary, series))
+    response(published, |body| {
+        body.object("island", summary, |island| {
+            island.array("series", series, day)
+        })
+    })
 }
 
 /// `/v1/islands/{code}/ccu`, from the days with a peak, oldest first.
@@ -107,14 +112,13 @@ pub(crate) fn ccu<'a>(
 
 /// Returns the list row of a creator. A sum of counts may exceed 2^64, so sums are 128 bits wide.
 pub(crate) fn creator_row(slug: &str, islands: usize, sums: &[Option<u128>; 6]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut row = Object::new(&mut out);
-    row = row.member("slug", slug).member("islandCount", islands);
-    for field in SortField::ALL {
-        row = row.member(field.as_str(), sums[field as usize]);
-    }
-    row.end();
-    out
+    object(|row| {
+        let row = row.member("slug", slug).member("islandCount", islands);
+        let fields = SortField::ALL.into_iter();
+        fields.fold(row, |row, field| {
+            row.member(field.as_str(), sums[field as usize])
+        })
+    })
 }
 
 /// `/v1/creators/{slug}`, from its row, its profile and its islands' rows.
@@ -127,17 +131,16 @@ pub(crate) fn creator<'a>(
     let cells = profile.map(Profile::cells);
     // All members are null without a profile.
     let profile = (1..5).map(|at| cells.map_or(Cell::Text(None), |cells| cells[at]));
-    let more = |creator: Object<'_>| {
-        creator
-            .object("profile", b"{}", |members| {
-                members
-                    .members(&FileKind::Creators.columns().0[1..], profile)
-                    .end();
-            })
-            .array("islands", islands, Vec::extend_from_slice)
-            .end();
-    };
-    response(published, |body| body.object("creator", row, more))
+    let columns = &FileKind::Creators.columns().0[1..];
+    response(published, |body| {
+        body.object("creator", row, |creator| {
+            creator
+                .object("profile", b"{}", |members| {
+                    members.members(columns, profile)
+                })
+                .array("islands", islands, Vec::extend_from_slice)
+        })
+    })
 }
 
 /// `/v1/rankings` and `/v1/new`, from the days that have a file, oldest first.
