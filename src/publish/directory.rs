@@ -16,7 +16,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
 
-use super::options::{PublishError, PublishOptions, at};
+use super::options::{PublishError, PublishOptions, in_file};
 use super::sources::Sources;
 use crate::durable::{self, AtomicFile, TEMP_SUFFIX};
 use crate::snapshot::{Dumps, Identity, Manifest, Payload};
@@ -35,9 +35,9 @@ pub(super) fn create_dumps_folder(directory: &Path) -> Result<(), PublishError> 
     let found = folder.symlink_metadata();
     // What cannot be looked up may be the folder, with all files in it.
     if found.is_ok_and(|found| !found.is_dir()) {
-        durable::remove(&folder).map_err(at(&folder))?;
+        durable::remove(&folder).map_err(in_file(&folder))?;
     }
-    durable::create_directory(&folder).map_err(at(&folder))
+    durable::create_directory(&folder).map_err(in_file(&folder))
 }
 
 /// Writes a file that the manifest names. Returns its entry.
@@ -48,12 +48,12 @@ pub(super) fn write_file(
 ) -> Result<Payload, PublishError> {
     let (directory, published) = (options.directory, options.published);
     let unfinished = directory.join(format!("{prefix}{TEMP_SUFFIX}"));
-    let mut file = AtomicFile::create(directory, prefix).map_err(at(&unfinished))?;
-    let written = write(&mut file.out).map_err(at(&unfinished))?;
+    let mut file = AtomicFile::create(directory, prefix).map_err(in_file(&unfinished))?;
+    let written = write(&mut file.out).map_err(in_file(&unfinished))?;
     let checksum = format!("{:08x}", written.checksum);
     let name = format!("{prefix}-{}-{checksum}{suffix}", published.compact());
     let path = directory.join(&name);
-    file.commit(&path).map_err(at(&path))?;
+    file.commit(&path).map_err(in_file(&path))?;
     Ok(Payload {
         file: name,
         bytes: written.bytes,
@@ -71,8 +71,8 @@ pub(super) fn remove_stale_files(
     let mut first = Ok(());
     for prefix in [String::new(), format!("{}/", Dumps::FOLDER)] {
         let folder = directory.join(&prefix);
-        for entry in fs::read_dir(&folder).map_err(at(&folder))? {
-            let name = entry.map_err(at(&folder))?.file_name();
+        for entry in fs::read_dir(&folder).map_err(in_file(&folder))? {
+            let name = entry.map_err(in_file(&folder))?.file_name();
             let Some(name) = name.to_str().map(|name| format!("{prefix}{name}")) else {
                 continue;
             };
@@ -80,7 +80,7 @@ pub(super) fn remove_stale_files(
             if is_unfinished(&name) || kept.is_some_and(is_stale) {
                 let path = directory.join(&name);
                 // An entry that cannot be removed does not keep the others.
-                first = first.and(durable::remove(&path).map_err(at(&path)));
+                first = first.and(durable::remove(&path).map_err(in_file(&path)));
             }
         }
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::options::{PublishError, at};
+use super::options::{PublishError, in_file};
 use super::plan::Plan;
 use super::render;
 use crate::calendar::UnixSeconds;
@@ -139,7 +139,7 @@ impl<'a> DumpsWriter<'a> {
             writeln!(file, "{notice}")?;
             self.complete(name, file)
         };
-        write_file().map_err(at(&self.path(name)))
+        write_file().map_err(in_file(&self.path(name)))
     }
 
     /// Writes a file and its gzip form in one pass.
@@ -158,7 +158,7 @@ impl<'a> DumpsWriter<'a> {
             self.complete(name, plain)?;
             self.complete(&gzip_name, gzip.finish()?)
         };
-        write_files().map_err(at(&self.path(name)))
+        write_files().map_err(in_file(&self.path(name)))
     }
 
     /// Returns the time of the last change of a file's bytes. Unchanged bytes keep their time even
@@ -200,7 +200,7 @@ impl<'a> DumpsWriter<'a> {
     /// notice.
     pub(super) fn finish(self, lines: (&str, Option<&str>)) -> Result<Vec<u8>, PublishError> {
         if let Some(folder) = &self.folder {
-            durable::sync_directory(folder).map_err(at(folder))?;
+            durable::sync_directory(folder).map_err(in_file(folder))?;
         }
         Ok(self.index(lines).to_json())
     }

@@ -102,6 +102,6 @@ impl From<SnapshotError> for PublishError {
 }
 
 /// Adds the path to an error of a published file.
-pub(super) fn at<E: Into<SnapshotError>>(path: &Path) -> impl FnOnce(E) -> PublishError + '_ {
+pub(super) fn in_file<E: Into<SnapshotError>>(path: &Path) -> impl FnOnce(E) -> PublishError {
     |error| PublishError::Published(error.into().in_file(path))
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use super::options::{PublishError, PublishOptions, at};
+use super::options::{PublishError, PublishOptions, in_file};
 use super::sources::Sources;
 use crate::regular_file::Directory;
 use crate::snapshot::{Dump, Dumps, History, Manifest};
@@ -25,7 +25,7 @@ impl Previous {
     /// since it may be newer than this publish.
     pub(super) fn read(directory: &Path) -> Result<Previous, PublishError> {
         let path = directory.join(Manifest::FILE);
-        let directory = Directory::open(directory).map_err(at(&path))?;
+        let directory = Directory::open(directory).map_err(in_file(&path))?;
         let is_invalid = |error: &io::Error| {
             matches!(
                 error.kind(),
@@ -34,7 +34,7 @@ impl Previous {
         };
         let manifest = match Manifest::read(&directory) {
             Err(error) if is_invalid(&error) => None,
-            read => read.map_err(at(&path))?,
+            read => read.map_err(in_file(&path))?,
         };
         let manifest = manifest.unwrap_or_default();
         let named = manifest.dumps.as_ref();

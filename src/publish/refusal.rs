@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{self, Component, Path, PathBuf};
 
 use super::directory::is_published;
-use super::options::{PublishError, PublishOptions, at};
+use super::options::{PublishError, PublishOptions, in_file};
 use super::previous::Previous;
 use super::sources::Sources;
 use crate::calendar::UtcDay;
@@ -31,7 +31,7 @@ pub(super) fn refuse_target(
     let (path, problem) = if is_within(files, directory)? {
         let problem = "the target must be outside the dataset";
         (directory.to_owned(), problem)
-    } else if let Some(path) = foreign_file(directory).map_err(at(directory))? {
+    } else if let Some(path) = foreign_file(directory).map_err(in_file(directory))? {
         let problem = "the target must be a new, empty or published directory, got a file that no publish wrote";
         (path, problem)
     } else {
@@ -49,7 +49,7 @@ fn is_within(files: &Files<'_>, directory: &Path) -> Result<bool, PublishError> 
     };
     // Its folders may be links to other places.
     let folders = ["", "daily", "ccu", "live"].map(|folder| inode(&dataset.join(folder)).ok());
-    let target = resolved(directory).map_err(at(directory))?;
+    let target = resolved(directory).map_err(in_file(directory))?;
     let mut above = target.ancestors();
     Ok(above.any(|above| inode(above).is_ok_and(|inode| folders.contains(&Some(inode)))))
 }
@@ -72,7 +72,7 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
 /// Returns the device and inode of a file or directory, which has several paths where it is mounted
 /// twice.
 pub(super) fn inode(path: &Path) -> Result<(u64, u64), PublishError> {
-    let found = fs::metadata(path).map_err(at(path))?;
+    let found = fs::metadata(path).map_err(in_file(path))?;
     Ok((found.dev(), found.ino()))
 }
 

@@ -8,7 +8,7 @@ use super::directory::{HISTORY, INDEX, LIVE, create_dumps_folder, remove_stale_f
 use super::dumps_writer::DumpsWriter;
 use super::history_input::HistoryInput;
 use super::options::{EventSink, PublishEvent, PublishOptions, Published};
-use super::options::{PublishError, at};
+use super::options::{PublishError, in_file};
 use super::plan::Plan;
 use super::previous::Previous;
 use super::refusal::{inode, refuse_loss, refuse_target};
@@ -31,9 +31,9 @@ pub fn publish(
     // created.
     DatasetReader::open(files, UnixSeconds::now().day())?;
     refuse_target(files, options)?;
-    durable::create_directory(directory).map_err(at(directory))?;
+    durable::create_directory(directory).map_err(in_file(directory))?;
     let lock = durable::lock(directory, None);
-    let _lock = lock.map_err(at(&directory.join(durable::LOCK_FILE)))?;
+    let _lock = lock.map_err(in_file(&directory.join(durable::LOCK_FILE)))?;
     let previous = Previous::read(directory)?;
     let _dataset_lock = match files {
         // A collector replaces several files together. With `--force` the dataset may be the published directory,
@@ -118,7 +118,7 @@ fn publish_changes(
     let summary = plan.summary.clone();
     let sources = plan.into_sources(dataset, manifest.clone(), (&tables.live, &warnings));
     let written = sources.write(directory);
-    written.map_err(at(&directory.join(Sources::FILE)))?;
+    written.map_err(in_file(&directory.join(Sources::FILE)))?;
     let path = directory.join(Manifest::FILE);
     let mut text = serde_json::to_vec_pretty(&manifest).expect("a manifest is text and numbers");
     text.push(b'\n');

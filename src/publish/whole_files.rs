@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::iter;
 
 use super::dumps_writer::{CSV_LEVEL, DumpsWriter, GzipFile};
-use super::options::{PublishError, at};
+use super::options::{PublishError, in_file};
 use crate::calendar::UtcDay;
 use crate::dataset::{Catalogue, Cell, DayFiles, DayRow, FileKind, WHOLE_FILES, write_csv_row};
 
@@ -73,7 +73,8 @@ impl<'a> WholeFile<'a> {
                 gzip,
             })
         };
-        let create = |file| create(file).map_err(|error: io::Error| at(&dumps.path(file.0))(error));
+        let create =
+            |file| create(file).map_err(|error: io::Error| in_file(&dumps.path(file.0))(error));
         WHOLE_FILES.into_iter().map(create).collect()
     }
 
@@ -83,13 +84,13 @@ impl<'a> WholeFile<'a> {
             return Ok(());
         }
         let appended = self.gzip.write_all(text.rows(self.kind));
-        appended.map_err(at(&self.dumps.path(self.name)))
+        appended.map_err(in_file(&self.dumps.path(self.name)))
     }
 
     pub(super) fn finish(self) -> Result<(), PublishError> {
         let finished = self.gzip.finish();
         let finished = finished.and_then(|written| self.dumps.complete(self.name, written));
-        finished.map_err(at(&self.dumps.path(self.name)))
+        finished.map_err(in_file(&self.dumps.path(self.name)))
     }
 }
 
