@@ -1,15 +1,13 @@
-//! Input of the history payload, and the rankings and creators derived from it.
+//! Input of the history payload, and the creators derived from it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::packed_day::{PackedDay, row_number};
-use super::render::{self, RankedIsland};
+use super::render;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Catalogue, Metrics, Profile};
 use crate::model::{CreatorSlug, SortField};
-
-const RANKING_LENGTH: usize = 10;
 
 /// Dataset in the form that the history payload is rendered from.
 #[derive(Debug)]
@@ -46,32 +44,8 @@ impl<'a> HistoryInput<'a> {
         self.day_texts.last().map(String::as_str)
     }
 
-    /// Returns the top places of a day, by peak descending, then by code.
-    pub(crate) fn ranking(&self, day: usize) -> Vec<RankedIsland<'a>> {
-        // Islands are numbered by code.
-        let order = |(peak, island): &(u64, u32)| (Reverse(*peak), *island);
-        let mut top = self.peaks(day);
-        if top.len() > RANKING_LENGTH {
-            top.select_nth_unstable_by_key(RANKING_LENGTH, order);
-            top.truncate(RANKING_LENGTH);
-        }
-        top.sort_unstable_by_key(order);
-        let previous = day.checked_sub(1).map_or(Vec::new(), |day| self.peaks(day));
-        let previous_rank = |island: u32| {
-            let place = previous.iter().find(|(_, other)| *other == island)?;
-            let before = previous.iter().filter(|other| order(other) < order(place));
-            Some(before.count() + 1)
-        };
-        let ranked = top.into_iter().map(|(peak_ccu, island)| RankedIsland {
-            island: &self.catalogue.islands[island as usize],
-            peak_ccu,
-            previous_rank: previous_rank(island),
-        });
-        ranked.collect()
-    }
-
     /// Returns the peaks of a day, by island ascending.
-    fn peaks(&self, day: usize) -> Vec<(u64, u32)> {
+    pub(crate) fn peaks(&self, day: usize) -> Vec<(u64, u32)> {
         let rows = self.days[day].rows();
         rows.filter_map(|row| Some((row.peak_ccu()?, row.island)))
             .collect()

@@ -17,6 +17,8 @@ use crate::snapshot::{BodyCounts, LAYOUT, Per};
 use crate::snapshot::{Compressor, Identity, PackedBody, Section, SnapshotWriter};
 use crate::sync::{cores, in_order};
 
+const RANKING_LENGTH: usize = 10;
+
 /// Renders the history payload to `out`. `progress` receives the number of rendered bodies and of
 /// all bodies.
 pub(crate) fn write<W: Write>(
@@ -86,11 +88,31 @@ pub(crate) fn write<W: Write>(
     out.finish(input.published)
 }
 
-/// `/v1/rankings/{date}`
+/// `/v1/rankings/{date}`, with the top places of a day, by peak descending, then by code.
 fn ranking(input: &HistoryInput<'_>, day: usize) -> Vec<u8> {
-    let texts = &input.day_texts;
-    let previous = day.checked_sub(1).map(|day| texts[day].as_str());
-    render::ranking(&texts[day], previous, &input.ranking(day), input.published)
+    // Islands are numbered by code.
+    let order = |(peak, island): &(u64, u32)| (Reverse(*peak), *island);
+    let mut top = input.peaks(day);
+    if top.len() > RANKING_LENGTH {
+        top.select_nth_unstable_by_key(RANKING_LENGTH, order);
+        top.truncate(RANKING_LENGTH);
+    }
+    top.sort_unstable_by_key(order);
+    let day_before = day.checked_sub(1);
+    let peaks_before = day_before.map_or(Vec::new(), |day| input.peaks(day));
+    let places = top.iter().map(|(peak_ccu, island)| {
+        let place = peaks_before.iter().find(|(_, other)| other == island);
+        let rank_before = place.map(|place| {
+            let before = peaks_before
+                .iter()
+                .filter(|other| order(other) < order(place));
+            before.count() + 1
+        });
+        let island = &input.catalogue.islands[*island as usize];
+        (island, *peak_ccu, rank_before)
+    });
+    let date_before = day_before.map(|day| input.day_texts[day].as_str());
+    render::ranking(&input.day_texts[day], date_before, places, input.published)
 }
 
 /// `/v1/new/{date}`, from the islands first seen on that day, each with the last day it was seen.

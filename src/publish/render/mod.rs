@@ -12,13 +12,6 @@ use crate::model::{IslandCode, SortField};
 /// Seconds between two live steps.
 const RESOLUTION_SECONDS: u32 = 600;
 
-pub(crate) struct RankedIsland<'a> {
-    pub(crate) island: &'a Island,
-    pub(crate) peak_ccu: u64,
-    /// Place on the previous day, if it has a peak on that day.
-    pub(crate) previous_rank: Option<usize>,
-}
-
 /// Returns an object with the members that `write` writes.
 fn object(write: impl FnOnce(Object<'_>) -> Object<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -151,28 +144,28 @@ pub(crate) fn days(day_texts: &[String], published: UnixSeconds) -> Vec<u8> {
     })
 }
 
-/// `/v1/rankings/{date}`, from the islands in final order.
-pub(crate) fn ranking(
+/// `/v1/rankings/{date}`, from the islands in final order, each with its peak and its rank on the previous date, if it
+/// has a peak on that date.
+pub(crate) fn ranking<'a>(
     date: &str,
     previous_date: Option<&str>,
-    places: &[RankedIsland<'_>],
+    places: impl Iterator<Item = (&'a Island, u64, Option<usize>)>,
     published: UnixSeconds,
 ) -> Vec<u8> {
-    let place = |out: &mut Vec<u8>, (rank, place): (usize, &RankedIsland<'_>)| {
-        let previous = place.previous_rank;
-        let delta = previous.map(|previous| previous.cast_signed() - rank.cast_signed());
-        Object::new(out)
-            .member("rank", rank)
-            .member("delta", delta)
-            .member("previousRank", previous)
-            .members(&FileKind::Islands.columns().0[..4], place.island.cells())
-            .member("peakCCU", place.peak_ccu)
-            .end();
-    };
     response(published, |body| {
         body.member("date", date)
             .member("previousDate", previous_date)
-            .array("ranking", (1..).zip(places), place)
+            .array("ranking", (1_usize..).zip(places), |out, (rank, place)| {
+                let (island, peak_ccu, previous) = place;
+                let delta = previous.map(|previous| previous.cast_signed() - rank.cast_signed());
+                Object::new(out)
+                    .member("rank", rank)
+                    .member("delta", delta)
+                    .member("previousRank", previous)
+                    .members(&FileKind::Islands.columns().0[..4], island.cells())
+                    .member("peakCCU", peak_ccu)
+                    .end();
+            })
     })
 }
 
