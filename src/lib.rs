@@ -14,8 +14,8 @@
 //!
 //! # Where to change
 //!
-//! - A query parameter: its row in `request/lists.rs`, its `parameters` in `site/openapi.json`; one that is no filter
-//!   by groups also `snapshot/select.rs` and the form in `site/templates`.
+//! - A query parameter of a list: its row in `request/parameters.rs`; one by a new grouping of islands also
+//!   `snapshot/format.rs` and `publish/list_sections.rs`.
 //! - An endpoint: its row in `request/endpoint.rs`, the place of its body in `snapshot/layout.rs`, how the body is made
 //!   in `publish/history_payload.rs` and `publish/render`, its operation in `site/openapi.json`.
 //! - A member of a body: `publish/render`, `site/openapi.json`, and the version in `snapshot/layout.rs`.
@@ -43,12 +43,12 @@
 //! | [`signup`] | keys issued by their users: tokens, mail, limits | HTTP, HTML |
 //! | `shared` | the store from which several servers lease quotas; feature `shared-quota` | HTTP, data |
 //! | [`snapshot`] | published files: opening, lookup, row orders, search, pages, dumps | sockets, clients |
+//! | [`site`] | the `OpenAPI` document, and pages drawn from the API's own bodies | all other modules but `request`, `calendar` and `model` |
 //! | [`request`] | the table of endpoints; parsed paths and query strings | data, sockets |
 //! | [`dataset`] | CSV files, read, checked, written; synthetic ones | published files |
 //! | [`keys`] | key records and their verification | HTTP, limits, counters |
 //! | [`quota`] | remaining quota per client and day | HTTP, secrets, clocks |
 //! | [`observe`] | server log, access log, metrics, notifications to systemd | requests, clients, data |
-//! | [`site`] | the `OpenAPI` document, and pages drawn from the API's own bodies | all other modules but `calendar` and `model` |
 //! | [`model`] | island code, creator slug, sort field, tier: validated when parsed | where they come from |
 //! | `tls` | certificates, and the settings of TLS; features `tls`, `collect` and `shared-quota` | sockets |
 //! | [`calendar`], [`durable`], [`regular_file`] | time and the clock; atomic replacement of files; opening of untrusted files | islands |

@@ -20,9 +20,9 @@ mod search;
 use std::cell::Cell;
 use std::hint::black_box;
 
-use island_metrics::model::{CreatedIn, SortField, SortOrder, fold};
+use island_metrics::model::{CreatedIn, SortField, SortOrder};
 use island_metrics::request::{
-    Argument, Endpoint, ISLAND_PARAMETERS, IslandFilter, ListQuery, Page, Route, parse,
+    Argument, Endpoint, Filter, Grouping, ISLAND_PARAMETERS, ListQuery, Page, Route, parse,
 };
 use island_metrics::snapshot::Content;
 
@@ -50,7 +50,7 @@ fn main() {
 
 /// The query of the first page in the default order.
 pub(crate) fn plain() -> ListQuery {
-    ListQuery::parse(None, ISLAND_PARAMETERS).unwrap()
+    ListQuery::default()
 }
 
 /// The same with filters.
@@ -61,16 +61,18 @@ pub(crate) fn filtered(
 ) -> ListQuery {
     let created_in = created_in.map(|tool| tool.as_str().to_owned());
     let values = [
-        (IslandFilter::Tag, tag),
-        (IslandFilter::Creator, creator),
-        (IslandFilter::CreatedIn, created_in),
+        ("tag", Grouping::Tag, tag),
+        ("creator", Grouping::Creator, creator),
+        ("createdIn", Grouping::CreatedIn, created_in),
     ];
-    values
-        .into_iter()
-        .fold(plain(), |query, (filter, value)| match value {
-            Some(value) => query.with(filter, value),
-            None => query,
-        })
+    let filters = values.into_iter().filter_map(|(name, grouping, value)| {
+        let filter = Filter::Group(grouping, value?.into());
+        Some((name, filter))
+    });
+    ListQuery {
+        filters: filters.collect(),
+        ..plain()
+    }
 }
 
 /// A query of another page.
@@ -80,12 +82,9 @@ pub(crate) fn at(offset: u64, query: ListQuery) -> ListQuery {
 }
 
 /// A query with a search.
-pub(crate) fn searching(needle: &str, query: ListQuery) -> ListQuery {
-    ListQuery {
-        q: Some(needle.to_owned()),
-        folded: Some(fold(needle)),
-        ..query
-    }
+pub(crate) fn searching(needle: &str, mut query: ListQuery) -> ListQuery {
+    query.filters.push(("q", Filter::search(needle)));
+    query
 }
 
 /// The router and the parser of queries.

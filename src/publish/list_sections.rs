@@ -1,8 +1,7 @@
 //! Sections of the lists: rows, orders, filters, and the search indexes over titles and slugs.
 //!
 //! The order of the rows by each sort field and direction is computed once, for all rows and for each
-//! group. The payload has the rank of each value and not the value: a filter by values needs a section
-//! of its own.
+//! group. Of each row the payload has the ranks of its values among the values of all rows, which it has once.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -17,7 +16,7 @@ use super::render;
 use super::text_index::write_index;
 use crate::dataset::{Island, Metrics};
 use crate::model::{SortField, SortOrder};
-use crate::request::{FILTERS, IslandFilter};
+use crate::request::Grouping;
 use crate::snapshot::{SLUGS, Section, SnapshotWriter, TITLES};
 
 /// Writes the sections of the island list and of the creator list. `rows` are the rows of the
@@ -40,15 +39,15 @@ pub(crate) fn write<W: Write>(
     let codes = islands.iter().map(|island| island.code.number());
     out.array::<U64>(Section::Codes, codes)?;
     let positions = write_orders(&input.latest, out)?;
-    for row in &FILTERS {
-        write_groups(&positions, row.filter, &groups(islands, row.filter), out)?;
+    for grouping in Grouping::ALL {
+        write_groups(&positions, *grouping, &groups(islands, *grouping), out)?;
     }
     write_index(out, TITLES, islands.iter().map(|island| &*island.title))?;
     write_creators(creators, out)
 }
 
-/// Returns the rows of the islands in each group of a filter.
-fn groups(islands: &[Island], filter: IslandFilter) -> BTreeMap<&str, Vec<u32>> {
+/// Returns the rows of the islands in each group of a grouping.
+fn groups(islands: &[Island], grouping: Grouping) -> BTreeMap<&str, Vec<u32>> {
     let mut groups: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for (row, island) in (0..).zip(islands) {
         let mut add = |name| {
@@ -58,10 +57,10 @@ fn groups(islands: &[Island], filter: IslandFilter) -> BTreeMap<&str, Vec<u32>> 
                 rows.push(row);
             }
         };
-        match filter {
-            IslandFilter::Tag => island.tags().for_each(add),
-            IslandFilter::Creator => island.creator.iter().for_each(|slug| add(slug.as_str())),
-            IslandFilter::CreatedIn => island.created_in.iter().for_each(|tool| add(tool.as_str())),
+        match grouping {
+            Grouping::Tag => island.tags().for_each(add),
+            Grouping::Creator => island.creator.iter().for_each(|slug| add(slug.as_str())),
+            Grouping::CreatedIn => island.created_in.iter().for_each(|tool| add(tool.as_str())),
         }
     }
     groups
@@ -82,21 +81,24 @@ fn write_creators<W: Write>(
     write_index(out, SLUGS, slugs())
 }
 
-/// Writes the orders of all rows, and for each sort field the dense rank of each row's value, from 1; 0 if it is null.
-/// Returns for each sort field and direction the position of each row in the final order.
+/// Writes the values of all sort fields, each once and ascending; for each sort field the rank of each row's value among
+/// them, from 1, or 0 if it is null; and the orders of all rows. Returns for each sort field and direction the position
+/// of each row in the final order.
 fn write_orders<W: Write>(
     latest: &[Metrics],
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<Vec<Vec<u32>>> {
     let rows = row_number(latest.len());
+    let fields = SortField::ALL.into_iter();
+    let counts = fields.flat_map(|field| latest.iter().filter_map(move |row| row.count(field)));
+    let mut values: Vec<u64> = counts.collect();
+    values.sort_unstable();
+    values.dedup();
     let (mut ranks, mut orders, mut positions) = (Vec::new(), Vec::new(), Vec::new());
     for field in SortField::ALL {
         let value = |row: u32| latest[row as usize].count(field);
-        let mut distinct: Vec<u64> = (0..rows).filter_map(value).collect();
-        distinct.sort_unstable();
-        distinct.dedup();
         ranks.extend((0..rows).map(|row| match value(row) {
-            Some(count) => row_number(distinct.partition_point(|other| *other <= count)),
+            Some(count) => row_number(values.partition_point(|other| *other <= count)),
             None => 0,
         }));
         for order in SortOrder::ALL {
@@ -116,15 +118,16 @@ fn write_orders<W: Write>(
             orders.append(&mut sorted);
         }
     }
+    out.array::<U64>(Section::Values, values)?;
     out.array::<U32>(Section::Ranks, ranks)?;
     out.array::<U32>(Section::Orders, orders)?;
     Ok(positions)
 }
 
-/// Writes the groups of a filter, given as their rows, each in all orders.
+/// Writes the groups of a grouping, given as their rows, each in all orders.
 fn write_groups<W: Write>(
     positions: &[Vec<u32>],
-    filter: IslandFilter,
+    grouping: Grouping,
     groups: &BTreeMap<&str, Vec<u32>>,
     out: &mut SnapshotWriter<W>,
 ) -> io::Result<()> {
@@ -141,7 +144,7 @@ fn write_groups<W: Write>(
         }
         orders
     });
-    let [names_section, orders_section, of_rows_section] = Section::of_filter(filter);
+    let [names_section, orders_section, of_rows_section] = Section::of_grouping(grouping);
     out.lists::<u8>(names_section, groups.keys())?;
     out.lists::<U32>(orders_section, orders)?;
     out.lists::<U32>(of_rows_section, of_rows.iter())?;

@@ -9,7 +9,7 @@ use super::packed_day::PackedDay;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, DayRow, Island, Metrics};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField, SortOrder, fold};
-use crate::request::{FILTERS, ISLAND_PARAMETERS, IslandFilter, ListQuery, Page};
+use crate::request::{Filter, Grouping, ListQuery, Page};
 use crate::snapshot::{History, SelectedRows, Storage};
 
 const ISLANDS: u32 = 5000;
@@ -81,11 +81,21 @@ fn world() -> World {
     }
 }
 
-/// Draws none, a known name or an unknown name.
-fn filter(u: &mut Unstructured<'_>, names: &[&str]) -> Result<Option<String>> {
-    let names = [names, &["nobody's"]].concat();
+/// Draws none, a known text or an unknown one.
+fn text(u: &mut Unstructured<'_>, known: &[&str]) -> Result<Option<String>> {
+    let texts = [known, &["nobody's"]].concat();
     Ok(if u.ratio(2, 5)? {
-        Some((*u.choose(&names)?).to_owned())
+        Some((*u.choose(&texts)?).to_owned())
+    } else {
+        None
+    })
+}
+
+/// Draws none or a count of few, of half or of all islands, or of none.
+fn count(u: &mut Unstructured<'_>) -> Result<Option<u64>> {
+    let counts = [0, 1, 3, 17, 350, 690, 698, 699, 700, u64::MAX];
+    Ok(if u.ratio(1, 5)? {
+        Some(*u.choose(&counts)?)
     } else {
         None
     })
@@ -116,41 +126,47 @@ fn needle(u: &mut Unstructured<'_>) -> Result<Option<String>> {
         "x",
         "zzzz",
     ];
-    filter(u, &needles)
+    text(u, &needles)
 }
 
 fn query(u: &mut Unstructured<'_>) -> Result<ListQuery> {
-    let q = needle(u)?;
-    let mut query = ListQuery::parse(None, ISLAND_PARAMETERS).unwrap();
-    for row in &FILTERS {
-        let value = match row.filter {
-            IslandFilter::Tag => filter(u, &SHARES.map(|(word, _)| word))?,
-            IslandFilter::Creator => filter(u, &["large", "c7", "c8"])?,
-            IslandFilter::CreatedIn => filter(u, &CreatedIn::ALL.map(CreatedIn::as_str))?,
-        };
-        if let Some(value) = value {
-            query = query.with(row.filter, value);
-        }
-    }
+    let group = |grouping| move |name: String| Filter::Group(grouping, name.into());
+    let tag = text(u, &SHARES.map(|(word, _)| word))?;
+    let creator = text(u, &["large", "c7", "c8"])?;
+    let tool = text(u, &CreatedIn::ALL.map(CreatedIn::as_str))?;
+    let (least, most) = (*u.choose(&SortField::ALL)?, *u.choose(&SortField::ALL)?);
+    let filters = [
+        tag.map(group(Grouping::Tag)),
+        creator.map(group(Grouping::Creator)),
+        tool.map(group(Grouping::CreatedIn)),
+        needle(u)?.map(|text| Filter::search(&text)),
+        count(u)?.map(|count| Filter::AtLeast(least, count)),
+        count(u)?.map(|count| Filter::AtMost(most, count)),
+    ];
     Ok(ListQuery {
-        folded: q.clone(),
-        q,
+        filters: filters.into_iter().flatten().map(|one| ("", one)).collect(),
         sort: *u.choose(&SortField::ALL)?,
         order: *u.choose(&SortOrder::ALL)?,
         page: page(u)?,
-        ..query
     })
 }
 
-/// Returns whether an island is in the group that a value of a filter names.
-fn is_in_group(island: &Island, filter: IslandFilter, value: &str) -> bool {
+/// Returns whether an island meets a filter.
+fn matches(world: &World, row: u32, filter: &Filter) -> bool {
+    let island = &world.catalogue.islands[row as usize];
+    let count = |field| world.day[row as usize].metrics.count(field);
     match filter {
-        IslandFilter::Tag => island.tags().any(|tag| tag == value),
-        IslandFilter::Creator => {
+        Filter::Group(Grouping::Tag, name) => island.tags().any(|tag| tag == name),
+        Filter::Group(Grouping::Creator, name) => {
             let slug = island.creator.as_ref().map(CreatorSlug::as_str);
-            slug == Some(value)
+            slug == Some(name)
         }
-        IslandFilter::CreatedIn => island.created_in.map(CreatedIn::as_str) == Some(value),
+        Filter::Group(Grouping::CreatedIn, name) => {
+            island.created_in.map(CreatedIn::as_str) == Some(name)
+        }
+        Filter::Search { folded, .. } => fold(&island.title).contains(folded),
+        Filter::AtLeast(field, least) => count(*field).is_some_and(|count| count >= *least),
+        Filter::AtMost(field, most) => count(*field).is_some_and(|count| count <= *most),
     }
 }
 
@@ -165,32 +181,27 @@ fn cut(rows: &[u32], page: Page, is_slice: bool) -> SelectedRows {
     }
 }
 
-/// Returns whether a page needs no more than one vector in final order: it has at most one filter and no
-/// search, or a filter that no island can match.
+/// Returns whether a page needs no more than one vector in final order: it has at most one filter, which is by groups or by
+/// the count that sorts, or a filter by groups that no island can match.
 fn is_slice(world: &World, query: &ListQuery) -> bool {
-    let is_known = |filter, value| {
-        let mut islands = world.catalogue.islands.iter();
-        islands.any(|island| is_in_group(island, filter, value))
-    };
-    let is_empty = query
-        .filters()
-        .any(|(row, value)| !is_known(row.filter, value));
-    // A search is never a vector.
-    is_empty || (query.filters().count() <= 1 && query.folded.is_none())
+    let is_empty = query.filters.iter().any(|(_, filter)| {
+        matches!(filter, Filter::Group(..)) && !(0..ISLANDS).any(|row| matches(world, row, filter))
+    });
+    is_empty
+        || match &query.filters[..] {
+            [] => true,
+            [(_, Filter::AtLeast(field, _) | Filter::AtMost(field, _))] => *field == query.sort,
+            [(_, filter)] => matches!(filter, Filter::Group(..)),
+            _ => false,
+        }
 }
 
 fn naive(world: &World, query: &ListQuery) -> SelectedRows {
-    let matches = |row: &u32| {
-        let island = &world.catalogue.islands[*row as usize];
-        query
-            .filters()
-            .all(|(row, value)| is_in_group(island, row.filter, value))
-            && query
-                .folded
-                .as_ref()
-                .is_none_or(|needle| fold(&island.title).contains(needle))
+    let all = |row: &u32| {
+        let mut filters = query.filters.iter();
+        filters.all(|(_, filter)| matches(world, *row, filter))
     };
-    let mut rows: Vec<u32> = (0..ISLANDS).filter(matches).collect();
+    let mut rows: Vec<u32> = (0..ISLANDS).filter(all).collect();
     let value = |row: &u32| world.day[*row as usize].metrics.count(query.sort);
     match query.order {
         SortOrder::Asc => rows.sort_by_key(|row| (value(row).is_none(), value(row))),
@@ -245,19 +256,14 @@ fn pages_of_creators_match_a_naive_implementation() {
         })
         .collect();
     arbtest::arbtest(|u| {
-        let q = filter(u, &["c", "c1", "1", "large", "c77", "9", "arg"])?;
+        let q = text(u, &["c", "c1", "1", "large", "c77", "9", "arg"])?;
+        let filter = q.as_deref().map(|text| ("q", Filter::search(text)));
         let query = ListQuery {
-            folded: q.clone(),
-            q,
+            filters: filter.into_iter().collect(),
             page: page(u)?,
-            ..ListQuery::parse(None, ISLAND_PARAMETERS).unwrap()
+            ..ListQuery::default()
         };
-        let found = |(slug, _): &&(String, u32)| {
-            query
-                .folded
-                .as_ref()
-                .is_none_or(|needle| slug.contains(needle))
-        };
+        let found = |(slug, _): &&(String, u32)| q.as_ref().is_none_or(|text| slug.contains(text));
         let mut rows: Vec<u32> = numbers
             .iter()
             .filter(found)
@@ -266,7 +272,7 @@ fn pages_of_creators_match_a_naive_implementation() {
         rows.sort_unstable();
         assert_eq!(
             history.select_creators(&query),
-            cut(&rows, query.page, query.folded.is_none()),
+            cut(&rows, query.page, q.is_none()),
             "{query:?}"
         );
         Ok(())

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::error::{Quoted, RouteError};
-use super::lists::{CREATOR_PARAMETERS, ISLAND_PARAMETERS, ListQuery};
+use super::lists::ListQuery;
+use super::parameters::{CREATOR_NAMES, CREATOR_PARAMETERS, ISLAND_NAMES, ISLAND_PARAMETERS};
 use super::percent::decode_segment;
 use super::query;
 use crate::calendar::UtcDay;
@@ -67,7 +68,7 @@ pub(super) const SLUG: Takes = Takes::of_path(|sent| Ok(Argument::Slug(sent.segm
 pub(super) const DAY: Takes = Takes::of_path(|sent| day_ref(sent.segment).map(Argument::Day));
 pub(super) const DUMP: Takes = Takes::of_path(|sent| dump_name(sent.path).map(Argument::Dump));
 pub(super) const ISLANDS: Takes = Takes {
-    parameters: ISLAND_PARAMETERS,
+    parameters: ISLAND_NAMES,
     parse: |sent| ListQuery::parse(sent.query, ISLAND_PARAMETERS).map(Argument::Islands),
 };
 /// As from a form.
@@ -79,7 +80,7 @@ pub(super) const ISLANDS_FORM: Takes = Takes {
 pub(super) const ISLANDS_IF_SENT: Takes = Takes {
     parse: |sent| {
         // A broken pair might be one of them.
-        let is_declared = |name: &str| ISLAND_PARAMETERS.contains(&name);
+        let is_declared = |name: &str| ISLAND_NAMES.contains(&name);
         let mut pairs = query::pairs(sent.query);
         if pairs.any(|pair| pair.is_none_or(|(name, _)| is_declared(&name))) {
             return (ISLANDS.parse)(sent);
@@ -89,7 +90,7 @@ pub(super) const ISLANDS_IF_SENT: Takes = Takes {
     ..ISLANDS
 };
 pub(super) const CREATORS: Takes = Takes {
-    parameters: CREATOR_PARAMETERS,
+    parameters: CREATOR_NAMES,
     parse: |sent| ListQuery::parse(sent.query, CREATOR_PARAMETERS).map(Argument::Creators),
 };
 /// As from a form.

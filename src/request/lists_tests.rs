@@ -1,6 +1,24 @@
 //! Queries of the lists: parsed, and written into links.
 
 use super::*;
+use crate::request::{CREATOR_PARAMETERS, ISLAND_PARAMETERS};
+
+/// Filters by counts. No list has them.
+const COUNTS: &[Parameter] = &[
+    count("minPlays", Kind::AtLeast(SortField::Plays)),
+    count("maxPlays", Kind::AtMost(SortField::Plays)),
+];
+
+const fn count(name: &'static str, kind: Kind) -> Parameter {
+    Parameter {
+        name,
+        kind,
+        label: None,
+        words: "",
+        description: "",
+        example: "7",
+    }
+}
 
 fn islands(raw: &str) -> Result<ListQuery, String> {
     match ListQuery::parse(Some(raw), ISLAND_PARAMETERS) {
@@ -118,58 +136,59 @@ fn numbers_are_ascii_digits_of_any_length() {
 #[test]
 fn a_search_is_stored_as_sent_and_folded() {
     let query = islands("q=SHOPP%C4%B0NG+a").unwrap();
-    assert_eq!(query.q.as_deref(), Some("SHOPPİNG a"));
-    assert_eq!(query.folded.as_deref(), Some("shopping a"));
-    let dot = islands("q=%CC%87").unwrap();
-    assert_eq!((dot.q.as_deref(), dot.folded), (Some("\u{307}"), None));
+    assert_eq!(query.search(), Some(("SHOPPİNG a", "shopping a")));
+    assert_eq!(islands("q=%CC%87").unwrap().search(), Some(("\u{307}", "")));
+}
+
+#[test]
+fn a_filter_by_a_count_takes_the_counts_of_a_dataset() {
+    let parse = |raw: &str| ListQuery::parse(Some(raw), COUNTS);
+    let query = parse("maxPlays=9007199254740991&minPlays=007").unwrap();
+    let want = [
+        ("minPlays", Filter::AtLeast(SortField::Plays, 7)),
+        ("maxPlays", Filter::AtMost(SortField::Plays, COUNT_MAX)),
+    ];
+    assert_eq!(query.filters, want);
+    for sent in ["", "-1", "9007199254740992", "1.0"] {
+        let message =
+            format!("minPlays must be an integer from 0 to 9007199254740991, got \"{sent}\"");
+        let error = RouteError::BadRequest(message);
+        assert_eq!(parse(&format!("minPlays={sent}")), Err(error));
+    }
+}
+
+/// Draws a value of a parameter.
+fn drawn(
+    u: &mut arbtest::arbitrary::Unstructured<'_>,
+    kind: Kind,
+) -> arbtest::arbitrary::Result<String> {
+    Ok(match kind {
+        Kind::Group(_) | Kind::Search => u.arbitrary()?,
+        Kind::Choice { names, .. } => u.choose(names)?.0.to_owned(),
+        Kind::AtLeast(_) | Kind::AtMost(_) => u.int_in_range(0..=COUNT_MAX)?.to_string(),
+        Kind::Sort => u.choose(&SortField::ALL)?.as_str().to_owned(),
+        Kind::Order => u.choose(&SortOrder::ALL)?.as_str().to_owned(),
+        Kind::Limit => u.int_in_range(1..=200)?.to_string(),
+        Kind::Offset => u.arbitrary::<u64>()?.to_string(),
+    })
 }
 
 #[test]
 fn links_parse_back_to_the_query_they_were_written_from() {
+    let islands = [ISLAND_PARAMETERS, COUNTS].concat();
     arbtest::arbtest(|u| {
-        let sent: Option<String> = u.arbitrary()?;
-        let Ok((q, folded)) = search(sent.map(Cow::Owned)) else {
-            return Ok(());
-        };
-        let page = Page {
-            limit: u.int_in_range(1..=200)?,
-            offset: u.arbitrary()?,
-        };
-        let mut filters = [const { None }; FILTERS_LEN];
-        for (row, value) in FILTERS.iter().zip(&mut filters) {
-            let text = match row.values {
-                [] => u.arbitrary::<String>()?,
-                values => u.choose(values)?.0.to_owned(),
-            };
-            let is_given = u.arbitrary()? && !text.is_empty();
-            *value = is_given.then_some(Cow::Owned(text));
+        for parameters in [&islands, CREATOR_PARAMETERS] {
+            let mut query = ListQuery::default();
+            for parameter in parameters {
+                let value = drawn(u, parameter.kind)?;
+                if u.arbitrary()? && query.set(parameter, &value).is_err() {
+                    return Ok(()); // a search that is too long
+                }
+            }
+            let written = query.to_query() + &query.page.offset.to_string();
+            let parsed = ListQuery::parse(Some(&written), parameters);
+            assert_eq!(parsed, Ok(query), "{written}");
         }
-        let islands = ListQuery {
-            filters,
-            q: q.clone(),
-            folded: folded.clone(),
-            sort: *u.choose(&SortField::ALL)?,
-            order: *u.choose(&SortOrder::ALL)?,
-            page,
-        };
-        let written = islands.to_query() + &page.offset.to_string();
-        assert_eq!(
-            ListQuery::parse(Some(&written), ISLAND_PARAMETERS),
-            Ok(islands),
-            "{written}"
-        );
-        let creators = ListQuery {
-            q,
-            folded,
-            page,
-            ..ListQuery::parse(None, CREATOR_PARAMETERS).unwrap()
-        };
-        let written = creators.to_query() + &page.offset.to_string();
-        assert_eq!(
-            ListQuery::parse(Some(&written), CREATOR_PARAMETERS),
-            Ok(creators),
-            "{written}"
-        );
         Ok(())
     });
 }

@@ -7,8 +7,8 @@
 //! **Independent of** the data (whether an island, creator or day exists is checked later),
 //! sockets, the HTTP library and clocks. Nothing here keeps state.
 //!
-//! Reading order: `endpoint` (the table), `route` (parsing of targets), `argument`, `lists` (the query
-//! parameters of the lists, declared and parsed), `query`, `percent`, `error`; then `loggable`, `forwarded` and `base_url`, each by itself.
+//! Reading order: `endpoint` (the table), `route` (parsing of targets), `argument`, `parameters`
+//! (the query parameters of the lists), `lists` (their parsed queries), `query`, `percent`, `error`; then `loggable`, `forwarded` and `base_url`, each by itself.
 
 mod argument;
 mod base_url;
@@ -17,6 +17,7 @@ mod error;
 mod forwarded;
 mod lists;
 mod loggable;
+mod parameters;
 mod percent;
 mod query;
 mod route;
@@ -26,8 +27,9 @@ pub use base_url::{BASE_URL_BYTES_MAX, is_base_url};
 pub use endpoint::{Endpoint, Payload, Source};
 pub use error::{Quoted, RouteError};
 pub use forwarded::{ProxyNetwork, TrustedProxies};
-pub use lists::{CREATOR_PARAMETERS, FILTERS, FilterRow, ISLAND_PARAMETERS, IslandFilter};
-pub use lists::{LIMIT_MAX, ListQuery, Page};
+pub use lists::{Filter, ListQuery, Page};
 pub use loggable::{KEY_MARK, loggable};
+pub use parameters::{CREATOR_PARAMETERS, Grouping, ISLAND_PARAMETERS, Kind, Parameter};
+pub use parameters::{LIMIT_DEFAULT, LIMIT_MAX, ORDER_DEFAULT, SORT_DEFAULT};
 pub use query::{SentKey, ignored, key, mistaken_keys, pairs, without_key};
 pub use route::{ParsedTarget, Route, parse};

@@ -82,7 +82,7 @@ fn argument(endpoint: Endpoint, sent: &Sent<'_>) -> Result<Argument, RouteError>
     let takes = endpoint.takes().ok_or_else(|| unknown(sent.path))?;
     let argument = (takes.parse)(sent)?;
     if takes.parameters.is_empty() && matches!(endpoint.source(), Some(Source::Published(_))) {
-        query::declared(sent.query, &[], &mut [])?;
+        query::declared(sent.query, |_| None, &mut [])?;
     }
     Ok(argument)
 }

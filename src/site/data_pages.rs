@@ -1,6 +1,8 @@
 //! Pages of data: `/`, `/islands`, `/islands/{code}`, `/creators`, `/creators/{slug}`, `/rankings/{date}` and
 //! `/new/{date}`. Their templates work on the members of the API's bodies.
 
+use std::borrow::Cow;
+
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
@@ -12,6 +14,7 @@ use super::metrics::{METRICS, Metric, Unit};
 use super::settings::SiteSettings;
 use super::templates::{filled, page};
 use crate::calendar::{DAY_SECONDS, UtcDay};
+use crate::request::{Filter, Grouping, Kind, LIMIT_DEFAULT, ListQuery, Parameter};
 
 /// The list of days of an island, after another member.
 const SERIES: &[u8] = b",\"series\":[";
@@ -67,37 +70,74 @@ pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
         .unwrap_or_else(|_| message_page(("Nothing to show", message), "", notice, None))
 }
 
-/// A filter of a list in the form of its page.
-#[derive(Clone, Debug, Serialize)]
-pub struct ListFilter<'a> {
-    pub name: &'a str,
-    /// `None` if its value only stays as it is.
-    pub label: Option<&'a str>,
-    /// The words before its value in the description of the list.
-    pub words: &'a str,
-    pub value: Option<&'a str>,
+/// A filter in the form of the list of islands.
+#[derive(Serialize)]
+struct FormField<'a> {
+    name: &'a str,
+    /// `search`, `number` or `select`; `hidden` if its value only stays as it is.
+    input: &'a str,
+    label: Option<&'a str>,
+    value: Option<Cow<'a, str>>,
     /// The values to choose from, each with its text.
-    pub choices: Vec<(&'a str, &'a str)>,
+    choices: Vec<(&'a str, &'a str)>,
 }
 
-/// Returns the page of islands, given the body of `/v1/islands` for the same query, and the parameters that differ from
-/// their defaults, except those of the page. This page and those below are `None` if a body cannot be read.
+impl<'a> FormField<'a> {
+    /// Returns the field of a parameter; `None` if it is no filter.
+    fn new(
+        parameter: &'a Parameter,
+        query: &'a ListQuery,
+        tags: &'a [String],
+    ) -> Option<FormField<'a>> {
+        let (input, choices) = match parameter.kind {
+            Kind::Sort | Kind::Order | Kind::Limit | Kind::Offset => return None,
+            _ if parameter.label.is_none() => ("hidden", Vec::new()),
+            Kind::Group(Grouping::Tag) => {
+                let tags = tags.iter().map(|tag| (&**tag, &**tag));
+                ("select", tags.collect())
+            }
+            Kind::Choice { names, .. } => ("select", names.to_vec()),
+            Kind::AtLeast(_) | Kind::AtMost(_) => ("number", Vec::new()),
+            Kind::Group(_) | Kind::Search => ("search", Vec::new()),
+        };
+        Some(FormField {
+            name: parameter.name,
+            input,
+            label: parameter.label,
+            value: query.filter(parameter.name).map(Filter::text),
+            choices,
+        })
+    }
+}
+
+/// Returns the page of islands, given the body of `/v1/islands` for the same query, the parameters of the list, and the
+/// tags to choose from. This page and those below are `None` if a body cannot be read.
 pub fn islands(
     body: &[u8],
-    given: &[(&str, &str)],
-    filters: &[ListFilter<'_>],
+    (parameters, query): (&[Parameter], &ListQuery),
+    tags: &[String],
     notice: Option<&str>,
 ) -> Option<String> {
-    let search = given.iter().find(|(name, _)| *name == "q");
-    let search = search.map(|(_, text)| ("with a title that contains", *text));
-    let in_words = filters.iter();
-    let in_words = in_words.filter_map(|filter| Some((filter.words, filter.value?)));
-    let in_words: Vec<(&str, &str)> = in_words.chain(search).collect();
+    let limit = query.page.limit.to_string();
+    let limit = Some(("limit", Cow::Borrowed(&*limit)));
+    // Links keep a limit that is not the usual one.
+    let limit = limit.filter(|_| query.page.limit != LIMIT_DEFAULT);
+    let given: Vec<(&str, Cow<'_, str>)> = query.given().chain(limit).collect();
+    let all = parameters.iter();
+    let in_words = all.clone().filter_map(|parameter| {
+        let filter = query.filter(parameter.name)?;
+        Some((parameter.words, filter.text()))
+    });
+    let in_words: Vec<(&str, Cow<'_, str>)> = in_words.collect();
+    let fields = all.filter_map(|parameter| FormField::new(parameter, query, tags));
+    let mut fields: Vec<FormField<'_>> = fields.collect();
+    // A search is the first field, wherever it stands in links.
+    fields.sort_by_key(|field| field.input != "search");
     let values = context! {
         notice,
+        query => Value::from_pairs(given.iter().map(|(name, value)| (*name, &**value))),
         given => Serde(given),
-        query => Value::from_pairs(given.iter().copied()),
-        filters => Serde(filters),
+        fields => Serde(fields),
         in_words => Serde(in_words),
         ..members(body)
     };

@@ -3,7 +3,7 @@
 //! In: bodies of the API, and the keys of an address. Out: HTML. Pages name each other by relative
 //! paths, so they work below any prefix. They have no inline style or script, so a content
 //! security policy can forbid both. They read the API's bodies as any client does, and are
-//! independent of all modules but `calendar` and `model`.
+//! independent of all modules but `calendar`, `model` and `request`, which has the parameters of lists.
 //!
 //! The HTML is in `templates/`, in the language of Jinja; the code of this module prepares the values.
 //!
@@ -30,7 +30,7 @@ mod text_pages;
 pub use bodies::{BodyOf, live_players, newest_step};
 pub use chart::RANGES as CHART_DAYS;
 pub use data_pages::{
-    DayLinks, IslandPage, ListFilter, creator, creators, home, island, islands, live, message_page,
+    DayLinks, IslandPage, creator, creators, home, island, islands, live, message_page,
     new_islands, ranking,
 };
 pub use docs_page::docs;

@@ -13,6 +13,18 @@ use serde_json::{Value as Json, json};
 
 use super::data_pages::ROWS_MAX;
 use super::*;
+use crate::model::SortField;
+use crate::request::{ISLAND_PARAMETERS, Kind, ListQuery, Parameter};
+
+/// A filter by a count. No list has it.
+const MIN_PLAYS: Parameter = Parameter {
+    name: "minPlays",
+    kind: Kind::AtLeast(SortField::Plays),
+    label: Some("Plays from"),
+    words: "with at least these plays:",
+    description: "",
+    example: "7",
+};
 
 const TIME: &str = "2026-11-21T12:05:00Z";
 const NOTICE: Option<&str> = Some("<made up>");
@@ -137,16 +149,6 @@ fn published(kind: &str, mut body: Json) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn filter(value: Option<&str>) -> ListFilter<'_> {
-    ListFilter {
-        name: "tag",
-        label: Some("Tag"),
-        words: "with the tag",
-        value,
-        choices: vec![("a", "a")],
-    }
-}
-
 /// Draws all pages of data, after a change of the bodies.
 fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str, Option<String>)> {
     let bodies: BTreeMap<&str, Vec<u8>> = bodies(is_known)
@@ -171,23 +173,18 @@ fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str,
         root: "../",
         notice: NOTICE,
     };
-    let given = [
-        ("tag", "a"),
-        ("creator", "b"),
-        ("createdIn", "uefn"),
-        ("q", "<q>"),
-        ("sort", "plays"),
-        ("order", "asc"),
-    ];
-    let filters = [filter(is_known.then_some("<q>"))];
-    let given = if is_known { &given[..] } else { &[] };
+    let known =
+        "tag=%3Cq%3E&creator=b&createdIn=uefn&q=%3Cq%3E&minPlays=7&sort=plays&order=asc&limit=2";
+    let parameters = [ISLAND_PARAMETERS, &[MIN_PLAYS]].concat();
+    let query = ListQuery::parse(is_known.then_some(known), &parameters).unwrap();
+    let (list, tags) = ((&parameters[..], &query), ["a".to_owned()]);
     let q = if is_known { "<q>" } else { "" };
     let live = Some((of("live"), is_known.then_some(7)));
     let mut service = SiteSettings::new("https://x.test");
     service.notice = NOTICE.map(str::to_owned);
     vec![
         ("home", Some(home(&service, &body_of))),
-        ("islands", islands(of("islands"), given, &filters, NOTICE)),
+        ("islands", islands(of("islands"), list, &tags, NOTICE)),
         (
             "creators",
             creators(of("creators"), q, Some("2026-11-20"), NOTICE),
@@ -259,6 +256,19 @@ fn pages_are_drawn_from_known_and_unknown_values() {
 }
 
 #[test]
+fn a_filter_by_a_count_has_a_field_and_words() {
+    let pages = pages(true, |_, _| {});
+    let (_, page) = pages.iter().find(|(name, _)| *name == "islands").unwrap();
+    for part in [
+        "<label>Plays from<input name=minPlays type=number min=0 value=\"7\"></label>",
+        ", with at least these plays: <b><bdi>7</bdi></b>",
+        "islands?tag=%3Cq%3E&amp;creator=b&amp;createdIn=uefn&amp;q=%3Cq%3E&amp;minPlays=7",
+    ] {
+        assert!(page.as_ref().unwrap().contains(part), "{part}");
+    }
+}
+
+#[test]
 fn a_body_without_a_member_gives_no_page_in_part() {
     // Members that a page shows, each removed from one body.
     for (body, path, pages_of) in [
@@ -309,7 +319,7 @@ fn a_body_without_a_member_gives_no_page_in_part() {
     }
     for body in [&b"{"[..], b"[]", b"7", b""] {
         for page in [
-            islands(body, &[], &[], None),
+            islands(body, (ISLAND_PARAMETERS, &ListQuery::default()), &[], None),
             creators(body, "", None, None),
             island(plain(body)),
         ] {

@@ -9,7 +9,7 @@ use std::fmt::{self, Display};
 
 use super::error::SnapshotError;
 use super::layout::VERSION;
-use crate::request::IslandFilter;
+use crate::request::Grouping;
 
 /// First and last eight bytes of a payload file.
 ///
@@ -71,20 +71,21 @@ pub enum Section {
     SlugCommonRows,
     CreatorNames,
     ToolNames,
+    Values,
 }
 
 impl Section {
-    /// Returns the sections of a filter: the names of its groups in ascending order, the rows of each group in all
+    /// Returns the sections of a grouping: the names of its groups in ascending order, the rows of each group in all
     /// orderings, and the groups of each row.
-    pub(crate) fn of_filter(filter: IslandFilter) -> [Section; 3] {
-        match filter {
-            IslandFilter::Tag => [Section::TagNames, Section::TagOrders, Section::RowTags],
-            IslandFilter::Creator => [
+    pub(crate) fn of_grouping(grouping: Grouping) -> [Section; 3] {
+        match grouping {
+            Grouping::Tag => [Section::TagNames, Section::TagOrders, Section::RowTags],
+            Grouping::Creator => [
                 Section::CreatorNames,
                 Section::CreatorOrders,
                 Section::RowCreators,
             ],
-            IslandFilter::CreatedIn => [Section::ToolNames, Section::ToolOrders, Section::RowTools],
+            Grouping::CreatedIn => [Section::ToolNames, Section::ToolOrders, Section::RowTools],
         }
     }
 

@@ -15,7 +15,7 @@ use super::search::{SLUGS, TITLES, TextIndex};
 use super::storage::Storage;
 use crate::calendar::UtcDay;
 use crate::model::{IslandCode, SortField, SortOrder};
-use crate::request::{FILTERS, IslandFilter};
+use crate::request::Grouping;
 
 #[derive(Debug)]
 pub struct History {
@@ -24,10 +24,13 @@ pub struct History {
     codes: U64Slice,
     /// The JSON of each island in lists.
     pub(super) rows: Texts,
+    /// The values of all sort fields, each once, ascending.
+    values: U64Slice,
+    /// For each sort field, the rank of each row's value among the values, from 1; 0 if it is null.
     ranks: U32Slice,
     /// All rows in each of the [`ORDERINGS`].
-    pub(super) orders: U32Slice,
-    /// The groups of each filter of the list of islands.
+    orders: U32Slice,
+    /// The groups of islands, by [`Grouping`].
     pub(super) groups: Vec<Groups>,
     pub(super) titles: TextIndex,
     /// The JSON of each creator in lists. Creators are numbered in list order.
@@ -65,8 +68,12 @@ impl History {
         Section::Rows.expect_items(rows.len(), islands)?;
         let creator_rows = file.short_texts(Section::CreatorRows, ROW_BYTES_MAX)?;
         Section::CreatorRows.expect_items(creator_rows.len(), creators)?;
-        let groups = FILTERS.iter();
-        let groups = groups.map(|row| Groups::open(&file, row.filter, islands));
+        let values: U64Slice = file.items(Section::Values)?;
+        if !values.is_sorted_by(|value, next| value.get() < next.get()) {
+            return Err(Section::Values.malformed("its values are not in order"));
+        }
+        let groups = Grouping::ALL.iter();
+        let groups = groups.map(|grouping| Groups::open(&file, *grouping, islands));
         let groups = groups.collect::<Result<_, _>>()?;
         let [island_template, creator_template] =
             PageTemplate::pair(&file.section(Section::PageTemplates)?)?;
@@ -80,6 +87,7 @@ impl History {
         Ok(History {
             codes,
             rows,
+            values,
             ranks: file.slice(Section::Ranks, islands * SortField::ALL.len())?,
             orders,
             groups,
@@ -117,7 +125,7 @@ impl History {
 
     /// Returns the names of the tags of the most islands, at most `max`, by name.
     pub(super) fn largest_tags(&self, max: usize) -> Vec<String> {
-        let groups = &self.groups[IslandFilter::Tag as usize];
+        let groups = &self.groups[Grouping::Tag as usize];
         let mut tags: Vec<usize> = (0..groups.names.len()).collect();
         tags.sort_by_key(|tag| Reverse(groups.rows(*tag, 0).len()));
         tags.truncate(max);
@@ -129,22 +137,39 @@ impl History {
     /// Returns the place of a row among all rows with the highest value of a field first, from 1, and the number of rows
     /// with a value; `None` if its value is not known.
     pub(super) fn rank(&self, row: usize, sort: SortField) -> Option<(u64, u64)> {
-        let rows = self.rows.len();
-        if self.ranks[sort as usize * rows + row].get() == 0 {
+        if self.ranks(sort)[row].get() == 0 {
             return None;
         }
         let key = |row: u32| self.sort_key(row, sort, SortOrder::Desc);
         let own = key(u32::try_from(row).ok()?);
-        let order = &self.orders[ordering(sort, SortOrder::Desc) * rows..][..rows];
+        let order = self.in_order(sort, SortOrder::Desc);
         let before = order.partition_point(|other| key(other.get()) < own);
         let known = order.partition_point(|other| key(other.get()) < u64::from(u32::MAX) << 32);
         Some((before as u64 + 1, known as u64))
     }
 
+    /// Returns all rows in an order.
+    pub(super) fn in_order(&self, sort: SortField, order: SortOrder) -> &[U32] {
+        let rows = self.rows.len();
+        &self.orders[ordering(sort, order) * rows..][..rows]
+    }
+
+    /// Returns the rank of each row's value of a field, from 1; 0 if it is null.
+    pub(super) fn ranks(&self, field: SortField) -> &[U32] {
+        let rows = self.rows.len();
+        &self.ranks[field as usize * rows..][..rows]
+    }
+
+    /// Returns the rank of the first value that is large enough; the rank after the last if none is.
+    pub(super) fn first_rank(&self, is_large: impl Fn(u64) -> bool) -> u32 {
+        let smaller = self.values.partition_point(|value| !is_large(value.get()));
+        u32::try_from(smaller + 1).unwrap_or(u32::MAX)
+    }
+
     /// Returns a number that sorts rows as the ordering does: nulls last, ties by row, which is by
     /// code.
     pub(super) fn sort_key(&self, row: u32, sort: SortField, order: SortOrder) -> u64 {
-        let rank = self.ranks[sort as usize * self.rows.len() + row as usize].get();
+        let rank = self.ranks(sort)[row as usize].get();
         let rank = match (rank, order) {
             (0, _) => u32::MAX,
             (rank, SortOrder::Asc) => rank - 1,
@@ -165,7 +190,7 @@ pub(crate) const ORDERINGS: usize = SortField::ALL.len() * SortOrder::ALL.len();
 /// A group with more than this share of the rows is also stored as a set.
 const LARGE_SHARE: usize = 16;
 
-/// The groups of a filter, such as the tags.
+/// The groups of islands by one property, such as the tags.
 #[derive(Debug)]
 pub(crate) struct Groups {
     /// Their names in ascending order.
@@ -180,10 +205,10 @@ pub(crate) struct Groups {
 impl Groups {
     pub(crate) fn open(
         file: &SnapshotFile,
-        filter: IslandFilter,
+        grouping: Grouping,
         rows: usize,
     ) -> Result<Groups, SnapshotError> {
-        let [names, orders, of_rows] = Section::of_filter(filter);
+        let [names, orders, of_rows] = Section::of_grouping(grouping);
         let names = file.short_texts(names, NAME_BYTES_MAX)?;
         let count = names.len();
         let mut groups = Groups {

@@ -13,12 +13,13 @@
 //! - The file: `format`, `layout`, `writer`, `file` (the reader), `storage` (the bytes behind it), `stored_body`
 //!   (bodies, whole and in pieces), `manifest`.
 //! - The lookup: `read` (opening, `Snapshot`), `lookup` (by route), `history`, `body`, `service_bodies`.
-//! - The lists: `select` (the rows of a page), `row_set` and `search` (filters), `list_page`
+//! - The lists: `select` (the rows of a page), `condition` (filters), `row_set` and `search` behind these, `list_page`
 //!   and `page_template` (the text around the rows).
 //! - Beside these: `dumps`, `check` (verification of everything), `error`.
 
 mod body;
 mod check;
+mod condition;
 mod dumps;
 mod error;
 mod file;

@@ -1,19 +1,19 @@
 //! Selection of the rows of a list page, and the number of all matches.
 //!
-//! With any sort and at most one filter, a page is a slice of a vector in final order: O(limit) at
-//! any number of rows. Several conditions, a search among them, are combined in one of two ways. If
-//! one of them leaves few rows, the others are checked for each of these. Otherwise each is a bit
-//! set: the members of all are counted, and the page is found by walking the smallest vector in
-//! final order or, where that is long and matches are rare in it, by the sort keys of the matches.
+//! With any sort and at most one filter by groups, a page is a slice of a vector in final order: O(limit)
+//! at any number of rows. Other conditions are combined in one of two ways. If one of them leaves few
+//! rows, the others are checked for each of these. Otherwise each is a bit set: the members of all are
+//! counted, and the page is found by walking the smallest vector in final order or, where that is long
+//! and matches are rare in it, by the sort keys of the matches.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use zerocopy::little_endian::U32;
 
-use super::history::{Groups, History, ordering};
+use super::condition::Condition;
+use super::history::History;
 use super::row_set::RowSet;
-use super::search::Matches;
 use crate::request::{ListQuery, Page};
 
 /// Checking one row in so many costs less than sets of all rows; so does checking [`FEW_MIN`] rows.
@@ -88,77 +88,49 @@ fn window(count: usize, page: Page) -> Range<usize> {
     start..start.saturating_add(page.limit as usize).min(count)
 }
 
-/// The groups to which the filters of an island query limit the rows, each by its family and number.
-struct Filters<'h>(Vec<(&'h Groups, usize)>);
-
-impl<'h> Filters<'h> {
-    /// Finds the groups of a query; `None` if one of them does not exist, so that nothing matches.
-    fn find(history: &'h History, query: &ListQuery) -> Option<Filters<'h>> {
-        let groups = query.filters().map(|(row, value)| {
-            let family = &history.groups[row.filter as usize];
-            Some((family, family.find(value)?))
-        });
-        groups.collect::<Option<_>>().map(Filters)
-    }
-
-    /// Returns the smallest vector of the groups, in final order; all rows if there is no filter.
-    fn smallest(&self, history: &'h History, ordering: usize) -> &'h [U32] {
-        let groups = self.0.iter();
-        let smallest = groups
-            .map(|(family, group)| family.rows(*group, ordering))
-            .min_by_key(|rows| rows.len());
-        let islands = history.rows.len();
-        smallest.unwrap_or_else(|| &history.orders[ordering * islands..][..islands])
-    }
-
-    fn contain(&self, row: u32) -> bool {
-        let mut groups = self.0.iter();
-        groups.all(|(family, group)| family.contain(row, *group))
-    }
-
-    /// Returns the rows that are in every group and in `found`; there is at least one condition.
-    fn set(&self, found: Option<&Matches<'_>>) -> RowSet {
-        let found = found.map(|found| Cow::Owned(found.set()));
-        let groups = self.0.iter().map(|(family, group)| family.set(*group));
-        let intersection = found.into_iter().chain(groups).reduce(|all, other| {
-            let mut all = all.into_owned();
-            all.intersect(&other);
-            Cow::Owned(all)
-        });
-        intersection
-            .expect("a query without a condition has a vector in final order")
-            .into_owned()
-    }
+/// Returns the rows that meet every condition; there is at least one.
+fn intersection(conditions: &[Condition<'_>]) -> RowSet {
+    // From the last filter on: the first set is changed, that of a search is built, and that of a group may be stored
+    // and would be copied.
+    let sets = conditions.iter().rev().map(Condition::set);
+    let all = sets.reduce(|all, other| {
+        let mut all = all.into_owned();
+        all.intersect(&other);
+        Cow::Owned(all)
+    });
+    all.expect("a query without a condition has a vector in final order")
+        .into_owned()
 }
 
 impl History {
     pub fn select_islands(&self, query: &ListQuery) -> SelectedRows {
-        let Some(filters) = Filters::find(self, query) else {
-            return SelectedRows::slice_of(&[], query.page);
-        };
         let page = query.page;
-        let smallest = filters.smallest(self, ordering(query.sort, query.order));
-        let in_smallest = || smallest.iter().map(|row| row.get());
-        let few = few(self.rows.len());
-        let Some(needle) = &query.folded else {
-            if filters.0.len() <= 1 {
-                return SelectedRows::slice_of(smallest, page);
-            }
-            if smallest.len() <= few {
-                let matches = in_smallest().filter(|row| filters.contain(*row));
-                return SelectedRows::of_matches(matches, page);
-            }
-            return self.select_from(&filters.set(None), smallest, query);
+        let Some(conditions) = Condition::all(self, query) else {
+            return SelectedRows::slice_of(&[], page);
         };
-        let found = self.titles.find(needle);
-        if smallest.len().min(found.max_len()) > few {
-            return self.select_from(&filters.set(Some(&found)), smallest, query);
+        let vectors = conditions
+            .iter()
+            .filter_map(|one| one.in_order(query.sort, query.order));
+        let smallest = vectors.min_by_key(|rows| rows.len());
+        let rows = smallest.unwrap_or_else(|| self.in_order(query.sort, query.order));
+        let numbered = conditions.iter().enumerate();
+        let Some((at, rarest)) = numbered.min_by_key(|(_, one)| one.max_len()) else {
+            return SelectedRows::slice_of(rows, page);
+        };
+        if conditions.len() == 1 && smallest.is_some() {
+            return SelectedRows::slice_of(rows, page);
         }
-        if smallest.len() <= found.max_len() {
-            let matches = in_smallest().filter(|row| filters.contain(*row) && found.contains(*row));
+        if rows.len().min(rarest.max_len()) > few(self.rows.len()) {
+            return self.select_from(&intersection(&conditions), rows, query);
+        }
+        if rows.len() <= rarest.max_len() {
+            let rows = rows.iter().map(|row| row.get());
+            let matches = rows.filter(|row| conditions.iter().all(|one| one.contains(*row)));
             return SelectedRows::of_matches(matches, page);
         }
-        let rows = found.rows().filter(|row| filters.contain(*row));
+        let others = conditions[..at].iter().chain(&conditions[at + 1..]);
+        let rows = rarest.rows();
+        let rows = rows.filter(|row| others.clone().all(|one| one.contains(*row)));
         let mut keys: Vec<u64> = rows
             .map(|row| self.sort_key(row, query.sort, query.order))
             .collect();
@@ -187,7 +159,8 @@ impl History {
     /// Selects the rows of a page of `/v1/creators`. Creators are numbered in list order.
     pub fn select_creators(&self, query: &ListQuery) -> SelectedRows {
         let creators = self.creator_rows.len();
-        let Some(needle) = &query.folded else {
+        let needle = query.search().map(|(_, folded)| folded);
+        let Some(needle) = needle.filter(|folded| !folded.is_empty()) else {
             let number = |at: usize| u32::try_from(at).expect("creators are numbered in u32");
             let rows = window(creators, query.page).map(number).collect();
             return SelectedRows {

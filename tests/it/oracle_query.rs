@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use island_metrics::request::{CREATOR_PARAMETERS, ISLAND_PARAMETERS};
+use island_metrics::request::Endpoint;
 
 use crate::oracle::{BAD, Refusal};
 
@@ -40,8 +40,8 @@ pub(crate) fn form(query: &str) -> Option<Vec<(String, String)>> {
 pub(crate) fn ignored(target: &str) -> Option<String> {
     let (path, query) = target.split_once('?')?;
     let declared: &[&str] = match path {
-        "/v1/islands" => ISLAND_PARAMETERS,
-        "/v1/creators" => CREATOR_PARAMETERS,
+        "/v1/islands" => Endpoint::Islands.query_parameters(),
+        "/v1/creators" => Endpoint::Creators.query_parameters(),
         _ => &[],
     };
     let mut names: Vec<String> = Vec::new();

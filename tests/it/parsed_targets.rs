@@ -6,7 +6,7 @@ mod plain;
 #[path = "../fuzz/src/targets.rs"]
 mod targets;
 
-use island_metrics::request::{Endpoint, ISLAND_PARAMETERS};
+use island_metrics::request::Endpoint;
 
 use plain::{Mistake, Plain};
 use targets::differs;
@@ -100,7 +100,7 @@ fn query(
     }
     let mut query = String::new();
     for _ in 0..u.int_in_range(0..=4)? {
-        let names = [ISLAND_PARAMETERS, &OTHER_NAMES].concat();
+        let names = [Endpoint::Islands.query_parameters(), &OTHER_NAMES].concat();
         let (name, value) = (u.choose(&names)?, u.choose(&VALUES)?);
         let equals = u.choose(&["=", "=", "=", "=", "", "=="])?;
         let separator = u.choose(&["&", "&", "&", "&&", ""])?;

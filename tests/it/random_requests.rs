@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use island_metrics::request::{Endpoint, FILTERS, ISLAND_PARAMETERS, IslandFilter};
+use island_metrics::request::{Endpoint, Grouping, ISLAND_PARAMETERS, Kind, Parameter};
 
 use crate::endpoint_cases::filled;
 use crate::oracle::{COUNTS, World};
@@ -192,24 +192,23 @@ fn list(rng: &mut Rng, world: &World, path: &str, most: u64) -> String {
 
 /// The name of any parameter, and a value that is mostly valid.
 fn parameter(rng: &mut Rng, world: &World) -> (&'static str, String) {
-    let name = rng.pick(ISLAND_PARAMETERS);
-    if let Some(row) = FILTERS.iter().find(|row| row.name == name) {
-        let text = match (row.filter, row.values) {
-            (IslandFilter::Tag, _) => rng.pick(&TAGS),
-            (IslandFilter::Creator, _) => rng.pick(&SLUGS),
-            (_, []) => rng.pick(&WORDS),
-            (_, _) if rng.one_in(3) => rng.pick(&["UEFN", ""]),
-            (_, values) => rng.pick(&values.iter().map(|value| value.0).collect::<Vec<_>>()),
-        };
-        return (name, text.to_owned());
-    }
-    let text = match name {
+    let at = rng.below(ISLAND_PARAMETERS.len() as u64);
+    let Parameter { name, kind, .. } = ISLAND_PARAMETERS[usize::try_from(at).unwrap()];
+    let text = match kind {
+        Kind::Group(Grouping::Tag) => rng.pick(&TAGS).to_owned(),
+        Kind::Group(Grouping::Creator) => rng.pick(&SLUGS).to_owned(),
+        Kind::Group(_) => rng.pick(&WORDS).to_owned(),
+        Kind::Choice { .. } if rng.one_in(3) => rng.pick(&["UEFN", ""]).to_owned(),
+        Kind::Choice { names, .. } => {
+            let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+            rng.pick(&names).to_owned()
+        }
         // About the longest search.
-        "q" if rng.one_in(50) => {
+        Kind::Search if rng.one_in(50) => {
             let bytes = usize::try_from(1019 + rng.below(5)).unwrap();
             "é".repeat(2) + &"a".repeat(bytes)
         }
-        "q" => {
+        Kind::Search => {
             let titles: Vec<&str> = world.islands.values().map(|i| i.title.as_str()).collect();
             let text = match rng.below(5) {
                 0 => rng.pick(&WORDS),
@@ -218,14 +217,21 @@ fn parameter(rng: &mut Rng, world: &World) -> (&'static str, String) {
             };
             needle(rng, text)
         }
-        "sort" if rng.one_in(12) => "title".to_owned(),
-        "sort" => rng.pick(&COUNTS).to_owned(),
-        "order" => rng
-            .pick(&["asc", "desc", "asc", "desc", "asc", "ASC"])
-            .to_owned(),
-        "limit" | "offset" if rng.one_in(2) => rng.pick(&INTEGERS).to_owned(),
-        "limit" | "offset" => rng.below(40).to_string(),
-        _ => panic!("no values are drawn for the parameter {name}"),
+        Kind::Sort if rng.one_in(12) => "title".to_owned(),
+        Kind::Sort => rng.pick(&COUNTS).to_owned(),
+        Kind::Order => {
+            let orders = ["asc", "desc", "asc", "desc", "asc", "ASC"];
+            rng.pick(&orders).to_owned()
+        }
+        _ if rng.one_in(2) => rng.pick(&INTEGERS).to_owned(),
+        Kind::AtLeast(field) | Kind::AtMost(field) => {
+            let counts = world.daily.values().flat_map(|rows| rows.values());
+            let counts = counts.filter_map(|row| row.counts[field as usize]);
+            let counts: Vec<String> = counts.map(|count| count.to_string()).collect();
+            let counts: Vec<&str> = counts.iter().map(String::as_str).collect();
+            rng.pick(&[&counts[..], &["0"]].concat()).to_owned()
+        }
+        Kind::Limit | Kind::Offset => rng.below(40).to_string(),
     };
     (name, text)
 }

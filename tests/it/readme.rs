@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use island_metrics::request::{CREATOR_PARAMETERS, ISLAND_PARAMETERS};
+use island_metrics::request::Endpoint;
 
 use crate::cli_files;
 use crate::support::{self, Server, TempDir, run};
@@ -264,13 +264,11 @@ fn tables_of_the_first_readme_have_the_endpoints_the_quotas_and_the_columns() {
         .map(|row| format!("GET {}", row[0].trim_matches('`')))
         .collect();
     assert_eq!(listed, endpoints);
-    for (path, parameters) in [
-        ("`/v1/islands`", ISLAND_PARAMETERS),
-        ("`/v1/creators`", CREATOR_PARAMETERS),
-    ] {
+    for endpoint in [Endpoint::Islands, Endpoint::Creators] {
+        let path = format!("`{}`", endpoint.label());
         let table = rows(&text, "path");
         let row = table.iter().find(|row| row[0] == path).unwrap();
-        for name in parameters {
+        for name in endpoint.query_parameters() {
             assert!(row[1].contains(&format!("`{name}`")), "{path}: {name}");
         }
     }

@@ -4,13 +4,11 @@
 use bytes::Bytes;
 
 use crate::model::IslandCode;
-use crate::request::{
-    Argument, DayRef, Endpoint, FILTERS, FilterRow, IslandFilter, ListQuery, Quoted, Route,
-};
+use crate::request::{Argument, DayRef, Endpoint, ISLAND_PARAMETERS, ListQuery, Quoted, Route};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
 use crate::server::web::request_context::RequestContext;
-use crate::site::{self, DayLinks, IslandPage, ListFilter};
+use crate::site::{self, DayLinks, IslandPage};
 use crate::snapshot::{Missing, SHORT_BYTES_MAX};
 
 /// Maximum number of rows of a list. Longer ones are available from the API.
@@ -24,7 +22,7 @@ const LIVE: Route = Route::new(Endpoint::Live, Argument::None);
 
 /// The code that is the searched text, with or without hyphens. Its page says if no such island is published.
 pub(super) fn searched_code(query: &ListQuery) -> Option<IslandCode> {
-    let text = query.q.as_deref()?.trim();
+    let text = query.search()?.0.trim();
     if text.len() == 12 && text.is_ascii() {
         let [first, second, third] = [&text[..4], &text[4..8], &text[8..]];
         return format!("{first}-{second}-{third}").parse().ok();
@@ -74,33 +72,9 @@ impl RequestContext<'_> {
         query.page.limit = query.page.limit.min(ROWS_MAX);
         let route = Route::new(Endpoint::Islands, Argument::Islands(query.clone()));
         let body = self.read(&route, SHORT_BYTES_MAX)?;
-        let limit = query.page.limit.to_string();
-        // Links keep a limit that is not the usual one.
-        let limit = Some(("limit", limit.as_str())).filter(|_| query.page.limit < ROWS_MAX);
-        let given: Vec<_> = query.given().chain(limit).collect();
-        let filters: Vec<ListFilter<'_>> = FILTERS
-            .iter()
-            .map(|row| self.list_filter(row, &query))
-            .collect();
-        site::islands(&body, &given, &filters, self.snapshot.notice()).ok_or(ApiError::Damaged)
-    }
-
-    fn list_filter<'a>(&'a self, row: &'a FilterRow, query: &'a ListQuery) -> ListFilter<'a> {
-        let value = query.filters[row.filter as usize].as_deref();
-        let choices = match row.filter {
-            IslandFilter::Tag => {
-                let tags = self.snapshot.tags.iter();
-                tags.map(|tag| (&**tag, &**tag)).collect()
-            }
-            _ => row.values.to_vec(),
-        };
-        ListFilter {
-            name: row.name,
-            label: row.label,
-            words: row.words,
-            value,
-            choices,
-        }
+        let (tags, notice) = (&self.snapshot.tags, self.snapshot.notice());
+        let list = (ISLAND_PARAMETERS, &query);
+        site::islands(&body, list, tags, notice).ok_or(ApiError::Damaged)
     }
 
     pub(super) fn island(
@@ -157,13 +131,13 @@ impl RequestContext<'_> {
     pub(super) fn creators(&self, query: &ListQuery) -> Result<String, ApiError> {
         let mut query = query.clone();
         query.page.limit = query.page.limit.min(ROWS_MAX);
-        let q = query.q.clone().unwrap_or_default();
-        let route = Route::new(Endpoint::Creators, Argument::Creators(query));
+        let route = Route::new(Endpoint::Creators, Argument::Creators(query.clone()));
         let body = self.read(&route, SHORT_BYTES_MAX)?;
         let days = self.snapshot.days_around(&DayRef::Latest);
         let newest = days.and_then(|[.., newest]| Some(newest?.to_string()));
         let notice = self.snapshot.notice();
-        site::creators(&body, &q, newest.as_deref(), notice).ok_or(ApiError::Damaged)
+        let q = query.search().map_or("", |(sent, _)| sent);
+        site::creators(&body, q, newest.as_deref(), notice).ok_or(ApiError::Damaged)
     }
 
     pub(super) fn creator(&self, slug: &str) -> Result<String, ApiError> {

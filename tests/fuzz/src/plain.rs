@@ -1,7 +1,7 @@
 //! A second parser of request targets, written from CONTRACT sections 4 to 6 and SPEC section 4 alone.
 //! It shares only the lists of paths and parameters with the server's parser, and is simple instead of fast.
 
-use island_metrics::request::{Endpoint, FILTERS, ISLAND_PARAMETERS};
+use island_metrics::request::{CREATOR_PARAMETERS, Endpoint, ISLAND_PARAMETERS, Kind};
 
 /// The paths of the table. Each parameter stands for one segment.
 const PATHS: &[&str] = Endpoint::LABELS;
@@ -37,7 +37,6 @@ pub(crate) struct List {
     pub(crate) path: &'static str,
     /// The names of the filters and their values.
     pub(crate) filters: Vec<(&'static str, String)>,
-    pub(crate) q: Option<String>,
     pub(crate) folded: Option<String>,
     pub(crate) sort: String,
     pub(crate) order: String,
@@ -63,8 +62,6 @@ pub(crate) enum Mistake {
 #[derive(Clone, Copy)]
 pub(crate) struct Plain(pub(crate) Mistake);
 
-/// Parameters with which a request for the dashboard is a search.
-const DECLARED: &[&str] = ISLAND_PARAMETERS;
 const SORTS: [&str; 6] = [
     "peakCCU",
     "uniquePlayers",
@@ -115,8 +112,9 @@ impl Plain {
         }
         // An encoded slash is part of a segment, and no fixed segment contains one.
         if segments == [String::new()] {
-            let is_plain =
-                |pairs: &Pairs| pairs.iter().all(|(name, _)| !DECLARED.contains(&&**name));
+            // With a parameter of the list, the request is a search.
+            let is_declared = |sent: &str| ISLAND_PARAMETERS.iter().any(|one| one.name == sent);
+            let is_plain = |pairs: &Pairs| pairs.iter().all(|(name, _)| !is_declared(name));
             return match self.pairs(query) {
                 Some(pairs) if is_plain(&pairs) => Meaning::Fixed("/"),
                 _ => self.list("/", query),
@@ -162,43 +160,49 @@ impl Plain {
     fn list(self, path: &'static str, query: Option<&str>) -> Meaning {
         let list = || {
             let pairs = self.pairs(query)?;
-            let is_islands = !path.ends_with("/creators");
-            let own = |name| {
-                if is_islands {
-                    self.once(&pairs, name)
-                } else {
-                    Some(None)
-                }
+            let parameters = if path.ends_with("/creators") {
+                CREATOR_PARAMETERS
+            } else {
+                ISLAND_PARAMETERS
             };
-            let filter = |value: Option<String>| {
-                value.filter(|text| !text.is_empty() || self.0 == Mistake::EmptyFilters)
-            };
-            let mut filters = Vec::new();
-            for row in &FILTERS {
-                let value = own(row.name)?;
-                let mut known = row.values.iter();
-                let is_known = |sent: &String| known.any(|(value, _)| value == sent);
-                if !row.values.is_empty() && !value.as_ref().is_none_or(is_known) {
-                    return None;
-                }
-                filters.extend(filter(value).map(|value| (row.name, value)));
-            }
-            let sort = own("sort")?.unwrap_or_else(|| SORTS[0].into());
-            let order = own("order")?.unwrap_or_else(|| "desc".into());
-            let sound = SORTS.contains(&sort.as_str()) && (order == "desc" || order == "asc");
-            let q = filter(self.once(&pairs, "q")?);
-            let is_long = q.as_ref().is_some_and(|q| q.len() > 1024);
-            let folded = q.as_ref().map(|q| self.fold(q));
-            (sound && !is_long).then_some(List {
+            let mut list = List {
                 path,
-                filters,
-                q,
-                folded: folded.filter(|text| !text.is_empty()),
-                sort,
-                order,
-                limit: self.integer(&pairs, "limit", 50, (1, 200))?,
-                offset: self.integer(&pairs, "offset", 0, (0, u64::MAX))?,
-            })
+                sort: SORTS[0].into(),
+                order: "desc".into(),
+                limit: 50,
+                ..List::default()
+            };
+            for parameter in parameters {
+                let name = parameter.name;
+                let Some(value) = self.once(&pairs, name)? else {
+                    continue;
+                };
+                let mut filter = |text: String| list.filters.push((name, text));
+                let is_filter = !value.is_empty() || self.0 == Mistake::EmptyFilters;
+                match parameter.kind {
+                    Kind::Group(_) if is_filter => filter(value),
+                    Kind::Choice { names, .. } => {
+                        let known = names.iter().find(|(known, _)| *known == value)?;
+                        filter(known.0.to_owned());
+                    }
+                    Kind::Search if value.len() > 1024 => return None,
+                    Kind::Search if is_filter => {
+                        list.folded = Some(self.fold(&value));
+                        filter(value);
+                    }
+                    Kind::Group(_) | Kind::Search => {}
+                    Kind::AtLeast(_) | Kind::AtMost(_) => {
+                        let count = self.integer(&value, (0, (1 << 53) - 1))?;
+                        filter(count.to_string());
+                    }
+                    Kind::Sort => list.sort = value,
+                    Kind::Order => list.order = value,
+                    Kind::Limit => list.limit = self.integer(&value, (1, 200))?,
+                    Kind::Offset => list.offset = self.integer(&value, (0, u64::MAX))?,
+                }
+            }
+            let is_sound = SORTS.contains(&&*list.sort) && ["desc", "asc"].contains(&&*list.order);
+            is_sound.then_some(list)
         };
         list().map_or(Meaning::Bad, Meaning::List)
     }
@@ -247,19 +251,10 @@ impl Plain {
         }
     }
 
-    fn integer(
-        self,
-        pairs: &Pairs,
-        name: &str,
-        default: u64,
-        (least, most): (u64, u64),
-    ) -> Option<u64> {
-        let Some(text) = self.once(pairs, name)? else {
-            return Some(default);
-        };
+    fn integer(self, text: &str, (least, most): (u64, u64)) -> Option<u64> {
         let text = match text.strip_prefix('+') {
             Some(rest) if self.0 == Mistake::SignedNumbers => rest,
-            _ => &text,
+            _ => text,
         };
         if text.is_empty() {
             return None;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io::Read as _;
 
+use island_metrics::request::Endpoint;
 use serde_json::Value;
 
 /// The reason why responses are wrong.
@@ -485,18 +486,6 @@ fn is_sound(name: &str, value: &str) -> bool {
     }
 }
 
-/// Expected links of a list.
-const NAMES: [&str; 8] = [
-    "tag",
-    "creator",
-    "createdIn",
-    "q",
-    "sort",
-    "order",
-    "limit",
-    "offset",
-];
-
 /// Whether a link leads to a page of the list, consists of unreserved characters and escapes, and contains
 /// no key.
 fn is_link(text: &str) -> bool {
@@ -509,10 +498,11 @@ fn is_link(text: &str) -> bool {
     let Some(query) = list[0].or(list[1]) else {
         return false;
     };
+    let names = Endpoint::Islands.query_parameters();
     let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
     ["\"first\"", "\"prev\"", "\"next\"", "\"last\""].contains(&relation)
         && query.split('&').all(|pair| {
             let pair = pair.split_once('=');
-            pair.is_some_and(|(name, value)| NAMES.contains(&name) && value.bytes().all(sound))
+            pair.is_some_and(|(name, value)| names.contains(&name) && value.bytes().all(sound))
         })
 }

@@ -16,7 +16,8 @@ use bytes::Bytes;
 use island_metrics::calendar::UtcDay;
 use island_metrics::model::IslandCode;
 use island_metrics::request::{
-    Argument, CREATOR_PARAMETERS, DayRef, Endpoint, ISLAND_PARAMETERS, ListQuery, Route,
+    Argument, CREATOR_PARAMETERS, DayRef, Endpoint, Grouping, ISLAND_PARAMETERS, Kind, ListQuery,
+    Parameter, Route,
 };
 use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{History, Live, Snapshot, Storage};
@@ -129,19 +130,28 @@ impl Draws {
 }
 
 fn query(draws: &mut Draws, slugs: &[String]) -> String {
-    let pairs = [
-        ("tag=", draws.pick(&TAGS)),
-        ("creator=", draws.pick(slugs)),
-        ("createdIn=", draws.pick(&["", "", "uefn", "creative"])),
-        ("q=", draws.pick(&NEEDLES)),
-        ("sort=", draws.pick(&SORTS)),
-        ("order=", draws.pick(&["", "asc"])),
-        ("", draws.pick(&PLACES)),
-    ];
-    let given = pairs.iter().filter(|(_, value)| !value.is_empty());
-    let words: Vec<String> = given
-        .map(|(name, value)| format!("{name}{value}"))
-        .collect();
+    let mut words = Vec::new();
+    for Parameter { name, kind, .. } in ISLAND_PARAMETERS {
+        let choices: Vec<&str>;
+        let value = match kind {
+            Kind::Group(Grouping::Tag) => draws.pick(&TAGS),
+            Kind::Group(_) => draws.pick(slugs),
+            Kind::Choice { names, .. } => {
+                let names = names.iter().map(|(name, _)| *name);
+                choices = ["", ""].into_iter().chain(names).collect();
+                draws.pick(&choices)
+            }
+            Kind::Search => draws.pick(&NEEDLES),
+            Kind::AtLeast(_) | Kind::AtMost(_) => draws.pick(&["", "", "0", "9", "1000"]),
+            Kind::Sort => draws.pick(&SORTS),
+            Kind::Order => draws.pick(&["", "asc"]),
+            Kind::Limit | Kind::Offset => continue,
+        };
+        if !value.is_empty() {
+            words.push(format!("{name}={value}"));
+        }
+    }
+    words.push(draws.pick(&PLACES).to_owned());
     words.join("&")
 }
 

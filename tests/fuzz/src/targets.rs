@@ -26,19 +26,19 @@ fn of_route(route: Result<Route, RouteError>) -> Meaning {
             code: code.to_string(),
             view,
         },
-        Argument::Islands(query) | Argument::Creators(query) => of_list(path, query),
+        Argument::Islands(query) | Argument::Creators(query) => of_list(path, &query),
     }
 }
 
-fn of_list(path: &'static str, query: ListQuery) -> Meaning {
+fn of_list(path: &'static str, query: &ListQuery) -> Meaning {
     Meaning::List(List {
         path,
+        folded: query.search().map(|(_, folded)| folded.to_owned()),
         filters: query
-            .filters()
-            .map(|(row, value)| (row.name, value.to_owned()))
+            .filters
+            .iter()
+            .map(|(name, filter)| (*name, filter.text().into_owned()))
             .collect(),
-        q: query.q,
-        folded: query.folded,
         sort: SortField::as_str(query.sort).to_owned(),
         order: SortOrder::as_str(query.order).to_owned(),
         limit: query.page.limit.into(),
