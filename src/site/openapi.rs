@@ -3,19 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::code::member;
 use super::settings::SiteSettings;
 use super::text::count;
+use crate::model::COUNT_MAX;
+use crate::request::{CREATOR_PARAMETERS, ISLAND_PARAMETERS, Kind, Parameter};
+use crate::request::{LIMIT_DEFAULT, LIMIT_MAX, ORDER_DEFAULT, SORT_DEFAULT};
 
 const OPENAPI: &str = include_str!("openapi.json");
 /// The origin of data without a notice of its own (SPEC section 1).
 const ORIGIN: &str = "The underlying metrics are facts from a third-party public interface; \
     the service is not affiliated with that third party.";
 
-/// Returns the `OpenAPI` 3.1 document, with the service's own address as its one server (SPEC
-/// section 1), its limits and its contact.
+/// Returns the `OpenAPI` 3.1 document, with the parameters of the lists, and with the service's own address as its one
+/// server (SPEC section 1), its limits and its contact.
 pub fn openapi(service: &SiteSettings) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
     // Within a string, so without quotes.
@@ -24,6 +27,12 @@ pub fn openapi(service: &SiteSettings) -> String {
     let limits = service.limits;
     OPENAPI
         .replacen("\"{base_url}\"", &quoted(&service.base_url), 1)
+        .replacen("\"{island_parameters}\"", &parameters(ISLAND_PARAMETERS), 1)
+        .replacen(
+            "\"{creator_parameters}\"",
+            &parameters(CREATOR_PARAMETERS),
+            1,
+        )
         .replacen("\"{contact}\"", &service.openapi_contact().to_string(), 1)
         .replacen("{keys}", &inner(&service.keys_text()), 1)
         .replacen("{anonymous}", &count(limits.anonymous.into()), 1)
@@ -31,6 +40,45 @@ pub fn openapi(service: &SiteSettings) -> String {
         .replacen("{starter}", &count(limits.starter.into()), 1)
         .replacen("{pro}", &count(limits.pro.into()), 1)
         .replacen("{origin}", &inner(origin), 1)
+}
+
+/// Returns the parameters of a list as JSON, one on a line.
+fn parameters(parameters: &[Parameter]) -> String {
+    let described = parameters.iter().map(|parameter| {
+        let schema = schema(parameter.kind);
+        let number = parameter.example.parse::<u64>().ok();
+        let number = number.filter(|_| schema["type"] == "integer");
+        let example = number.map_or_else(|| Value::from(parameter.example), Value::from);
+        let described = json!({
+            "name": parameter.name, "in": "query", "required": false,
+            "description": parameter.description, "schema": schema, "example": example,
+        });
+        described.to_string()
+    });
+    let indent = "\n          ";
+    let described: Vec<String> = described.collect();
+    format!(
+        "[{indent}{}\n        ]",
+        described.join(&format!(",{indent}"))
+    )
+}
+
+fn schema(kind: Kind) -> Value {
+    let named = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+    match kind {
+        Kind::Group(_) | Kind::Search => json!({"type": "string"}),
+        Kind::Choice { schema, .. } => named(schema),
+        Kind::AtLeast(_) | Kind::AtMost(_) => {
+            json!({"type": "integer", "format": "int64", "minimum": 0, "maximum": COUNT_MAX})
+        }
+        Kind::Sort => json!({"allOf": [named("SortField")], "default": SORT_DEFAULT.as_str()}),
+        Kind::Order => json!({"allOf": [named("SortOrder")], "default": ORDER_DEFAULT.as_str()}),
+        Kind::Limit => json!({
+            "type": "integer", "format": "int32", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT,
+        }),
+        // No format has the numbers that clients may send.
+        Kind::Offset => json!({"type": "integer", "minimum": 0, "maximum": u64::MAX, "default": 0}),
+    }
 }
 
 /// Returns the name of the schema that a `$ref` points at.
@@ -232,60 +280,5 @@ pub(super) fn kind(schema: &Value, has_links: bool) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::site::code::json_lines;
-
-    #[test]
-    fn every_member_and_parameter_has_a_type_and_a_description() {
-        let document = Document::parsed(&SiteSettings::new("https://x.test"));
-        let has_text = |value: &Value| !text(&value["description"]).is_empty();
-        for object in document.objects() {
-            assert!(has_text(&object), "{}", object["name"]);
-            for name in items(&object["members"]) {
-                let member = &object["properties"][text(name)];
-                let is_typed = !kind(member, false).is_empty();
-                assert!(is_typed && has_text(member), "{} {name}", object["name"]);
-            }
-        }
-        for operation in document.operations() {
-            for parameter in items(&operation["parameters"]) {
-                assert!(parameter["schema"]["type"].is_string(), "{parameter}");
-                assert!(has_text(parameter), "{parameter}");
-            }
-        }
-    }
-
-    #[test]
-    fn examples_are_written_whole_in_the_order_of_members() {
-        let document = Document::parsed(&SiteSettings::new("https://x.test"));
-        for operation in document.operations() {
-            let Some(name) = operation["object"].as_str() else {
-                continue;
-            };
-            let example = &content(&operation)["application/json"]["examples"]["sample"]["value"];
-            let example_text = document.example(&operation).unwrap();
-            let read: Value = serde_json::from_str(example_text).unwrap();
-            assert_eq!(read, *example, "{name}");
-            let shown = json_lines(example_text.as_bytes()).unwrap().join("\n");
-            let names = items(&document.0["components"]["schemas"][name]["required"]);
-            let places = names.iter().map(|name| {
-                let start = format!("\n  &quot;{}&quot;: ", text(name));
-                shown.find(&start).unwrap()
-            });
-            assert!(places.is_sorted(), "{name}");
-        }
-    }
-
-    #[test]
-    fn errors_have_their_general_meaning() {
-        let document = Document::parsed(&SiteSettings::new("https://x.test"));
-        let errors = document.errors();
-        let statuses: Vec<&str> = errors.keys().copied().collect();
-        let all = [
-            "400", "401", "403", "404", "405", "412", "416", "429", "431", "500", "503",
-        ];
-        assert_eq!(statuses, all);
-        assert!(errors["400"].contains("a malformed island code"));
-    }
-}
+#[path = "openapi_tests.rs"]
+mod tests;

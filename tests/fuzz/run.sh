@@ -44,7 +44,7 @@ for target in "${targets[@]}"; do
     if [ -e "$target.dict" ]; then
         cp "$target.dict" "$out/$target.dict"
         case $target in
-            request | query) python3 words.py ../../src/site/openapi.json >>"$out/$target.dict" ;;
+            request | query) python3 words.py ../../src/site/openapi.json ../../src/request/parameters.rs >>"$out/$target.dict" ;;
         esac
         words+=(-dict="$out/$target.dict")
     fi

@@ -1,7 +1,7 @@
 """Prints a dictionary for the fuzz targets that parse requests: the fixed parts of all documented paths, the names
 of parameters, and the words of enumerations.
 
-    python3 tests/fuzz/words.py src/site/openapi.json
+    python3 tests/fuzz/words.py src/site/openapi.json src/request/parameters.rs
 """
 
 import json
@@ -20,10 +20,10 @@ def members(value, name):
 
 with open(sys.argv[1], encoding="utf-8") as file:
     document = json.load(file)
-parameters = [one for one in members(document, "parameters") if isinstance(one, list)]
-parameters = [one for some in parameters for one in some] + list(document["components"]["parameters"].values())
+with open(sys.argv[2], encoding="utf-8") as file:
+    parameters = re.findall(r'^ +name: "(\w+)",$', file.read(), re.MULTILINE)
 words = {part for path in document["paths"] for part in re.split(r"\{\w+\}", path) if part}
-words |= {one["name"] + "=" for one in parameters if one.get("in") == "query"}
+words |= {name + "=" for name in parameters}
 words |= {word for some in members(document["components"]["schemas"], "enum") for word in some if word}
 for word in sorted(words):
     assert re.fullmatch(r"[!#-\[\]-~]+", word), f"{word!r} needs escapes in a dictionary"
