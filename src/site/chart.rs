@@ -2,7 +2,6 @@
 //! gap, never a zero.
 
 use std::fmt::Write as _;
-use std::ops::Range;
 
 use minijinja::{Value, context};
 
@@ -19,10 +18,10 @@ const STEPS_MAX: i64 = 4_000;
 const LABELS_MAX: usize = 6;
 /// Days up to which the times below the curve are days; those of longer curves are starts of months.
 const DAYS_MAX: usize = 60;
-/// Distances between the times below a curve, of which the smallest that fits is used: in seconds, in days
-/// from the start of each month, and in months.
+/// Distances between the times below a curve in seconds, numbers of equal parts of each month, and distances in months.
+/// The first with few enough times is used.
 const SECONDS: &[i64] = &[600, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400];
-const DAYS: &[i64] = &[1, 2, 3, 5, 7, 10, 15];
+const PARTS: &[i64] = &[31, 10, 6, 3, 2];
 const MONTHS: &[i64] = &[1, 2, 3, 6, 12, 24, 48];
 /// A text that is centred nearer than this to the right end would leave the picture.
 const EDGE: f64 = 3.5;
@@ -166,35 +165,27 @@ impl<'a> Chart<'a> {
 
     /// Returns the times below the curve, each with its position: times of the day, days of months, or starts of months.
     fn ticks(&self) -> Vec<(usize, String)> {
-        let distances = match self.values.len() {
-            _ if self.step < DAY_SECONDS => SECONDS,
-            ..=DAYS_MAX => DAYS,
-            _ => MONTHS,
+        let (divisions, is_tick): (_, fn(i64, i64) -> bool) = match self.values.len() {
+            _ if self.step < DAY_SECONDS => (SECONDS, |time, seconds| time % seconds == 0),
+            ..=DAYS_MAX => (PARTS, starts_part_of_month),
+            _ => (MONTHS, starts_months),
         };
-        // The number of a time in the unit of the distances; `None` if the time can have no label.
-        let numbered = |at: usize| {
-            let (time, mut text) = (self.time(at), self.text(self.time(at)));
-            if self.step < DAY_SECONDS {
-                return Some((at, text, time));
+        let ticks_of = |division: &i64| -> Vec<usize> {
+            let positions = 0..self.values.len();
+            positions
+                .filter(|at| is_tick(self.time(*at), *division))
+                .collect()
+        };
+        let mut fitting = divisions.iter().map(ticks_of);
+        let ticks = fitting.find(|ticks| ticks.len() <= LABELS_MAX);
+        let text = |at| {
+            let mut text = self.text(self.time(at));
+            if divisions == MONTHS {
+                text.truncate("2026-11".len());
             }
-            let part = |range: Range<usize>| text.get(range)?.parse::<i64>().ok();
-            let (year, month, day) = (part(0..4)?, part(5..7)?, part(8..10)?);
-            if distances == DAYS {
-                return Some((at, text, day - 1));
-            }
-            text.truncate("2026-11".len());
-            (day == 1).then(|| (at, text, year * 12 + month - 1))
+            (at, text)
         };
-        let all: Vec<_> = (0..self.values.len()).filter_map(numbered).collect();
-        let chosen = |distance: i64| {
-            all.iter().filter(move |(_, _, number)| {
-                // A day near the end of a month would touch the start of the next.
-                number % distance == 0 && (distances != DAYS || number + distance <= 31)
-            })
-        };
-        let mut fitting = (distances.iter()).filter(|one| chosen(**one).count() <= LABELS_MAX);
-        let ticks = fitting.next().into_iter().flat_map(|one| chosen(*one));
-        ticks.map(|(at, text, _)| (*at, text.clone())).collect()
+        ticks.into_iter().flatten().map(text).collect()
     }
 
     /// Returns the day of a time, or the time of the day if the steps are shorter. Any time has a text.
@@ -224,6 +215,23 @@ impl<'a> Chart<'a> {
         let low = point(known.min());
         format!("{}: highest {high}, lowest {low}.", self.what)
     }
+}
+
+/// Returns whether one of the equal parts of a month starts within a day.
+fn starts_part_of_month(time: i64, parts: i64) -> bool {
+    UnixSeconds(time).day().date().is_some_and(|date| {
+        let (day, length) = (i64::from(date.day()), i64::from(date.days_in_month()));
+        let started_after = |days: i64| (days * parts + length - 1) / length;
+        started_after(day) > started_after(day - 1)
+    })
+}
+
+/// Returns whether a month starts on a day, one of every `distance` months.
+fn starts_months(time: i64, distance: i64) -> bool {
+    UnixSeconds(time).day().date().is_some_and(|date| {
+        let month = i64::from(date.year()) * 12 + i64::from(date.month()) - 1;
+        date.day() == 1 && month % distance == 0
+    })
 }
 
 /// The horizontal lines of a chart.
