@@ -7,15 +7,28 @@ use super::flags::DefaultValue::{Absent, Described, Literal};
 use super::flags::{COMMANDS, Flag, ValueKind};
 use crate::server::Settings;
 
-/// The text of `--help` for the commands that `name` matches: all if it is empty.
+/// The text of `--help` for the commands that `name` matches: all if it is empty. That of a command begins with its
+/// usage.
 pub(crate) fn help(name: &str) -> String {
-    let mut text = String::from(
-        "island-metrics: a read-only JSON API for game islands\n\n\
-         usage: island-metrics [COMMAND] [FLAGS]\n",
-    );
+    let mut text = String::new();
+    if name.is_empty() {
+        text.push_str(
+            "island-metrics: a read-only JSON API for game islands\n\n\
+             usage: island-metrics [COMMAND] [FLAGS]\n\n",
+        );
+    }
     for command in COMMANDS.iter().filter(|command| command.matches(name)) {
-        let usage = format!("\nisland-metrics {} {}", command.name, command.operand);
-        let _ = writeln!(text, "{}\n  {}", usage.trim_end(), command.help);
+        let has_flags = !name.is_empty() && !command.flags.is_empty();
+        let parts = [
+            if name.is_empty() { "" } else { "usage:" },
+            "island-metrics",
+            command.name,
+            command.operand,
+            if has_flags { "[FLAGS]" } else { "" },
+        ];
+        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        let usage: Vec<&str> = parts.collect();
+        let _ = writeln!(text, "{}\n  {}", usage.join(" "), command.help);
         for flag in command.flags {
             let (usage, description) = (flag.usage(), flag.description());
             let _ = write!(text, "    {usage:<26}  {description}");
@@ -24,9 +37,10 @@ pub(crate) fn help(name: &str) -> String {
                 Literal(default) | Described(default) => writeln!(text, " ({default})"),
             };
         }
+        text.push('\n');
     }
     text.push_str(
-        "\nEach flag can also be set in the environment: --base-url as ISLAND_METRICS_BASE_URL.\n",
+        "Each flag can also be set in the environment: --base-url as ISLAND_METRICS_BASE_URL.\n",
     );
     text
 }
@@ -73,9 +87,11 @@ mod tests {
     #[test]
     fn help_of_one_command_shows_no_other() {
         let text = help("keys issue");
+        assert!(text.starts_with("usage: island-metrics keys issue [FLAGS]\n  issues a key"));
         assert!(text.contains("--tier TIER                 free, starter or pro (free)\n"));
         assert!(!text.contains("--listen"));
-        assert!(help("keys").contains("island-metrics keys revoke ID\n"));
+        assert!(help("keys").contains("\n\nusage: island-metrics keys revoke ID [FLAGS]\n"));
+        assert!(help("completions").starts_with("usage: island-metrics completions SHELL\n"));
         assert!(help("").contains("\nisland-metrics serve\n"));
     }
 }
