@@ -11,8 +11,6 @@ pub(super) struct Metric {
     pub(super) name: &'static str,
     /// Its name on pages.
     pub(super) label: &'static str,
-    /// Its name in a table.
-    short: &'static str,
     #[serde(skip)]
     pub(super) unit: Unit,
 }
@@ -56,29 +54,19 @@ impl Unit {
 /// The metrics in the order of responses. Lists can be sorted by the first six.
 #[rustfmt::skip] // one row per metric
 pub(super) const METRICS: [Metric; 9] = [
-    metric("peakCCU", "Peak players", "Peak", Unit::COUNT),
-    metric("uniquePlayers", "Unique players", "Players", Unit::COUNT),
-    metric("minutesPlayed", "Minutes played", "Minutes", Unit::COUNT),
-    metric("favorites", "Favorites", "Favorites", Unit::COUNT),
-    metric("plays", "Plays", "Plays", Unit::COUNT),
-    metric("recommendations", "Recommendations", "Recs", Unit::COUNT),
-    metric("averageMinutesPerPlayer", "Minutes per player", "Min/player", Unit::TENTHS),
-    metric("retentionD1", "Retention after 1 day", "D1", Unit::PERCENT),
-    metric("retentionD7", "Retention after 7 days", "D7", Unit::PERCENT),
+    metric("peakCCU", "Peak players", Unit::COUNT),
+    metric("uniquePlayers", "Unique players", Unit::COUNT),
+    metric("minutesPlayed", "Minutes played", Unit::COUNT),
+    metric("favorites", "Favorites", Unit::COUNT),
+    metric("plays", "Plays", Unit::COUNT),
+    metric("recommendations", "Recommendations", Unit::COUNT),
+    metric("averageMinutesPerPlayer", "Minutes per player", Unit::TENTHS),
+    metric("retentionD1", "Retention after 1 day", Unit::PERCENT),
+    metric("retentionD7", "Retention after 7 days", Unit::PERCENT),
 ];
 
-const fn metric(
-    name: &'static str,
-    label: &'static str,
-    short: &'static str,
-    unit: Unit,
-) -> Metric {
-    Metric {
-        name,
-        label,
-        short,
-        unit,
-    }
+const fn metric(name: &'static str, label: &'static str, unit: Unit) -> Metric {
+    Metric { name, label, unit }
 }
 
 /// Returns the names of the metrics to choose from; the first is the default.

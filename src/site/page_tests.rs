@@ -2,6 +2,8 @@
 
 #[path = "island_page_tests.rs"]
 mod islands;
+#[path = "page_list_tests.rs"]
+mod lists;
 #[path = "page_notice_tests.rs"]
 mod notice;
 #[path = "page_value_tests.rs"]

@@ -188,8 +188,8 @@ await claim("islands are filtered and sorted by the form, with the keyboard alon
   const seen = await page.locator("td.number + td > a").evaluateAll(links => links.map(link => link.href.slice(-14)));
   const { islands } = await json(`${BY_IP}/v1/islands?tag=pvp&sort=plays&limit=50`);
   assert.deepEqual(seen, islands.map(island => island.code));
-  await page.click("th a:has-text('Minutes')");
-  assert.equal(await page.locator("th[aria-sort=descending]").textContent(), "Minutes\u00a0▼");
+  await page.click("th a:has-text('Minutes played')");
+  assert.equal(await page.locator("th[aria-sort=descending]").textContent(), "Minutes played\u00a0▼");
   assert.ok(page.url().includes("tag=pvp"), "filters are kept");
   await context.close();
 });
