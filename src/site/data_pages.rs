@@ -206,27 +206,27 @@ pub fn island(page: IslandPage<'_>) -> Option<String> {
         .get_attr("island")
         .and_then(|island| island.get_attr("date"));
     let newest_day = newest_day.ok()?;
-    let days = shown
-        .iter()
-        .rev()
-        .map(|(day, value)| (day, metric.unit.text(*value)));
     let chart = chart(metric, &shown, newest_day.as_str());
     // The first of equal peaks.
     let highest = peaks.iter().rev().max_by_key(|(_, peak)| *peak);
+    let before = peaks.iter().nth_back(1);
+    let change = peaks.last().zip(before);
+    let change = change.map(|(newest, before)| Unit::COUNT.change(before.1, newest.1));
     let values = context! {
         root => "../",
         notice => page.notice,
         published => page.published,
         metric => Serde(metric),
         live,
-        days => days.collect::<Value>(),
-        months => months(metric.unit, &shown),
+        days => changing(metric.unit, shown.iter().map(|(day, value)| (day, *value, ()))),
+        months => changing(metric.unit, months(metric.unit, &shown).into_iter()),
         range => page.days,
         ranges => chart.as_ref().map(Chart::ranges),
         chart => chart.map(|chart| limited(chart, page.days).values()),
         is_cut_off,
         newest => peaks.last(),
-        before => peaks.iter().nth_back(1),
+        before => before,
+        change => Serde(change),
         highest,
         oldest => peaks.first(),
         rank => page.rank.map(|(rank, _)| rank),
@@ -248,22 +248,39 @@ fn points(series: &[Value], metric: &Metric) -> Option<Vec<(String, u64)>> {
     Some(points)
 }
 
-/// Returns the months of a history, newest first: the number of known days, their average and the highest value.
-fn months(unit: Unit, days: &[(String, u64)]) -> Value {
+/// Returns the months of a history, oldest first: the average, the number of known days, and the highest value.
+fn months(unit: Unit, days: &[(String, u64)]) -> Vec<(Option<&str>, u64, (usize, String))> {
     fn month((day, _): &(String, u64)) -> Option<&str> {
         day.get(.."2026-11".len())
     }
     let months = days.chunk_by(|one, other| month(one) == month(other));
-    let row = |days: &[(String, u64)]| {
+    let months = months.map(|days| {
         let sum: u128 = days.iter().map(|(_, value)| u128::from(*value)).sum();
         let count = days.len() as u128;
         // No average is higher than the highest value.
         let average = u64::try_from((sum + count / 2) / count).unwrap_or(u64::MAX);
         let highest = days.iter().map(|(_, value)| *value).max();
-        let values = [average, highest.unwrap_or_default()].map(|value| unit.text(value));
-        Value::from(Serde((month(&days[0]), days.len(), values)))
-    };
-    months.rev().map(row).collect()
+        let highest = unit.text(highest.unwrap_or_default());
+        (month(&days[0]), average, (days.len(), highest))
+    });
+    months.collect()
+}
+
+/// Returns the rows of a table, newest first: name, value, the change since the row before in time, and the rest.
+fn changing<N: Serialize, R: Serialize>(
+    unit: Unit,
+    rows: impl Iterator<Item = (N, u64, R)>,
+) -> Value {
+    let mut before = None;
+    let rows = rows.map(|(name, value, rest)| {
+        let change = before
+            .replace(value)
+            .map(|before| unit.change(before, value));
+        Value::from(Serde((name, unit.text(value), change, rest)))
+    });
+    let mut rows: Vec<Value> = rows.collect();
+    rows.reverse();
+    Value::from(rows)
 }
 
 /// Returns the chart of a metric up to the newest day, on which an island may have no value; `None` without known values.

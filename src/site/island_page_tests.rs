@@ -18,20 +18,23 @@ fn a_page_of_an_island_compares_the_newest_peak_with_the_last_one_before() {
     for (peaks, wanted) in [
         (
             &[("2026-11-19", 10), ("2026-11-20", 15)][..],
-            "<br><span class=up>+5 (+50.0%)</span> since <time>2026-11-19</time></small>",
+            "<span><span class=up>+5 (+50.0%)</span> since <time>2026-11-19</time></span></small>",
         ),
         (
             &[("2026-11-17", 7), ("2026-11-18", 10), ("2026-11-20", 4)],
-            "<br><span class=down>\u{2212}6 (\u{2212}60.0%)</span> since <time>2026-11-18</time></small>",
+            "<span><span class=down>\u{2212}6 (\u{2212}60.0%)</span> since <time>2026-11-18</time></span></small>",
         ),
         (
             &[("2026-11-19", 0), ("2026-11-20", 1_000)],
-            "<br><span class=up>+1,000</span> since <time>2026-11-19</time></small>",
+            "<span><span class=up>+1,000</span> since <time>2026-11-19</time></span></small>",
         ),
-        (&[("2026-11-20", 4)], "<br>no earlier peak is known</small>"),
+        (
+            &[("2026-11-20", 4)],
+            "<span>no earlier peak is known</span></small>",
+        ),
         (
             &[("2026-11-18", 10), ("2026-11-19", 15)],
-            "<br>last known: 15 on <time>2026-11-19</time></small>",
+            "<span>last known: 15 on <time>2026-11-19</time></span></small>",
         ),
         (
             &[],
@@ -71,7 +74,7 @@ fn a_page_of_an_island_shows_a_history_that_is_whole_or_none() {
 }
 
 #[test]
-fn a_page_of_an_island_has_the_average_and_the_highest_value_of_each_month() {
+fn a_page_of_an_island_has_the_figures_of_each_month_and_day_with_their_changes() {
     let (_, detail) = bodies(true).swap_remove(5);
     let detail = published("island", detail);
     let page = |peaks: &[(&str, u64)]| {
@@ -84,11 +87,18 @@ fn a_page_of_an_island_has_the_average_and_the_highest_value_of_each_month() {
     };
     let last = ("2026-11-01", u64::MAX);
     let page_of_three = page(&[("2026-10-01", 1_000), ("2026-10-31", 1_003), last]);
-    let row = |month: &str, days: u32, average: &str, highest: &str| {
-        format!("<tr><td>{month}<td class=n>{days}<td class=n>{average}<td class=n>{highest}")
+    let row = |[month, days, average, change, highest]: [&str; 5]| {
+        format!(
+            "<tr><td>{month}<td class=\"n wide\">{days}<td class=n>{average}<td class=\"n change{change}<td class=n>{highest}"
+        )
     };
     let largest = "18,446,744,073,709,551,615";
-    let rows = row("2026-11", 1, largest, largest) + &row("2026-10", 2, "1,002", "1,003");
+    let gain = " up\">+18,446,744,073,709,550,613 (+1,840,992,422,525,903,254.7%)";
+    let rows = row(["2026-11", "1", largest, gain, largest])
+        + &row(["2026-10", "2", "1,002", "\">–", "1,003"]);
     assert!(page_of_three.contains(&rows), "{page_of_three}");
+    let days = "<tr><td>2026-10-31<td class=n>1,003<td class=\"n change up\">+3 (+0.3%)\
+        <tr><td>2026-10-01<td class=n>1,000<td class=\"n change\">–</table>";
+    assert!(page_of_three.contains(days), "{page_of_three}");
     assert!(!page(&[last]).contains("<th>Month"));
 }

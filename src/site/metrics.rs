@@ -1,9 +1,11 @@
 //! The nine metrics of an island on a day, and their units.
 
+use std::cmp::Ordering;
+
 use minijinja::{Error, ErrorKind, Value};
 use serde::Serialize;
 
-use super::text::count;
+use super::text::{count, grouped};
 
 /// A metric of an island on a day. Templates use it as the API's bodies.
 #[derive(Serialize)]
@@ -49,6 +51,31 @@ impl Unit {
             parts => format!("{}.{}{}", count(value / parts), value % parts, self.suffix),
         }
     }
+
+    /// Returns the change from one value to another. A percentage of nothing, or of a percentage, is left out.
+    pub(super) fn change(self, from: u64, to: u64) -> Change {
+        let (direction, sign) = match to.cmp(&from) {
+            Ordering::Less => ("down", "\u{2212}"),
+            Ordering::Equal => ("soft", ""),
+            Ordering::Greater => ("up", "+"),
+        };
+        let by = to.abs_diff(from);
+        let mut text = format!("{sign}{}", self.text(by));
+        if self.suffix.is_empty() && from > 0 {
+            let tenths = u128::from(by) * 1_000 / u128::from(from);
+            let percent = grouped(&(tenths / 10).to_string());
+            text += &format!(" ({sign}{percent}.{}%)", tenths % 10);
+        }
+        Change { direction, text }
+    }
+}
+
+/// The change of a value, on pages.
+#[derive(Serialize)]
+pub(super) struct Change {
+    /// The class of its style.
+    direction: &'static str,
+    text: String,
 }
 
 /// The metrics in the order of responses. Lists can be sorted by the first six.
@@ -103,4 +130,32 @@ pub(super) fn metric_text(value: &Value, name: &str) -> Result<String, Error> {
     let metric = metric.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "no such metric"))?;
     let parts = metric.in_parts(value)?;
     Ok(parts.map_or_else(|| "\u{2013}".to_owned(), |parts| metric.unit.text(parts)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_has_a_sign_and_a_percentage_if_there_is_one() {
+        let percent = Unit::PERCENT;
+        for (unit, from, to, direction, text) in [
+            (Unit::COUNT, 10, 15, "up", "+5 (+50.0%)"),
+            (Unit::COUNT, 10, 4, "down", "\u{2212}6 (\u{2212}60.0%)"),
+            (Unit::COUNT, 7, 7, "soft", "0 (0.0%)"),
+            (Unit::COUNT, 0, 1_000, "up", "+1,000"),
+            (Unit::COUNT, 0, 0, "soft", "0"),
+            (Unit::COUNT, 1, 20_000, "up", "+19,999 (+1,999,900.0%)"),
+            (Unit::TENTHS, 100, 121, "up", "+2.1 (+21.0%)"),
+            (percent, 180, 150, "down", "\u{2212}3.0%"),
+        ] {
+            let change = unit.change(from, to);
+            assert_eq!((change.direction, &*change.text), (direction, text));
+        }
+        // A product of 64 bits would overflow.
+        assert_eq!(
+            Unit::COUNT.change(u64::MAX, 0).text,
+            "\u{2212}18,446,744,073,709,551,615 (\u{2212}100.0%)"
+        );
+    }
 }
