@@ -143,6 +143,14 @@ mod tests {
     }
 
     #[test]
+    fn the_page_begins_with_a_request() {
+        let page = shown();
+        let request = "<pre>curl 'https://metrics.example.org/v1/islands?limit=2'</pre>";
+        let (start, _) = page.split_once("<div class=guides>").unwrap();
+        assert!(start.contains(request), "{start}");
+    }
+
+    #[test]
     fn examples_come_from_the_published_data() {
         let ranking =
             br#"{"date":"2026-11-20","previousDate":null,"ranking":[{"rank":1,"delta":null,"previousRank":null,
