@@ -55,7 +55,8 @@ fn keys_page(template: &str, service: &SiteSettings, values: Value) -> String {
 }
 
 pub fn keys_closed(service: &SiteSettings) -> String {
-    keys_page("keys_closed.html", service, context! {})
+    let keys_text = service.keys_text();
+    keys_page("keys_closed.html", service, context! { keys_text })
 }
 
 /// Returns the page after a link was mailed, if the address accepts mail.

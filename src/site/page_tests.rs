@@ -372,7 +372,11 @@ fn pages_of_keys_are_drawn_in_every_state() {
     assert!(page.contains("<td>not issued online<") && !page.contains("the publisher<"));
     service.contact = Some("a&b@x.test".to_owned());
     let link = "<a href=\"mailto:a&amp;b@x.test\">the publisher</a>";
-    assert!(keys_closed(&service).contains(&format!("<td>ask {link}")));
+    let page = keys_closed(&service);
+    assert!(page.contains(&format!("<td>ask {link}")));
+    assert!(
+        page.contains("Sign-up is closed on this server; ask the publisher for a key: <a href")
+    );
     assert!(keys_form("p\"q", &service).contains("name=pass value=\"p&quot;q\""));
     assert!(keys_mailed(&service).contains("Check your mail"));
     let page = keys_refused("<m>", Some("p&q"), &service);

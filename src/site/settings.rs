@@ -44,17 +44,35 @@ impl SiteSettings {
 
     /// Describes how to get keys, in Markdown.
     pub(super) fn keys_text(&self) -> String {
-        let free = if self.has_sign_up {
-            "Sign-up is open: `/keys` issues up to 3 free keys per address."
-        } else {
-            "Sign-up is closed on this server."
-        };
-        let ask = self
-            .contact_url()
-            .map(|url| format!(" Ask [the publisher]({url}) for a key."));
-        let ask = ask.unwrap_or_default();
-        format!("{free} Starter and pro keys are in private beta.{ask}")
+        let contact = self.contact.as_ref().zip(self.contact_url());
+        let contact = contact.map(|(contact, url)| format!("[{contact}]({url})"));
+        if self.has_sign_up {
+            let ask = ask_text(contact.as_deref());
+            return format!(
+                "Sign-up is open: `/keys` issues up to 3 free keys per address. \
+                 Starter and pro keys are in private beta{ask}."
+            );
+        }
+        let mut closed = closed_text(contact.as_deref());
+        if let Some(first) = closed.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        closed + ". Starter and pro keys are in private beta."
     }
+
+    /// Returns the message of the error at `/keys` where sign-up is closed.
+    pub fn sign_up_closed(&self) -> String {
+        closed_text(self.contact.as_deref())
+    }
+}
+
+fn closed_text(contact: Option<&str>) -> String {
+    format!("sign-up is closed on this server{}", ask_text(contact))
+}
+
+fn ask_text(contact: Option<&str>) -> String {
+    let ask = contact.map(|contact| format!("; ask the publisher for a key: {contact}"));
+    ask.unwrap_or_default()
 }
 
 /// Returns whether a contact is a URL; it is an e-mail address otherwise.

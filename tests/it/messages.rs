@@ -90,6 +90,13 @@ fn pages_and_documents_state_the_settings_of_the_server() {
     assert_eq!(document["info"]["contact"]["email"], "me@x.test");
     let keys = client.request("GET", "/keys", &[("Accept", "text/html")]);
     assert!(keys.text().contains("href=\"mailto:me@x.test\""));
+    let closed = "sign-up is closed on this server";
+    let contact = "; ask the publisher for a key: me@x.test";
+    let other = Server::start(&[]);
+    for (mut client, contact) in [(client, contact), (other.connect(), "")] {
+        let error = &client.get("/keys").json()["error"];
+        assert_eq!(error["message"], format!("{closed}{contact}"));
+    }
     for contact in [
         "nobody",
         "javascript:alert(1)",

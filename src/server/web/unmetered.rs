@@ -70,8 +70,7 @@ impl RequestContext<'_> {
             let html = site::keys_closed(service);
             return Ok(private_page(StatusCode::OK, html, None));
         }
-        let message = "sign-up is closed; ask the publisher of the service for a key";
-        Err(ApiError::NotFound(message.to_owned()))
+        Err(ApiError::NotFound(service.sign_up_closed()))
     }
 
     /// A file of the dumps, or the requested part of it. Browsers get the index as a page, except under
