@@ -29,6 +29,8 @@ pub struct DumpsPage<'a> {
     /// The publish timestamp.
     pub published: &'a str,
     pub credit: &'a str,
+    /// The public URL of the service.
+    pub base_url: &'a str,
     /// The dataset's own notice.
     pub notice: Option<&'a str>,
     /// Returns names and lengths of the files from a name up to another one, at most so many.
@@ -61,6 +63,7 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
     let values = context! {
         published => page.published,
         credit => page.credit,
+        base_url => page.base_url,
         notice => page.notice,
         root => page.root,
         folder => page.folder,

@@ -18,6 +18,7 @@ fn shown_of(files: &BTreeMap<String, u64>, group: Option<&str>, folder: &str) ->
     dumps(DumpsPage {
         published: "2026-11-21T12:05:00Z",
         credit: "<us>",
+        base_url: "https://x.test",
         notice: Some("<made up>"),
         list: &|from, to, max| {
             let found = between(from, to).take(max);
@@ -77,6 +78,8 @@ fn every_file_is_a_link_on_the_page_of_its_group() {
     assert!(first.find("<td>2026-11-20<").unwrap() < first.find("<td>2026-11-19<").unwrap());
     assert!(first.contains("<tr><td>2026-11-22 13:50 UTC<"), "{first}");
     assert!(first.contains("aria-label=\"1.2 MB, islands.csv\">1.2 MB</a>"));
+    let request = "<pre>curl --fail --remote-name 'https://x.test/dumps/history.csv.gz'</pre>";
+    assert!(first.contains(request) && !shown(&[], None, "").contains("<pre>"));
     assert!(first.contains("All history: the daily metrics") && first.contains("&lt;us&gt;"));
     let beside = shown(&names, None, "dumps/");
     assert!(

@@ -74,6 +74,7 @@ impl RequestContext<'_> {
             let page = DumpsPage {
                 published: &published,
                 credit: &dumps.credit,
+                base_url: &self.snapshot.service.base_url,
                 notice: dumps.notice.as_deref(),
                 list: &|from, to, max| dumps.list(from, to, max),
                 group,
