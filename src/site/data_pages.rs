@@ -10,7 +10,7 @@ use serde_json::from_slice;
 
 use super::bodies::{BodyOf, CcuBody, IntradayBody, members, start_of, start_of_list};
 use super::chart::Chart;
-use super::metrics::{METRICS, Metric, Unit};
+use super::metrics::{Change, METRICS, Metric, Unit};
 use super::settings::SiteSettings;
 use super::templates::{filled, page};
 use crate::calendar::{DAY_SECONDS, UtcDay};
@@ -266,17 +266,18 @@ fn months(unit: Unit, days: &[(String, u64)]) -> Vec<(Option<&str>, u64, (usize,
     months.collect()
 }
 
-/// Returns the rows of a table, newest first: name, value, the change since the row before in time, and the rest.
+/// Returns the rows of a table, newest first: name, value, the direction and the text of the change since the row before
+/// in time, and the rest.
 fn changing<N: Serialize, R: Serialize>(
     unit: Unit,
     rows: impl Iterator<Item = (N, u64, R)>,
 ) -> Value {
     let mut before = None;
     let rows = rows.map(|(name, value, rest)| {
-        let change = before
-            .replace(value)
-            .map(|before| unit.change(before, value));
-        Value::from(Serde((name, unit.text(value), change, rest)))
+        let change = before.replace(value);
+        let change = change.map_or(Change::UNKNOWN, |before| unit.change(before, value));
+        let Change { direction, text } = change;
+        Value::from(Serde((name, unit.text(value), direction, text, rest)))
     });
     let mut rows: Vec<Value> = rows.collect();
     rows.reverse();

@@ -1,5 +1,6 @@
 //! The nine metrics of an island on a day, and their units.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use minijinja::{Error, ErrorKind, Value};
@@ -66,6 +67,7 @@ impl Unit {
             let percent = grouped(&(tenths / 10).to_string());
             text += &format!(" ({sign}{percent}.{}%)", tenths % 10);
         }
+        let text = text.into();
         Change { direction, text }
     }
 }
@@ -74,8 +76,16 @@ impl Unit {
 #[derive(Serialize)]
 pub(super) struct Change {
     /// The class of its style.
-    direction: &'static str,
-    text: String,
+    pub(super) direction: &'static str,
+    pub(super) text: Cow<'static, str>,
+}
+
+impl Change {
+    /// The change to a value without an earlier one.
+    pub(super) const UNKNOWN: Change = Change {
+        direction: "soft",
+        text: Cow::Borrowed("\u{2013}"),
+    };
 }
 
 /// The metrics in the order of responses. Lists can be sorted by the first six.

@@ -121,6 +121,23 @@ await claim("the chart of an island is at least 200 px high on a phone, and its 
   await context.close();
 });
 
+await claim("the times below a chart do not touch at any width", async () => {
+  for (const width of [360, 641, 1280]) {
+    const { page, context } = await open({ viewport: { width, height: 800 } });
+    const urls = ["/", `/islands/${island.code}`, `/islands/${island.code}?days=30`].map(path => BY_IP + path);
+    // The sample has 42 days.
+    for (const url of [...urls, `${CLOSED}/islands/2708-3623-7025`]) {
+      await page.goto(url);
+      const gaps = await page.locator("figure.chart > svg > text[dy='20']:visible").evaluateAll(texts => {
+        const boxes = texts.map(text => text.getBoundingClientRect());
+        return boxes.slice(1).map((box, at) => box.left - boxes[at].right);
+      });
+      assert.ok(gaps.length > 0 && gaps.every(gap => gap >= 6), `${url} at ${width} px: ${gaps}`);
+    }
+    await context.close();
+  }
+});
+
 await claim("the dashboard has the ten of the ranking, and leads to their pages", async () => {
   const { page, context } = await open();
   await page.goto(`${BY_IP}/`);
@@ -164,6 +181,13 @@ await claim("a search finds what the API finds, page by page", async () => {
   }
   assert.ok(wanted.length > 50, "a search of more than one page");
   assert.deepEqual(seen, wanted);
+  const pages = Math.ceil(wanted.length / 50);
+  assert.ok((await page.textContent("main")).includes(`Page ${pages} of ${pages}, rows `), "the last page has its number");
+  await page.goto(`${BY_IP}/islands`);
+  await page.click("a:text-is('Last page')");
+  assert.equal(await page.locator("a[rel=next]").count(), 0);
+  await page.click("a:text-is('First page')");
+  assert.equal(page.url(), `${BY_IP}/islands`);
   await context.close();
 });
 
@@ -286,6 +310,14 @@ await claim("old data is marked by its age", async () => {
   await page.goto(`${CLOSED}/`);
   const marks = await page.locator(".old:visible").allTextContents();
   assert.ok(marks.length >= 3 && marks.every(mark => /^12[123] days old$/.test(mark)), marks.join());
+  for (const path of ["", "islands/2708-3623-7025"]) {
+    await page.goto(`${CLOSED}/${path}`);
+    const rises = await page.locator(".tiles .old:visible").evaluateAll(marks => marks.map(mark => {
+      const time = mark.parentElement.previousElementSibling;
+      return time.getBoundingClientRect().bottom - mark.getBoundingClientRect().bottom;
+    }));
+    assert.ok(rises.length >= 2 && rises.every(rise => rise < -8), `an age has its own line: ${rises}`);
+  }
   await page.clock.setFixedTime(new Date("2026-11-21T12:10:00Z"));
   await page.goto(`${CLOSED}/`);
   assert.equal(await page.locator(".old:visible").count(), 0);
