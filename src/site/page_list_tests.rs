@@ -75,6 +75,13 @@ fn a_page_of_a_list_has_its_number_and_links_to_the_pages_around() {
             .map(|(text, at)| ((*text).to_owned(), url(at)));
         let wanted: Vec<_> = wanted.collect();
         assert_eq!(links(&page), wanted, "{offset} of {total}");
+        let offset = if offset == 0 {
+            String::new()
+        } else {
+            format!("&amp;offset={offset}")
+        };
+        let request = format!("<code class=long>/v1/{}</code>", url(&offset));
+        assert!(page.contains(&request), "{request}");
     }
 }
 
@@ -95,5 +102,27 @@ fn lists_name_metrics_as_their_form_does_and_mark_an_order_that_can_be_changed()
         }
         let has_arrow = page.contains('▼') || page.contains('▲');
         assert_eq!(has_arrow, name == "islands", "{name}");
+    }
+}
+
+#[test]
+fn a_list_explains_its_signs_and_sums() {
+    for (is_known, name, count) in [
+        (true, "creators", 0),
+        (false, "creators", 1),
+        (true, "islands", 1),
+    ] {
+        let drawn = pages(is_known, |_, _| ());
+        let page = drawn.into_iter().find(|(kind, _)| *kind == name);
+        let page = page.unwrap().1.unwrap();
+        assert_eq!(
+            page.matches("– is a value that is not known").count(),
+            count,
+            "{name}"
+        );
+        assert_eq!(
+            page.contains("are sums over their islands"),
+            name == "creators"
+        );
     }
 }
