@@ -61,12 +61,14 @@ impl Unit {
             Ordering::Greater => ("up", "+"),
         };
         let by = to.abs_diff(from);
-        let mut text = format!("{sign}{}", self.text(by));
-        if self.suffix.is_empty() && from > 0 {
+        let amount = self.text(by);
+        let text = if self.suffix.is_empty() && from > 0 {
             let tenths = u128::from(by) * 1_000 / u128::from(from);
             let percent = grouped(&(tenths / 10).to_string());
-            text += &format!(" ({sign}{percent}.{}%)", tenths % 10);
-        }
+            format!("{sign}{amount} ({sign}{percent}.{}%)", tenths % 10)
+        } else {
+            format!("{sign}{amount}")
+        };
         let text = text.into();
         Change { direction, text }
     }

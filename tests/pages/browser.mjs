@@ -58,7 +58,7 @@ export const open = async ({ address = newAddress(), ...options } = {}) => {
 };
 
 /// The texts around the dates that are broken into two lines. Code may be: its long lines wrap anywhere.
-const brokenDates = () => {
+export const brokenDates = () => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   const broken = [];
   for (let text = texts.nextNode(); text; text = texts.nextNode()) {

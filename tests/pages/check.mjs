@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 
-import { BY_IP, BY_MAIL, CLOSED, claim, close, json, left, open, sound } from "./browser.mjs";
+import { BY_IP, BY_MAIL, CLOSED, brokenDates, claim, close, json, left, open, sound } from "./browser.mjs";
 
 const WIDTHS = [360, 1280];
 
@@ -121,8 +121,8 @@ await claim("the chart of an island is at least 200 px high on a phone, and its 
   await context.close();
 });
 
-await claim("the times below a chart do not touch at any width", async () => {
-  for (const width of [360, 641, 1280]) {
+await claim("at any width, times below a chart do not touch, tiles hold their texts, and dates have one line", async () => {
+  for (const width of [360, 641, 700, 1280]) {
     const { page, context } = await open({ viewport: { width, height: 800 } });
     const urls = ["/", `/islands/${island.code}`, `/islands/${island.code}?days=30`].map(path => BY_IP + path);
     // The sample has 42 days.
@@ -133,6 +133,10 @@ await claim("the times below a chart do not touch at any width", async () => {
         return boxes.slice(1).map((box, at) => box.left - boxes[at].right);
       });
       assert.ok(gaps.length > 0 && gaps.every(gap => gap >= 6), `${url} at ${width} px: ${gaps}`);
+      const spilled = await page.locator(".tiles div").evaluateAll(tiles =>
+        tiles.filter(tile => tile.scrollWidth > tile.clientWidth).map(tile => tile.textContent));
+      assert.deepEqual(spilled, [], `${url} at ${width} px`);
+      assert.deepEqual(await page.evaluate(brokenDates), [], `${url} at ${width} px`);
     }
     await context.close();
   }
