@@ -611,7 +611,7 @@ fn an_island_has_its_rank_its_change_and_its_highest_peak() {
             continue;
         }
         let rank = format!(
-            "<dt>Rank by peak<dd>{}<small>of {total} islands with a peak<br>",
+            "<dt>Rank by peak<dd>{}<small>of {total} islands with a peak<span>",
             place + 1
         );
         assert!(text.contains(&rank), "{rank}");
@@ -626,7 +626,7 @@ fn an_island_has_its_rank_its_change_and_its_highest_peak() {
             }
         }
         let highest = format!(
-            "<dt>Highest known peak<dd>{}<small>{}<br>peaks are known since <time>{}<",
+            "<dt>Highest known peak<dd>{}<small>{}<span>peaks are known since <time>{}<",
             highest.1, highest.0, ccu[0].0
         );
         assert!(text.contains(&highest), "{highest}");
