@@ -54,8 +54,7 @@ start_upstream() {
     fail "the upstream did not start"
 }
 
-# A port that is free now.
-port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+port() { PYTHONPATH=tests/ops python3 -Bc 'import checks; print(checks.free_port())'; }
 
 # Runs a command in the background and waits: bash handles no signal while a foreground command runs.
 attend() {

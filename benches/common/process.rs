@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -270,9 +271,18 @@ pub(crate) fn command(program: impl AsRef<OsStr>, core: Option<u32>) -> Command 
     command
 }
 
-/// A free address of this machine.
+/// A free address of this machine. Its port is outside the range that the system takes ports of connections
+/// from, so that it is still free when it is used.
 pub(crate) fn free_address() -> Outcome<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..1000 {
+        let next = std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed) * 101;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 20_000 + (next % 12_000) as u16));
+        if TcpListener::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+    Err("no port is free".into())
 }
 
 /// A command that runs this program as a reference server.

@@ -1,11 +1,12 @@
 //! Other programs as clients of TLS: Python, and the proxies nginx and `HAProxy`, which verify the
 //! certificate. A program that is not installed is left out.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::admin::address as free_address;
 use crate::processes::{Running, report_skipped, wait_within};
 use crate::support::{Client, write_file};
 use crate::tls_pairs::{Scene, text};
@@ -20,11 +21,6 @@ fn installed(program: &str, package: &str) -> Option<PathBuf> {
         report_skipped(&format!("{program}, `apt-get install {package}`"));
     }
     found
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
 }
 
 /// Starts a proxy and waits until it listens.
@@ -96,7 +92,7 @@ fn nginx_as_a_proxy_over_tls_changes_nothing() {
     };
     let Some(scene) = Scene::new() else { return };
     let (server, address) = scene.start(&[]);
-    let (listen, prefix) = (free_address(), scene.directory.join("nginx"));
+    let (listen, prefix) = (free_address().0, scene.directory.join("nginx"));
     let (place, authority) = (text(&prefix), text(&scene.pair.authority));
     let configuration = format!(
         "daemon off; pid {place}/pid; error_log {place}/log;
@@ -131,7 +127,7 @@ fn haproxy_over_tls_changes_nothing() {
     };
     let Some(scene) = Scene::new() else { return };
     let (server, address) = scene.start(&[]);
-    let (listen, file) = (free_address(), scene.directory.join("haproxy.cfg"));
+    let (listen, file) = (free_address().0, scene.directory.join("haproxy.cfg"));
     let authority = text(&scene.pair.authority);
     let configuration = format!(
         "defaults

@@ -1,5 +1,6 @@
 """Faults, ports and waiting, for the scripts beside this file."""
 
+import itertools
 import os
 import socket
 import time
@@ -19,10 +20,16 @@ def check(is_right, text):
         fault(text)
 
 
+numbers = itertools.count(os.getpid())
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port outside the range that the system takes ports of connections from: it is still free when it is used."""
+    while True:
+        port = 20000 + next(numbers) * 101 % 12000
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
 
 
 def until(seconds, condition):
