@@ -25,7 +25,7 @@ use crate::common::http::{GZIP, Response, connect, connect_slow, exchange_on, ge
 use crate::common::process::{Scratch, Server, pin_load, run, write_file};
 use crate::common::stats::{largest, median};
 use crate::common::world::{self, GENERATED_AT, publish_command};
-use crate::common::{Outcome, beside, full_or_quick, in_parallel};
+use crate::common::{Outcome, beside, full_or_quick, in_parallel, is_quick};
 
 /// The first day: all islands are new on it, in a body of 121 MB with 300,000.
 const FIRST_DAY: &str = "2026-11-01";
@@ -40,7 +40,9 @@ struct Table {
 impl Table {
     fn row(&mut self, name: &str, value: f64, unit: &str, at_most: f64) {
         println!("{name:<56}{value:>9.2} {unit:<8} at most {at_most}");
-        if value > at_most {
+        // A short run may be one of many programs on its machine, which delay it.
+        let is_wall_time = unit == "ms";
+        if value > at_most && !(is_wall_time && is_quick()) {
             self.faults.push(name.to_owned());
         }
     }
