@@ -122,6 +122,15 @@ mod tests {
         );
         assert_eq!(listed.creator.unwrap().as_str(), "anas_s");
         assert_eq!(listed.created_in, Some(CreatedIn::Creative));
+        for creator in [Value::Null, "".into()] {
+            let (listed, cleaned) = row(serde_json::json!({
+                "code": "0034-5678-9012", "title": "t", "creatorCode": creator, "createdIn": "OTHER",
+                "new": {"x": [1]},
+            }));
+            let listed = listed.unwrap();
+            assert_eq!((listed.creator, listed.created_in), (None, None));
+            assert_eq!(cleaned, Cleaned::default(), "{creator}");
+        }
     }
 
     #[test]
@@ -144,6 +153,14 @@ mod tests {
             (
                 serde_json::json!({"code": "1234-5678-9012", "title": 7, "tags": "x"}),
                 Some(("", "")),
+            ),
+            (
+                serde_json::json!({"code": "1234-5678-9012", "title": "\u{0}\u{1}"}),
+                Some(("", "")),
+            ),
+            (
+                serde_json::json!({"code": "1234-5678-9012", "title": "t", "tags": ["x\u{7}y"]}),
+                Some(("t", "xy")),
             ),
             (
                 serde_json::json!({"code": "1234-5678-9012", "title": "t", "creatorCode": "a/b"}),

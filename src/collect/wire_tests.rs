@@ -24,6 +24,7 @@ fn an_islands_days_are_read_and_bad_values_left_out() {
     assert_eq!(names, ["2026-09-20", "2026-09-21", "2026-09-22"]);
     // Too large, negative, not at midnight, retention over 1.
     assert_eq!(found.refused, 4);
+    assert_eq!(days(&DAYS.replace("1.5", "-0.1")).unwrap().refused, 4);
     let rows: Vec<_> = found.rows.values().collect();
     assert_eq!(rows[1].count(SortField::PeakCcu), Some(16));
     assert_eq!(rows[1].count(SortField::MinutesPlayed), Some(3363));
@@ -50,6 +51,9 @@ fn no_series_is_required_and_a_row_may_be_null_or_text() {
         (r#""+16""#, None, 1),
         ("true", None, 1),
         ("{}", None, 1),
+        ("1e30", None, 1),
+        ("1.5", None, 1),
+        ("9007199254740991", Some((1 << 53) - 1), 0),
     ] {
         let found = days(&point(value)).unwrap();
         let row = found.rows.values().next().unwrap();
@@ -58,6 +62,14 @@ fn no_series_is_required_and_a_row_may_be_null_or_text() {
             (count, refused),
             "{value}"
         );
+    }
+}
+
+#[test]
+fn timestamps_of_any_precision_are_read() {
+    for end in ["Z", ".0Z", ".000000Z", ".000000000+00:00"] {
+        let body = DAYS.replace(".000Z", end);
+        assert_eq!(days(&body).unwrap().rows, days(DAYS).unwrap().rows, "{end}");
     }
 }
 

@@ -8,75 +8,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::collect::{Paths, arguments, assert_days, assert_sound, once, paths};
-use crate::fake_upstream::{FakeUpstream, Fault, Script};
-use crate::processes::{code_and_stderr, report_skipped, stderr_of};
+use crate::collect::{arguments, assert_days, assert_sound, once, paths};
+use crate::fake_upstream::{FakeUpstream, Fault};
+use crate::processes::{report_skipped, stderr_of};
 use crate::support::{TempDir, command, is_slowest, run, write_file};
 
-/// Fails the fifth request in one way, and the part of the log line about it.
-const FAULTS: [(Script, &str); 13] = [
+/// Each way in which a request fails, and the part of the log line about it.
+const FAULTS: [(Fault, &str); 13] = [
+    (Fault::EmptyOk, "throttled by an empty 200"),
+    (Fault::TooMany, "throttled by status 429"),
+    (Fault::Html, "throttled by status 522"),
     (
-        |number| (number == 5).then_some(Fault::EmptyOk),
-        "throttled by an empty 200",
-    ),
-    (
-        |number| (number == 5).then_some(Fault::TooMany),
-        "throttled by status 429",
-    ),
-    (
-        |number| (number == 5).then_some(Fault::Html),
-        "throttled by status 522",
-    ),
-    (
-        |number| (number == 5).then_some(Fault::Challenge),
+        Fault::Challenge,
         "throttled by an HTML page with status 403",
     ),
-    (
-        |number| (number == 5).then_some(Fault::CutShort),
-        "the body was cut short",
-    ),
-    (
-        |number| (number == 5).then_some(Fault::NotJson),
-        "the body is not as expected",
-    ),
-    (
-        |number| (number == 5).then_some(Fault::Hangup),
-        "no response",
-    ),
-    (
-        |number| (number == 5).then_some(Fault::Rejected),
-        "status 400",
-    ),
-    (
-        |number| (number == 5).then_some(Fault::TextType),
-        "the content type must be application/json",
-    ),
-    (
-        |number| (number == 5).then_some(Fault::MembersMissing),
-        "missing field",
-    ),
-    (
-        |number| (number == 5).then_some(Fault::Redirect),
-        "the status must be 200, got 301",
-    ),
-    (
-        |number| (number == 5).then_some(Fault::Unauthorized),
-        "the status must be 200, got 401",
-    ),
-    (
-        |number| (number == 5).then_some(Fault::DamagedGzip),
-        "the gzip body is damaged",
-    ),
+    (Fault::CutShort, "the body was cut short"),
+    (Fault::NotJson, "the body is not as expected"),
+    (Fault::Hangup, "no response"),
+    (Fault::Rejected, "status 400"),
+    (Fault::TextType, "the content type must be application/json"),
+    (Fault::MembersMissing, "missing field"),
+    (Fault::Redirect, "the status must be 200, got 301"),
+    (Fault::Unauthorized, "the status must be 200, got 401"),
+    (Fault::DamagedGzip, "the gzip body is damaged"),
 ];
 
 #[test]
 fn each_fault_is_named_with_its_correlation_id_and_the_request_repeated() {
     thread::scope(|scope| {
-        for (script, reason) in FAULTS {
+        for (fault, reason) in FAULTS {
             scope.spawn(move || {
                 let directory = TempDir::new();
                 let paths = paths(&directory);
-                let upstream = FakeUpstream::start(8, script);
+                let upstream = FakeUpstream::start(8, move |number| (number == 5).then_some(fault));
                 let output = once(&paths, &upstream);
                 let log = stderr_of(&output, 0);
                 let lines: Vec<&str> = log.lines().filter(|line| line.contains(reason)).collect();
@@ -111,7 +75,7 @@ fn a_body_without_end_is_not_read_to_it() {
         let is_due = path.starts_with("/islands?") && !is_sent.swap(true, Ordering::Relaxed);
         is_due.then(|| " ".repeat(9 << 20) + "{}")
     };
-    let upstream = FakeUpstream::with(8, |_| None, Box::new(bodies));
+    let upstream = FakeUpstream::with(8, Box::new(bodies));
     let output = once(&paths, &upstream);
     let log = stderr_of(&output, 0);
     let problem =
@@ -227,87 +191,59 @@ fn a_long_run_shows_its_progress_on_a_terminal() {
     }
 }
 
-fn code_and_line(paths: &Paths, more: &[&str]) -> (Option<i32>, String) {
-    let base = [
-        "collect",
-        "--dataset",
-        &paths.0,
-        "--state",
-        &paths.1,
-        "--contact",
-        "a@b.cc",
-    ];
-    let output = run(&[&base[..], &["--once"], more].concat());
-    code_and_stderr(output)
-}
-
 #[test]
-fn directories_and_addresses_that_cannot_be_used_end_with_a_line_and_an_exit_code() {
+fn what_cannot_be_used_ends_with_a_line_and_an_exit_code() {
     let directory = TempDir::new();
-    let paths = paths(&directory);
-    let upstream = FakeUpstream::start(4, |_| None);
-    let url = upstream.url();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = listener.local_addr().unwrap().to_string();
-    let pem = directory.join("not.pem");
-    write_file(&pem, "no certificate\n");
-    let pem = pem.to_str().unwrap();
-    let local = ["--upstream", url.as_str()];
-    let file = directory.join("file");
-    write_file(&file, "");
-    let file = file.to_str().unwrap().to_owned();
-    let faulty = directory.join("faulty");
-    write_file(
-        &faulty.join("islands.csv"),
-        "code,title,creator,createdIn,tags\nnonsense,x,,,\n",
+    let (usual, upstream) = (paths(&directory), FakeUpstream::start(4, |_| None));
+    let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    let check = |[dataset, state]: [&str; 2], words: &str, code: i32, part: &str| {
+        let mut collect = command();
+        collect.args(["collect", "--once", "--dataset", dataset, "--state", state]);
+        let output = collect.args(words.split_whitespace()).output().unwrap();
+        let line = stderr_of(&output, code);
+        assert!(line.contains(part), "{words}: {line}");
+        // That of a dataset is followed by its faults.
+        assert!(line.lines().count() == 1 || code == 65, "{line}");
+    };
+    let places = [usual.0.as_str(), &usual.1];
+    check(places, "", 64, "--contact");
+    check(places, "--contact a(b)", 64, "--contact");
+    let with = |words: &str, code: i32, part: &str| {
+        check(places, &format!("--contact a@b.cc {words}"), code, part);
+    };
+    with("--rate 0", 64, "--rate");
+    with("--rate 1e2", 64, "--rate");
+    with("--rate 10.1", 64, "--rate must be at most 10");
+    with("--upstream http://example.com/", 64, "--upstream");
+    with("--upstream https://h/?a=b", 64, "--upstream");
+    with("--upstream https://u@h/", 64, "--upstream");
+    with("--platform both", 64, "--platform");
+    with("--live -1", 64, "--live");
+    with("--admin 8080", 64, "--admin");
+    with("--codes /nonexistent.txt", 78, "/nonexistent.txt");
+    with("--ca-file /nonexistent.pem", 78, "/nonexistent.pem");
+    write_file(&directory.join("codes"), "0000-0000-0001\n1 # no code\n");
+    let codes = format!("--codes {}", path("codes"));
+    with(&codes, 78, "codes:2: an island code");
+    write_file(&directory.join("not.pem"), "no certificate\n");
+    let remote = format!(
+        "--upstream https://localhost:1/ --ca-file {}",
+        path("not.pem")
     );
-    let faulty = faulty.to_str().unwrap().to_owned();
-    for (dataset, state, more, code, part) in [
-        (
-            &paths.0,
-            &paths.0,
-            &local[..],
-            78,
-            "--state and --dataset must be different directories",
-        ),
-        (
-            &paths.0,
-            &paths.1,
-            &["--upstream", "https://localhost:1/", "--ca-file", pem],
-            78,
-            "not.pem",
-        ),
-        (
-            &paths.0,
-            &paths.1,
-            &[local[0], local[1], "--admin", &taken],
-            69,
-            "--admin",
-        ),
-        (&file, &paths.1, &local, 74, "file"),
-        (&paths.0, &file, &local, 74, "file"),
-        (&faulty, &paths.1, &local, 65, "islands.csv:2"),
-        (&paths.0, &paths.1, &["--rate", "1e2"], 64, "--rate"),
-        (&paths.0, &paths.1, &["--live", "-1"], 64, "--live"),
-        (
-            &paths.0,
-            &paths.1,
-            &["--upstream", "https://h/?a=b"],
-            64,
-            "--upstream",
-        ),
-        (
-            &paths.0,
-            &paths.1,
-            &["--upstream", "https://u@h/"],
-            64,
-            "--upstream",
-        ),
-        (&paths.0, &paths.1, &["--admin", "8080"], 64, "--admin"),
-    ] {
-        let (found, line) = code_and_line(&(dataset.clone(), state.clone()), more);
-        assert_eq!(found, Some(code), "{more:?}: {line}");
-        assert!(line.contains(part), "{more:?}: {line}");
-    }
+    with(&remote, 78, "not.pem");
+    let local = format!("--contact a@b.cc --upstream {}", upstream.url());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("{local} --admin {}", listener.local_addr().unwrap());
+    check(places, &taken, 69, "--admin");
+    let same = "--state and --dataset must be different directories";
+    check([&usual.0; 2], &local, 78, same);
+    write_file(&directory.join("file"), "");
+    check([&path("file"), &usual.1], &local, 74, "file");
+    check([&usual.0, &path("file")], &local, 74, "file");
+    let islands = "code,title,creator,createdIn,tags\nnonsense,x,,,\n";
+    write_file(&directory.join("faulty/islands.csv"), islands);
+    check([&path("faulty"), &usual.1], &local, 65, "islands.csv:2");
+    write_file(&directory.join("of-server/keys.jsonl"), "");
+    check([&usual.0, &path("of-server")], &local, 78, "of-server");
     assert!(upstream.seen().is_empty());
 }

@@ -29,10 +29,7 @@ fn forgetful(islands: u64) -> (FakeUpstream, Arc<AtomicBool>) {
         let nulls = format!(r#"{{"peakCCU":[{{"value":null,"timestamp":"{from}"}}]}}"#);
         (path.contains("/metrics/day") && flag.load(Ordering::Relaxed)).then_some(nulls)
     };
-    (
-        FakeUpstream::with(islands, |_| None, Box::new(bodies)),
-        forgets,
-    )
+    (FakeUpstream::with(islands, Box::new(bodies)), forgets)
 }
 
 fn collector(paths: &Paths, upstream: &FakeUpstream) -> Command {
@@ -205,29 +202,6 @@ fn directories_that_cannot_be_written_end_a_run_with_their_name() {
         assert_sound(&paths);
         assert_days(&paths, 40);
     }
-}
-
-#[test]
-fn two_collectors_never_share_a_dataset() {
-    let directory = TempDir::new();
-    let paths = paths(&directory);
-    let upstream = FakeUpstream::start(10, |_| None);
-    let url = upstream.url();
-    let mut first = command();
-    first
-        .args(arguments(&paths, &url, &[]))
-        .stderr(Stdio::null());
-    let mut first = first.spawn().unwrap();
-    wait_for("a request", || !upstream.seen().is_empty());
-    let other = (paths.0.clone(), format!("{}-2", paths.1));
-    let second = once(&other, &upstream);
-    let log = stderr_of(&second, 74);
-    assert!(
-        log.contains("another process holds the lock") && log.contains(&paths.0),
-        "{log}"
-    );
-    first.kill().unwrap();
-    first.wait().unwrap();
 }
 
 #[test]

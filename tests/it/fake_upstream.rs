@@ -40,7 +40,7 @@ pub(crate) enum Fault {
 }
 
 /// The script: which request, by its number, fails how.
-pub(crate) type Script = fn(usize) -> Option<Fault>;
+type Script = Box<dyn Fn(usize) -> Option<Fault> + Send + Sync>;
 
 /// Bodies of a test's own by path and query below the base URL: of a 200, or a 404 if empty.
 pub(crate) type Bodies = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -70,19 +70,27 @@ struct Shared {
 }
 
 impl FakeUpstream {
-    pub(crate) fn start(islands: u64, script: Script) -> FakeUpstream {
-        FakeUpstream::with(islands, script, Box::new(|_| None))
+    pub(crate) fn start(
+        islands: u64,
+        script: impl Fn(usize) -> Option<Fault> + Send + Sync + 'static,
+    ) -> FakeUpstream {
+        FakeUpstream::listen(islands, Box::new(script), Box::new(|_| None), None)
     }
 
     /// An upstream with bodies of the test's own.
-    pub(crate) fn with(islands: u64, script: Script, bodies: Bodies) -> FakeUpstream {
-        FakeUpstream::listen(islands, script, bodies, None)
+    pub(crate) fn with(islands: u64, bodies: Bodies) -> FakeUpstream {
+        FakeUpstream::listen(islands, Box::new(|_| None), bodies, None)
     }
 
     /// An upstream over TLS.
     #[cfg(feature = "tls")]
     pub(crate) fn over_tls(islands: u64, config: Arc<ServerConfig>) -> FakeUpstream {
-        FakeUpstream::listen(islands, |_| None, Box::new(|_| None), Some(config))
+        FakeUpstream::listen(
+            islands,
+            Box::new(|_| None),
+            Box::new(|_| None),
+            Some(config),
+        )
     }
 
     fn listen(
