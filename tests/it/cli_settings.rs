@@ -194,6 +194,8 @@ fn numbers_out_of_bounds_are_rejected_with_the_bounds() {
     for (name, least, most) in [
         ("workers", 1, 1024),
         ("limit-anonymous", 1, 65_535),
+        ("limit-free", 1, u64::from(u32::MAX)),
+        ("limit-starter", 1, u64::from(u32::MAX)),
         ("limit-pro", 1, u64::from(u32::MAX)),
         ("quota-clients", 1, 100_000_000),
         ("connections", 16, u64::from(u32::MAX)),
@@ -261,6 +263,70 @@ fn contradictory_settings_are_rejected() {
         "--print-config",
     ];
     assert!(with(&words).output().unwrap().status.success());
+}
+
+/// Settings that require others, and a part of the message. `STATE` is a directory.
+const INCOMPLETE: &[(&str, &str)] = &[
+    ("--signup ip", "requires --state DIR"),
+    ("--signup mail", "email"),
+    ("--signup email --state STATE", "requires --mailer COMMAND"),
+    (
+        "--signup email --mailer m --state STATE",
+        "requires --base-url URL",
+    ),
+    ("--mailer m", "requires --signup email"),
+];
+
+#[cfg(feature = "tls")]
+const INCOMPLETE_TLS: &[(&str, &str)] = &[
+    (
+        "--listen-tls 127.0.0.1:0",
+        "--listen-tls requires --tls-certificate PATH",
+    ),
+    ("--tls-key x", "--tls-key requires --tls-certificate PATH"),
+    (
+        "--tls-certificate x",
+        "--tls-certificate requires --tls-key PATH",
+    ),
+];
+#[cfg(not(feature = "tls"))]
+const INCOMPLETE_TLS: &[(&str, &str)] = &[];
+
+#[cfg(feature = "shared-quota")]
+const INCOMPLETE_SHARED: &[(&str, &str)] = &[
+    ("--shared-quota redis://u:secret@h", "without a password"),
+    ("--shared-quota http://h", "must be redis://"),
+    ("--shared-quota-replicas 3", "requires --shared-quota"),
+    ("--shared-quota-ca-file /ca.pem", "requires --shared-quota"),
+    (
+        "--shared-quota redis://h --shared-quota-ca-file /ca.pem",
+        "requires --shared-quota rediss://",
+    ),
+    (
+        "--shared-quota redis://h --shared-quota-replicas 0",
+        "from 1 to 1000",
+    ),
+    (
+        "--shared-quota redis://h --shared-quota-outage open",
+        "share or refuse",
+    ),
+    ("--shared-keys", "requires --shared-quota"),
+    ("--shared-quota redis://h --shared-keys", "requires --state"),
+];
+#[cfg(not(feature = "shared-quota"))]
+const INCOMPLETE_SHARED: &[(&str, &str)] = &[];
+
+#[test]
+fn settings_without_those_that_they_require_are_rejected() {
+    let scene = Scene::new();
+    let state = scene.state().to_str().unwrap().to_owned();
+    for (words, part) in [INCOMPLETE, INCOMPLETE_TLS, INCOMPLETE_SHARED].concat() {
+        let words = words.replace("STATE", &state);
+        let mut serve = command();
+        let output = serve.arg("serve").args(words.split(' ')).output().unwrap();
+        let line = refusal(&output, 78);
+        assert!(line.contains(part), "{words}: {line}");
+    }
 }
 
 #[test]

@@ -53,48 +53,30 @@ fn bash_completes_commands_flags_and_values() {
     write_file(&directory.join("at/access"), "");
     let at = directory.join("at");
     for (words, want) in [
-        (&["pub"][..], &["publish"][..]),
-        (&["keys", ""], &["issue", "list", "revoke", "restore"]),
-        (&["keys", "re"], &["revoke", "restore"]),
-        (&["keys", "issue", "--ti"], &["--tier"]),
-        (
-            &["keys", "issue", "--tier", ""],
-            &["free", "starter", "pro"],
-        ),
-        (&["keys", "issue", "--tier", "=", "s"], &["starter"]),
-        (
-            &["keys", "issue", "--tier", "="],
-            &["free", "starter", "pro"],
-        ),
-        (&["completions", ""], &["bash", "zsh", "fish"]),
-        (&["serve", "--lis"], &["--listen", "--listen-tls"]),
-        (&["--lis"], &["--listen", "--listen-tls"]),
-        (
-            &["serve", "--listen", "x", "--lis"],
-            &["--listen", "--listen-tls"],
-        ),
-        (&["serve", "--state", "x", "--sta"], &[]),
-        (&["serve", "--state", "a"], &["a dir"]),
-        (&["--access-log", "a"], &["a dir", "access"]),
-        (&["serve", "--workers", ""], &[]),
-        (&["publish", "--f"], &["--force", "--full"]),
-        (&["check", "--lis"], &[]),
-        (&["man", "--"], &["--help"]),
+        ("pub", "publish"),
+        ("keys ", "issue|list|restore|revoke"),
+        ("keys re", "restore|revoke"),
+        ("keys issue --ti", "--tier"),
+        ("keys issue --tier ", "free|pro|starter"),
+        ("keys issue --tier = s", "starter"),
+        ("keys issue --tier =", "free|pro|starter"),
+        ("completions ", "bash|fish|zsh"),
+        ("serve --lis", "--listen|--listen-tls"),
+        ("--lis", "--listen|--listen-tls"),
+        ("serve --listen x --lis", "--listen|--listen-tls"),
+        ("serve --state x --sta", ""),
+        ("serve --state a", "a dir"),
+        ("--access-log a", "a dir|access"),
+        ("serve --workers ", ""),
+        ("publish --f", "--force|--full"),
+        ("check --lis", ""),
+        ("man --", "--help"),
     ] {
-        let mut found = offered(&script, &at, words);
-        let mut want = want.to_vec();
+        let words: Vec<&str> = words.split(' ').collect();
+        let mut found = offered(&script, &at, &words);
         found.sort();
-        want.sort_unstable();
-        assert_eq!(found, want, "{words:?}");
+        assert_eq!(found.join("|"), want, "{words:?}");
     }
-    // Every flag of help, and no command beside them.
-    let help = run(&["serve", "--help"]);
-    let help = String::from_utf8(help.stdout).unwrap();
-    let flags = help
-        .lines()
-        .filter(|line| line.starts_with("    --"))
-        .count();
-    assert_eq!(offered(&script, &at, &["serve", "--"]).len(), flags + 1);
     let commands = offered(&script, &at, &[""]);
     assert!(commands.contains(&"serve".to_owned()));
     assert!(commands.iter().all(|word| !word.starts_with('-')));

@@ -162,11 +162,6 @@ fn the_newest_of_so_many_stays(count: u32) {
 }
 
 #[test]
-fn the_newer_of_two_concurrent_publishes_stays() {
-    the_newest_of_so_many_stays(2);
-}
-
-#[test]
 fn the_newest_of_ten_concurrent_publishes_stays() {
     the_newest_of_so_many_stays(10);
 }

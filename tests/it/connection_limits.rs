@@ -207,43 +207,6 @@ fn read_at(bytes_per_second: usize, stream: &mut TcpStream, most: Duration) -> D
     begun.elapsed()
 }
 
-/// Of all clients behind one proxy, so that no limit of an address applies.
-#[test]
-fn at_the_limit_slow_readers_are_closed_before_all_others() {
-    let server = Server::start(&[
-        "--connections",
-        "18",
-        "--workers",
-        "1",
-        "--trusted-proxy",
-        "127.0.0.1",
-        "--limit-anonymous",
-        "65535",
-    ]);
-    let reader = || slow_reader_from("127.0.0.1", &server, GET.repeat(60).as_slice());
-    let mut idle = server.connect();
-    assert_eq!(idle.get("/v1").status, 200);
-    let mut good = reader();
-    let slow: Vec<TcpStream> = (0..14).map(|_| reader()).collect();
-    scope(|scope| {
-        scope.spawn(|| assert!(read_at(5_000, &mut good, 17 * SECOND) >= 17 * SECOND));
-        scope.spawn(|| {
-            // They are not slow before eight seconds.
-            sleep(11 * SECOND);
-            let begun = Stopwatch::start();
-            let mut all: Vec<Client> = Vec::new();
-            for _ in 0..6 {
-                all.push(server.connect());
-                assert_eq!(all.last_mut().unwrap().get("/v1").status, 200);
-            }
-            assert!(begun.running() < 3 * SECOND, "{:?}", begun.running());
-            assert_eq!(idle.get("/v1").status, 200);
-            let open = slow.iter().filter(|stream| is_open(stream)).count();
-            assert!((8..=11).contains(&open), "{open} of 14");
-        });
-    });
-}
-
 #[test]
 fn a_client_that_reads_less_than_the_minimum_rate_is_disconnected() {
     let server = Server::start(&["--send-seconds", "8", "--limit-anonymous", "65535"]);

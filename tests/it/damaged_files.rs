@@ -6,15 +6,15 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use memchr::memmem;
 
 use crate::admin::{address, metrics};
 use crate::oracle::World;
-use crate::processes::{shows_within, wait_within};
+use crate::processes::{shows, stderr_of, wait_for};
 use crate::published::history_file;
-use crate::support::{Client, Reply, Server, TempDir, publish};
+use crate::support::{Client, Reply, Server, TempDir, publish, run};
 
 const LATER: &str = "2026-11-21T00:20:00Z";
 const LISTS: [&str; 4] = [
@@ -103,11 +103,10 @@ impl Published {
         }
     }
 
-    /// Waits until everything is served again, at most a second.
+    /// Waits until everything is served again.
     #[track_caller]
-    fn heals_within_a_second(&self, client: &mut Client, target: &str) {
-        let is_served = || client.get(target).status == 200;
-        wait_within(Duration::from_secs(1), target, is_served);
+    fn heals(&self, client: &mut Client, target: &str) {
+        wait_for(target, || client.get(target).status == 200);
         self.only_these_fail(client, &BTreeSet::new());
     }
 }
@@ -154,7 +153,7 @@ fn expect_damage(server: &Server, admin: SocketAddr, count: u32, begun: Instant)
         let lines = server.lines().into_iter();
         lines.filter(|line| line.contains("could not be sent: "))
     };
-    wait_within(Duration::from_secs(1), "a line", || logged().count() > 0);
+    wait_for("a line", || logged().count() > 0);
     let lines: Vec<String> = logged().collect();
     assert!(
         lines.len() as u64 <= 1 + begun.elapsed().as_secs() / 10,
@@ -174,6 +173,12 @@ fn a_damaged_body_fails_alone_and_is_counted_and_logged_once_in_ten_seconds() {
     let before = left(&client.get("/v1"));
     let damaged = offset + *length as u64 / 2;
     flip(&published.history, damaged);
+    let checked = run(&[
+        "check",
+        "--published",
+        published.directory.to_str().unwrap(),
+    ]);
+    stderr_of(&checked, 65);
     let begun = Instant::now();
     for round in 0..500 {
         let reply = client.get_coded(target, round % 3 == 0);
@@ -233,7 +238,7 @@ fn a_file_cut_short_fails_only_for_what_was_not_read_yet() {
     assert!(lines[0].contains(" cannot be read: "), "{lines:#?}");
     // Published again under a later time, it is served again.
     publish(&published.dir.join("dataset"), &published.directory, LATER);
-    shows_within(Duration::from_secs(1), &mut client, LATER);
+    shows(&mut client, LATER);
     for target in bodies.keys() {
         assert_eq!(client.get(target).status, 200, "{target}");
     }
@@ -254,7 +259,7 @@ fn the_same_file_put_there_again_heals_at_a_reload() {
     // As a copy does that renames each file into place.
     fs::rename(copy, &published.history).unwrap();
     server.hang_up();
-    published.heals_within_a_second(&mut client, target);
+    published.heals(&mut client, target);
     // The repaired file is served because it was read again: another flip is another failure.
     flip(&published.history, *offset);
     let fresh = Server::of(&published.directory, &[]);

@@ -116,12 +116,13 @@ pub(crate) fn install(published: &Path, name: &str, files: &Files) {
 }
 
 /// A connection whose response is read piece by piece.
-pub(crate) struct Slow(BufReader<TcpStream>);
+pub(crate) struct Slow(pub(crate) BufReader<TcpStream>);
 
 impl Slow {
     /// Sends a request; nothing is read yet.
     pub(crate) fn send(address: SocketAddr, request: &[u8]) -> Slow {
         let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request).unwrap();
         Slow(BufReader::with_capacity(4_096, stream))
@@ -134,10 +135,18 @@ impl Slow {
 
     /// Reads the next head, without the body.
     pub(crate) fn head(&mut self) -> Reply {
+        self.next_head().unwrap()
+    }
+
+    /// The same; `None` once the connection is closed.
+    pub(crate) fn next_head(&mut self) -> Option<Reply> {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
-            self.0.read_line(&mut line).unwrap();
+            match self.0.read_line(&mut line) {
+                Ok(0) | Err(_) if lines.is_empty() => return None,
+                read => assert!(read.unwrap() > 0, "a head that is cut"),
+            }
             match line.strip_suffix("\r\n").unwrap() {
                 "" => break,
                 bare => lines.push(bare.to_owned()),
@@ -147,11 +156,12 @@ impl Slow {
             let (name, value) = line.split_once(": ").unwrap();
             (name.to_owned(), value.to_owned())
         });
-        Reply {
+        assert!(lines[0].starts_with("HTTP/1."), "{lines:?}");
+        Some(Reply {
             status: lines[0][9..12].parse().unwrap(),
             headers: headers.collect(),
             body: Vec::new(),
-        }
+        })
     }
 
     pub(crate) fn take(&mut self, count: usize) -> Vec<u8> {

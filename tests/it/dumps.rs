@@ -14,7 +14,7 @@ use crate::dump_files::{
     Files, HTTP_TIME, Slow, index, install, name_dumps, pattern, place, published, sha256,
     some_files, write,
 };
-use crate::processes::{Stopwatch, code_and_stderr, wait_for, wait_within};
+use crate::processes::{Stopwatch, code_and_stderr, wait_for};
 use crate::random_dataset::Rng;
 use crate::support::{Client, Reply, Server, TempDir, is_slow, run, write_bytes};
 
@@ -211,36 +211,7 @@ fn any_range_is_the_bytes_that_it_names() {
     }
 }
 
-#[test]
-fn ranges_other_than_a_single_byte_range_get_the_whole_file() {
-    let dir = TempDir::new();
-    let server = serve(&dir, &some_files());
-    let mut client = server.connect();
-    for range in [
-        "bytes=0-1,3-4",
-        "bytes=5-4",
-        "bytes=-",
-        "bytes=",
-        "bytes",
-        "lines=0-1",
-        "0-1",
-        "bytes=0x1-2",
-        "bytes=1-+2",
-        "bytes = 0-1",
-        "bytes=0-1;q=1",
-        "",
-    ] {
-        let reply = client.request("GET", "/dumps/islands.csv", &[("Range", range)]);
-        assert_eq!((reply.status, reply.body.len()), (200, 5_000), "{range}");
-    }
-    let far = "bytes=18446744073709551616-";
-    let reply = client.request("GET", "/dumps/islands.csv", &[("Range", far)]);
-    assert_eq!(reply.status, 416);
-    let long = "bytes=4999-99999999999999999999999999";
-    let reply = client.request("GET", "/dumps/islands.csv", &[("Range", long)]);
-    assert_eq!(reply.expect("content-range"), "bytes 4999-4999/5000");
-}
-
+/// All conditions are in `server/http/conditional_tests.rs`: here is one of each kind.
 #[test]
 fn conditional_headers_are_evaluated_in_order() {
     let dir = TempDir::new();
@@ -259,34 +230,18 @@ fn conditional_headers_are_evaluated_in_order() {
         let two = format!("\"x\", {weak}");
         for (status, headers) in [
             (200, &[("If-Match", tag)][..]),
-            (200, &[("If-Match", "*")]),
-            (412, &[("If-Match", &weak)]),
-            (412, &[("If-Match", "\"x\"")]),
-            // If-Match has precedence over the date.
-            (200, &[("If-Match", tag), ("If-Unmodified-Since", before)]),
             (412, &[("If-Match", "\"x\""), ("If-None-Match", tag)]),
             (412, &[("If-Unmodified-Since", before)]),
-            (200, &[("If-Unmodified-Since", HTTP_TIME)]),
-            (200, &[("If-Unmodified-Since", "long ago")]),
-            (304, &[("If-None-Match", tag)]),
             (304, &[("If-None-Match", &two)]),
             (304, &[("If-None-Match", "*"), ("Range", "bytes=0-0")]),
             (
                 200,
                 &[("If-None-Match", "\"x\""), ("If-Modified-Since", HTTP_TIME)],
             ),
-            (304, &[("If-Modified-Since", HTTP_TIME)]),
             (304, &[("If-Modified-Since", rfc850)]),
-            (200, &[("If-Modified-Since", before)]),
-            (200, &[("If-Modified-Since", "0")]),
             (206, &[("Range", "bytes=0-0"), ("If-Range", tag)]),
-            (206, &[("Range", "bytes=0-0"), ("If-Range", HTTP_TIME)]),
             (200, &[("Range", "bytes=0-0"), ("If-Range", &weak)]),
-            (200, &[("Range", "bytes=0-0"), ("If-Range", "\"x\"")]),
-            (200, &[("Range", "bytes=0-0"), ("If-Range", before)]),
-            (200, &[("Range", "bytes=9999999-"), ("If-Range", "\"x\"")]),
             (416, &[("Range", "bytes=9999999-"), ("If-Range", tag)]),
-            (200, &[("If-Range", tag)]),
             (412, &[("If-Match", "\"x\""), ("Range", "bytes=9999999-")]),
         ] {
             for method in ["GET", "HEAD"] {
@@ -491,13 +446,11 @@ fn without_dumps_they_are_not_ready() {
     }
 }
 
-/// Waits until a target has this status, at most a second.
+/// Waits until a target has this status.
 #[track_caller]
-fn has_status_within_a_second(client: &mut Client, target: &str, status: u16) {
+fn comes_to_status(client: &mut Client, target: &str, status: u16) {
     let what = format!("{target} with status {status}");
-    wait_within(Duration::from_secs(1), &what, || {
-        client.get(target).status == status
-    });
+    wait_for(&what, || client.get(target).status == status);
 }
 
 #[test]
@@ -529,40 +482,18 @@ fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
     );
     // Like a copy of the directory that is now complete.
     fs::rename(&aside, &inside).unwrap();
-    has_status_within_a_second(&mut client, "/dumps/islands.csv", 200);
+    comes_to_status(&mut client, "/dumps/islands.csv", 200);
     assert_eq!(check().0, Some(0));
 
     let mut flipped = index(&files);
     flipped[40] ^= 1;
-    let mut entry = write(&published, "dumps-2.json", &files, &index(&files));
+    let entry = write(&published, "dumps-2.json", &files, &index(&files));
     write_bytes(&published.join("dumps-2.json"), &flipped);
     name_dumps(&published, &entry);
-    has_status_within_a_second(&mut client, "/dumps/islands.csv", 503);
+    comes_to_status(&mut client, "/dumps/islands.csv", 503);
     assert_eq!(check().0, Some(65));
-    for name in [
-        "..",
-        "../published/dumps-1.json",
-        "",
-        "dumps-1.json/",
-        "dumps",
-        "nothing",
-    ] {
-        entry["file"] = name.into();
-        name_dumps(&published, &entry);
-        thread::sleep(Duration::from_millis(300));
-        assert_eq!(client.get("/dumps/islands.csv").status, 503, "{name}");
-        assert_eq!(client.get("/v1").status, 200);
-        assert_eq!(check().0, Some(65));
-    }
-    for name in ["../manifest.json", "/etc/passwd", "a//b", "", "."] {
-        let text = String::from_utf8(index(&files)).unwrap();
-        let named = text.replace("islands.csv\"", &format!("{name}\""));
-        let entry = write(&published, "dumps-3.json", &files, named.as_bytes());
-        name_dumps(&published, &entry);
-        assert_eq!(check().0, Some(65), "{name}");
-    }
     install(&published, "dumps-4.json", &files);
-    has_status_within_a_second(&mut client, "/dumps/islands.csv", 200);
+    comes_to_status(&mut client, "/dumps/islands.csv", 200);
 }
 
 #[test]
@@ -636,7 +567,7 @@ fn a_download_keeps_the_bytes_it_began_with_over_a_publish() {
     let new = big(4, 2 * MIB);
     install(&published, "dumps-2.json", &new);
     let mut client = server.connect();
-    wait_within(Duration::from_secs(5), "the new dumps", || {
+    wait_for("the new dumps", || {
         client.get("/dumps/big.csv").body == new["big.csv"]
     });
     fs::remove_file(place(&published, &old["big.csv"])).unwrap();

@@ -132,20 +132,6 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
     }
 }
 
-#[test]
-fn a_server_that_stops_on_sigterm_loses_no_count() {
-    let state = TempDir::new();
-    let directory = state.join("state");
-    let start = || Server::start(&["--state", text(&directory), "--quota-clients", "10000"]);
-    let server = start();
-    for left in (90..100).rev() {
-        let reply = server.connect().get("/v1");
-        assert_eq!(reply.expect("x-ratelimit-remaining"), left.to_string());
-    }
-    assert!(server.terminate().success());
-    assert_eq!(remaining(&start(), &[]), 90);
-}
-
 /// Starts a command and kills it after a random time; returns its output, and whether it had ended.
 fn killed(words: &[&str], random: &mut Rng, longest: u64) -> (Vec<u8>, bool) {
     let mut child = command()

@@ -1,97 +1,52 @@
-//! Raw bytes on a socket: requests that no client library sends, whether the connection stays open,
-//! and the quota used.
+//! Raw bytes on a socket: requests that no client library sends, and whether the connection stays
+//! open.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::thread;
-use std::time::Duration;
 
+use crate::dump_files::Slow;
 use crate::oracle::World;
 use crate::support::{Reply, Server, TempDir};
 
 const HEALTH: &[u8] = b"GET /v1/health HTTP/1.1\r\nHost: x.test\r\n\r\n";
 
-/// A server of a small dataset, unless another is given; it also listens on an address known before.
-struct Wire {
-    address: String,
+/// A server of a small dataset.
+struct Scene {
     server: Server,
-    _published: TempDir,
+    _directory: TempDir,
 }
 
-impl Wire {
-    fn start(args: &[&str]) -> Self {
-        static NEXT: AtomicU16 = AtomicU16::new(20_000);
-        let [.., high, low] = std::process::id().to_be_bytes();
-        let port = NEXT.fetch_add(1, Ordering::Relaxed);
-        // No other process of this machine's tests uses this loopback address.
-        let address = format!("127.77.{high}.{low}:{port}");
-        let mut words = vec!["--listen", &address];
-        words.extend(args);
-        let dir = TempDir::new();
-        let published;
-        if !args.contains(&"--published") {
-            published = World::random(1, 12).publish(&dir);
-            words.extend(["--published", published.to_str().unwrap()]);
+impl Scene {
+    fn new() -> Scene {
+        let directory = TempDir::new();
+        let published = World::random(1, 12).publish(&directory);
+        Scene {
+            server: Server::of(&published, &[]),
+            _directory: directory,
         }
-        let server = Server::start(&words);
-        Self {
-            address,
-            server,
-            _published: dir,
-        }
-    }
-
-    fn limited_to(limit: &str) -> Self {
-        Self::start(&["--limit-anonymous", limit])
     }
 
     fn connect(&self) -> Raw {
-        let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        let patience = Some(Duration::from_secs(30));
-        stream.set_read_timeout(patience).unwrap();
-        Raw(BufReader::new(stream))
+        Raw(Slow::send(self.server.addr(), b""))
     }
 }
 
 /// A connection on which sending and reading are separate.
-struct Raw(BufReader<TcpStream>);
+struct Raw(Slow);
 
 impl Raw {
     fn write(&mut self, bytes: &[u8]) {
-        self.0.get_mut().write_all(bytes).unwrap();
+        self.stream().write_all(bytes).unwrap();
     }
 
-    fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        match self.0.read_line(&mut line) {
-            Ok(0) | Err(_) => None,
-            Ok(_) => Some(line.strip_suffix("\r\n").unwrap().to_owned()),
-        }
+    fn stream(&mut self) -> &mut TcpStream {
+        self.0.0.get_mut()
     }
 
     /// The next response, which must have the quota headers; `None` once the connection is closed.
     fn read(&mut self, is_head: bool) -> Option<Reply> {
-        let line = self.line()?;
-        let status = line.strip_prefix("HTTP/1.").and_then(|l| l.get(2..5));
-        let status = status.unwrap_or_else(|| panic!("status line {line:?}"));
-        let mut reply = Reply {
-            status: status.parse().unwrap(),
-            headers: Vec::new(),
-            body: Vec::new(),
-        };
-        loop {
-            let line = self.line().unwrap();
-            let Some((name, value)) = line.split_once(": ") else {
-                assert_eq!(line, "");
-                break;
-            };
-            reply.headers.push((name.to_owned(), value.to_owned()));
-        }
+        let mut reply = self.0.next_head()?;
         for name in ["limit", "remaining", "reset"] {
             let value = reply.expect(&format!("x-ratelimit-{name}"));
             assert!(value.parse::<u32>().is_ok(), "{name}: {value}");
@@ -99,8 +54,8 @@ impl Raw {
         // RFC 9110 section 6.6.1: on every response, also to malformed heads.
         assert_eq!(reply.expect("date").len(), 29);
         if !is_head && reply.status != 204 && reply.status != 304 {
-            reply.body = vec![0; reply.expect("content-length").parse().unwrap()];
-            self.0.read_exact(&mut reply.body).unwrap();
+            let length = reply.expect("content-length").parse().unwrap();
+            reply.body = self.0.take(length);
         }
         Some(reply)
     }
@@ -159,14 +114,14 @@ fn get(host: &str) -> String {
 
 #[track_caller]
 fn come_out_as_expected(shapes: &[Shape]) {
-    let wire = Wire::limited_to("60000");
+    let scene = Scene::new();
     let mut wrong = String::new();
     for shape in shapes {
         let shown: String = String::from_utf8_lossy(&shape.bytes)
             .chars()
             .take(80)
             .collect();
-        let mut raw = wire.connect();
+        let mut raw = scene.connect();
         raw.write(&shape.bytes);
         let Some(reply) = raw.read(shape.bytes.starts_with(b"HEAD")) else {
             writeln!(wrong, "{shown:?}: no answer").unwrap();
@@ -179,7 +134,7 @@ fn come_out_as_expected(shapes: &[Shape]) {
                 .to_owned(),
             _ => String::new(),
         };
-        let _closed_already = raw.0.get_mut().write_all(HEALTH);
+        let _closed_already = raw.stream().write_all(HEALTH);
         let open = raw.read(false).is_some_and(|health| health.status == 200);
         if !shape.statuses.contains(&reply.status) || code != shape.code || open != shape.open {
             let (status, want) = (reply.status, (shape.statuses, shape.code, shape.open));
@@ -256,7 +211,7 @@ fn every_unreadable_head_is_answered_with_json() {
 /// The characters that hyper refuses in a target, raw and as the message requires them.
 #[test]
 fn the_response_to_a_target_that_is_not_encoded_says_how_to_encode_it() {
-    let wire = Wire::limited_to("60000");
+    let scene = Scene::new();
     for (raw, encoded) in [
         ("\"", "%22"),
         ("<", "%3C"),
@@ -266,7 +221,7 @@ fn the_response_to_a_target_that_is_not_encoded_says_how_to_encode_it() {
         ("\u{7f}", "%7F"),
     ] {
         let ask = |text: &str| {
-            let mut socket = wire.connect();
+            let mut socket = scene.connect();
             socket.write(line(&format!("GET /v1/islands?q=a{text}b")).as_bytes());
             socket.read(false).unwrap()
         };
@@ -301,8 +256,8 @@ fn a_request_with_a_body_is_answered_and_then_the_connection_closes() {
 
 #[test]
 fn fifty_pipelined_requests_are_answered_in_order() {
-    let wire = Wire::limited_to("60000");
-    let mut raw = wire.connect();
+    let scene = Scene::new();
+    let mut raw = scene.connect();
     let mut bytes = String::new();
     for limit in 1..=50 {
         bytes.push_str(&line(&format!("GET /v1/islands?limit={limit}")));
@@ -317,9 +272,9 @@ fn fifty_pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn two_answers_then_a_malformed_head_are_three_answers() {
-    let wire = Wire::limited_to("60000");
+    let scene = Scene::new();
     for more in ["rubbish\r\n\r\n", "GET /v1 HTTP/1.1\r\n\0: x\r\n\r\n"] {
-        let mut raw = wire.connect();
+        let mut raw = scene.connect();
         let bytes = [line("GET /v1"), line("GET /v1/islands"), more.to_owned()].concat();
         raw.write(bytes.as_bytes());
         assert_eq!(raw.read(false).unwrap().status, 200);
@@ -333,8 +288,8 @@ fn two_answers_then_a_malformed_head_are_three_answers() {
 
 #[test]
 fn head_has_the_headers_of_get_and_no_body() {
-    let wire = Wire::limited_to("60000");
-    let mut raw = wire.connect();
+    let scene = Scene::new();
+    let mut raw = scene.connect();
     let headers = |reply: Reply| -> Vec<_> {
         let passing = |name: &str| {
             ["date", "x-request-id"].contains(&name) || name.starts_with("x-ratelimit-re")
@@ -361,8 +316,8 @@ fn head_has_the_headers_of_get_and_no_body() {
 
 #[test]
 fn options_carries_the_preflight_headers() {
-    let wire = Wire::limited_to("60000");
-    let mut raw = wire.connect();
+    let scene = Scene::new();
+    let mut raw = scene.connect();
     let more = "Origin: http://a.test\r\nAccess-Control-Request-Method: GET\r\n\
         Access-Control-Request-Headers: authorization\r\n";
     let reply = raw.request("OPTIONS", "/v1/islands", more);
@@ -395,151 +350,12 @@ fn options_carries_the_preflight_headers() {
 }
 
 #[test]
-fn a_trailing_slash_is_unknown_and_the_message_names_the_path_without() {
-    let wire = Wire::limited_to("60000");
-    let mut raw = wire.connect();
-    for path in ["/v1", "/v1/islands"] {
-        let reply = raw.request("GET", &format!("{path}/"), "");
-        assert_eq!(reply.status, 404);
-        failed_with(&reply, "not_found", path);
-        assert!(reply.text().contains(path), "{}", reply.text());
-        assert!(
-            !reply.text().contains(&format!("want {path}/")),
-            "{}",
-            reply.text()
-        );
-    }
-}
-
-#[test]
-fn a_key_is_not_valid_and_spends_nothing() {
-    let wire = Wire::limited_to("100");
-    let mut raw = wire.connect();
-    let authorized = |value: &str| format!("Authorization: {value}\r\n");
-    for (target, more) in [
-        ("/v1", authorized("Bearer x")),
-        ("/v1", authorized("Basic eDp5")),
-        ("/v1", authorized("")),
-        ("/v1?key=", String::new()),
-        ("/v1/islands?key=abc", String::new()),
-        ("/v1/islands?limit=2&k%65y=abc", String::new()),
-        ("/v1/health?key=abc", String::new()),
-        ("/v1/health", authorized("Bearer x")),
-        ("/v1/nothing", authorized("Bearer x")),
-    ] {
-        let reply = raw.request("GET", target, &more);
-        assert_eq!(reply.status, 401, "{target} {more:?}");
-        failed_with(&reply, "invalid_key", target);
-        assert_eq!(remaining(&reply), 100, "{target} {more:?}");
-    }
-    for (target, more) in [
-        ("/openapi.json?key=abc", ""),
-        ("/openapi.json", "Authorization: x\r\n"),
-    ] {
-        assert_eq!(raw.request("GET", target, more).status, 200, "{target}");
-    }
-    assert_eq!(remaining(&raw.request("GET", "/v1", "")), 99);
-}
-
-#[test]
-fn responses_use_quota_as_the_contract_requires() {
-    let wire = Wire::limited_to("100");
-    let mut raw = wire.connect();
-    let etag = raw.request("GET", "/v1", "").expect("etag").to_owned();
-    let known = format!("If-None-Match: {etag}\r\n");
-    let mut left = 99;
-    for (method, target, more, status, spent) in [
-        ("GET", "/v1", "", 200, 1),
-        ("HEAD", "/v1", "", 200, 1),
-        ("GET", "/v1", known.as_str(), 304, 1),
-        ("GET", "/v1/islands?limit=x", "", 400, 1),
-        ("GET", "/v1/nothing", "", 404, 1),
-        ("HEAD", "/v1/nothing", "", 404, 1),
-        ("GET", "/v1/health", "", 200, 0),
-        ("HEAD", "/v1/health", "", 200, 0),
-        ("GET", "/openapi.json", "", 200, 0),
-        ("OPTIONS", "/v1", "", 204, 0),
-        ("DELETE", "/v1", "", 405, 0),
-        ("GET", "/v1", "Authorization: Bearer x\r\n", 401, 0),
-    ] {
-        let reply = raw.request(method, target, more);
-        assert_eq!(reply.status, status, "{method} {target}");
-        left -= spent;
-        assert_eq!(remaining(&reply), left, "{method} {target} {more:?}");
-    }
-}
-
-#[test]
-fn requests_for_unpublished_data_use_no_quota() {
-    let dir = TempDir::new();
-    let empty = dir.join("empty");
-    fs::create_dir_all(&empty).unwrap();
-    let wire = Wire::start(&[
-        "--limit-anonymous",
-        "5",
-        "--published",
-        empty.to_str().unwrap(),
-    ]);
-    let mut raw = wire.connect();
-    for _ in 0..8 {
-        let reply = raw.request("GET", "/v1/islands", "");
-        assert_eq!((reply.status, remaining(&reply)), (503, 5));
-    }
-}
-
-#[test]
-fn exactly_as_many_as_the_limit_are_admitted() {
-    let wire = Wire::limited_to("3");
-    let mut raw = wire.connect();
-    for left in [2, 1, 0] {
-        let reply = raw.request("GET", "/v1", "");
-        assert_eq!((reply.status, remaining(&reply)), (200, left));
-        assert_eq!(reply.expect("x-ratelimit-limit"), "3");
-    }
-    for _ in 0..3 {
-        let reply = raw.request("GET", "/v1", "");
-        assert_eq!((reply.status, remaining(&reply)), (429, 0));
-        failed_with(&reply, "rate_limited", "the fourth");
-        assert_eq!(
-            reply.expect("retry-after"),
-            reply.expect("x-ratelimit-reset")
-        );
-    }
-    assert_eq!(raw.request("GET", "/v1/health", "").status, 200);
-}
-
-#[test]
-fn sixteen_concurrent_clients_get_no_more_than_the_limit() {
-    let wire = Wire::start(&["--limit-anonymous", "50", "--workers", "4"]);
-    let ask = || {
-        let mut client = wire.server.connect();
-        let replies = (0..10).map(|_| client.get("/v1"));
-        replies
-            .map(|reply| (reply.status, remaining(&reply)))
-            .collect::<Vec<_>>()
-    };
-    let replies: Vec<_> = thread::scope(|scope| {
-        let asking: Vec<_> = (0..16).map(|_| scope.spawn(ask)).collect();
-        asking
-            .into_iter()
-            .flat_map(|thread| thread.join().unwrap())
-            .collect()
-    });
-    let admitted = replies.iter().filter(|(status, _)| *status == 200);
-    let left: Vec<u32> = admitted.map(|(_, left)| *left).collect();
-    assert_eq!(left.len(), 50);
-    assert_eq!(BTreeSet::from_iter(left), (0..50).collect());
-    let refused = replies.iter().filter(|reply| **reply == (429, 0));
-    assert_eq!(refused.count(), 110);
-}
-
-#[test]
 fn a_client_that_has_shut_down_its_sending_side_gets_every_response() {
-    let wire = Wire::limited_to("60000");
+    let scene = Scene::new();
     for _ in 0..200 {
-        let mut raw = wire.connect();
+        let mut raw = scene.connect();
         raw.write(&b"GET /v1 HTTP/1.1\r\nHost: x.test\r\n\r\n".repeat(5));
-        raw.0.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+        raw.stream().shutdown(std::net::Shutdown::Write).unwrap();
         for _ in 0..5 {
             assert_eq!(raw.read(false).unwrap().status, 200);
         }

@@ -1,6 +1,8 @@
 //! Error messages that depend on the server: what to do about a 429, and what a 404, 405 or 503 is
 //! about.
 
+use serde_json::json;
+
 use crate::endpoint_cases::endpoint_cases;
 use crate::support::{Server, TempDir, command, run};
 
@@ -52,14 +54,25 @@ fn errors_name_the_method_the_creator_and_the_payload() {
     assert_eq!(found, "creator \"no body\" is not tracked");
     let directory = TempDir::new();
     let empty = Server::of(&directory.join("none"), &[]);
+    let mut client = empty.connect();
     for case in endpoint_cases() {
         let Some(payload) = case.payload else {
             continue;
         };
+        let reply = client.get(&case.example);
         let want = format!("{payload} has not been published; see /v1/health");
-        let found = message(&empty, "GET", &case.example);
-        assert_eq!(found, want, "{}", case.example);
+        let want = json!({"error": {"code": "not_ready", "message": want}});
+        assert_eq!(
+            (reply.status, reply.json()),
+            (503, want),
+            "{}",
+            case.example
+        );
+        assert!(reply.expect("retry-after").parse::<u32>().unwrap() > 0);
     }
+    let health = client.get("/v1/health");
+    assert_eq!(health.status, 200);
+    assert_eq!(health.json()["status"], "not_ready");
     // The log shows how to publish.
     empty.await_line("island-metrics publish --dataset DIR --to '");
 }

@@ -71,6 +71,12 @@ pub(crate) fn wait_within(longest: Duration, what: &str, mut condition: impl FnM
 
 /// Waits until a server serves the publish of this time.
 #[track_caller]
+pub(crate) fn shows(client: &mut Client, generated_at: &str) {
+    shows_within(PATIENCE, client, generated_at);
+}
+
+/// The same for at most `longest`.
+#[track_caller]
 pub(crate) fn shows_within(longest: Duration, client: &mut Client, generated_at: &str) {
     wait_within(longest, generated_at, || {
         let reply = client.get("/v1");

@@ -23,7 +23,7 @@ pub(crate) enum Outcome {
 }
 
 /// Targets of a service that has published everything but live players.
-pub(crate) const TARGETS: [(&str, Outcome); 35] = [
+pub(crate) const TARGETS: [(&str, Outcome); 38] = [
     ("/v1", Outcome::Found),
     ("/v%31", Outcome::Found),
     ("http://other.test/v1", Outcome::Found),
@@ -55,6 +55,9 @@ pub(crate) const TARGETS: [(&str, Outcome); 35] = [
     ("/v1/live/intraday", Outcome::NotReady),
     ("/v1/health", Outcome::Health),
     ("/v%31/health?x=1", Outcome::Health),
+    ("/v1/health?limit=0", Outcome::Health),
+    ("/v1/health?x=%zz", Outcome::Health),
+    ("/v1/health?%ff", Outcome::Health),
     ("/openapi.json", Outcome::FoundOutside),
     ("/docs?x=1", Outcome::FoundOutside),
     ("/nothing", Outcome::MissingOutside),

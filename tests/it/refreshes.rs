@@ -331,30 +331,6 @@ fn a_fault_that_only_an_unchanged_file_shows_is_found() {
 }
 
 #[test]
-fn files_that_no_publish_created_are_not_touched() {
-    let dir = TempDir::new();
-    let dataset = Edited::new(dir.join("dataset"), 1);
-    let to = dir.join("published");
-    let mine = [
-        "core20.snap",
-        "notes.tmp",
-        "dumps-of-mine/file",
-        "dumps/mine",
-        "history-notes.snap",
-    ];
-    for name in mine {
-        write_file(&to.join(name), "mine");
-    }
-    write_file(&to.join("history.tmp"), "of a publish that was killed");
-    published(&dataset.path, &to, TIME, &[]);
-    published(&dataset.path, &to, LATER, &["--full"]);
-    for name in mine {
-        assert!(to.join(name).exists(), "{name}");
-    }
-    assert!(!to.join("history.tmp").exists());
-}
-
-#[test]
 fn a_manifest_that_is_lost_costs_nothing_until_the_next_good_publish() {
     let dir = TempDir::new();
     let dataset = Edited::new(dir.join("dataset"), 1);

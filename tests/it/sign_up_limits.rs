@@ -87,8 +87,11 @@ fn slow_forms_still_count_towards_the_rate_limit() {
     std::thread::sleep(Duration::from_secs(6));
     let mut client = server.connect();
     let page = "/islands/2708-3623-7025";
+    let begun = Instant::now();
     let drawn = (0..70).filter(|_| client.get(page).status == 200).count();
-    assert!((60..=61).contains(&drawn), "{drawn}");
+    // One more every five seconds, which a loaded machine may take for them.
+    let due = usize::try_from(begun.elapsed().as_secs()).unwrap() / 5 + 1;
+    assert!((60..=60 + due).contains(&drawn), "{drawn}");
     let begun = Instant::now();
     let mut more = 0;
     for mut stream in held {

@@ -62,21 +62,6 @@ fn settings_that_cannot_work_stop_the_start_with_a_line() {
             "{stderr}"
         );
     }
-    for (words, part) in [
-        (&listen[..], "--listen-tls requires --tls-certificate PATH"),
-        (
-            &["serve", "--tls-key", "x"],
-            "--tls-key requires --tls-certificate PATH",
-        ),
-        (
-            &["serve", "--tls-certificate", "x"],
-            "--tls-certificate requires --tls-key PATH",
-        ),
-    ] {
-        let output = run(words);
-        let stderr = stderr_of(&output, 78);
-        assert!(stderr.contains(part), "{stderr}");
-    }
 }
 
 /// Asserts that the log has a line, that a client refuses the certificate, with this in its error, and that
