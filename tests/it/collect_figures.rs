@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::collect::{arguments, assert_sound, daily_requests, once, paths};
 use crate::fake_upstream::{FakeUpstream, code};
-use crate::processes::{Running, wait_within};
+use crate::processes::{Running, Stopwatch, wait_within};
 use crate::support::{TempDir, command, is_slow, is_slowest, write_file};
 
 const ISLANDS: u64 = 300_000;
@@ -119,9 +119,9 @@ fn cold_start_of_3000_islands() {
     let directory = TempDir::new();
     let paths = paths(&directory);
     let upstream = FakeUpstream::start(3_000, |_| None);
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     assert!(once(&paths, &upstream).status.success());
-    let time = begun.elapsed();
+    let time = begun.running();
     eprintln!(
         "cold start of 3,000 islands at --rate 200: {:.1} s",
         time.as_secs_f64()

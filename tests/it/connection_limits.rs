@@ -56,8 +56,8 @@ fn each_kind_of_silence_has_its_limit() {
             took(SECOND, &begun);
         });
         scope.spawn(|| {
-            let mut stream = connect(server);
             let begun = Stopwatch::start();
+            let mut stream = connect(server);
             // Single bytes do not prolong it.
             while stream.write_all(b"G").is_ok() && begun.elapsed() < 20 * SECOND {
                 sleep(SECOND / 4);
@@ -76,8 +76,8 @@ fn each_kind_of_silence_has_its_limit() {
         });
         scope.spawn(|| {
             let mut stream = connect(server);
-            stream.write_all(GET).unwrap();
             let begun = Stopwatch::start();
+            stream.write_all(GET).unwrap();
             ended(&mut stream);
             took(6 * SECOND, &begun);
         });
@@ -121,7 +121,8 @@ fn an_address_has_no_more_connections_than_it_may_and_others_have_theirs() {
     }
     let begun = Stopwatch::start();
     assert_eq!(ended(&mut connect(&server)), b"");
-    assert!(begun.running() < SECOND);
+    // Not after the ten seconds for the first byte.
+    assert!(begun.running() < 5 * SECOND);
     for other in ["127.0.0.2", "127.0.0.9"] {
         // The last is a trusted proxy of many clients.
         let wanted = if other == "127.0.0.9" { 9 } else { 3 };
@@ -286,8 +287,8 @@ fn a_body_without_end_is_not_read_for_long() {
     // The systems of both sides buffer some megabytes.
     assert!(sent < 32 << 20, "{sent}");
     let mut slow = connect(&server);
-    slow.write_all(head.as_bytes()).unwrap();
     let begun = Stopwatch::start();
+    slow.write_all(head.as_bytes()).unwrap();
     while slow.write_all(b"x").is_ok() {
         assert!(begun.running() < 10 * SECOND);
         sleep(SECOND / 10);

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::canary;
+use crate::processes::Moments;
 use crate::random_dataset::Rng;
 use crate::support::{Server, TempDir, command, id, issue, kills, listed_keys, run};
 
@@ -132,15 +133,15 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
     }
 }
 
-/// Starts a command and kills it after a random time; returns its output, and whether it had ended.
-fn killed(words: &[&str], random: &mut Rng, longest: u64) -> (Vec<u8>, bool) {
+/// Starts a command and kills it after a time; returns its output, and whether it had ended.
+fn killed(words: &[&str], moment: Duration) -> (Vec<u8>, bool) {
     let mut child = command()
         .args(words)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_micros(random.below(longest)));
+    thread::sleep(moment);
     let ended = child.try_wait().unwrap();
     let _ended_meanwhile = child.kill();
     let output = child.wait_with_output().unwrap();
@@ -153,7 +154,6 @@ fn issue_and_revoke_killed_at_any_moment_keep_what_they_reported() {
     let state = TempDir::new();
     let directory = state.join("state");
     let mut random = Rng(5);
-    // The duration of the command without a kill, times one and a half.
     let begun = Instant::now();
     let words = [
         "keys",
@@ -165,23 +165,19 @@ fn issue_and_revoke_killed_at_any_moment_keep_what_they_reported() {
         "--address",
     ];
     let first = run(&[&words[..], &["first@x.test"]].concat());
-    let mut longest = u64::try_from(begun.elapsed().as_micros() * 3 / 2).unwrap();
+    let mut moments = Moments::of(begun.elapsed());
     let mut keys = vec![(printed(&first.stdout).unwrap(), true)];
-    let (mut cut, mut whole) = (0, 0);
     for _ in 0..kills() {
-        let (stdout, _) = killed(&[&words[..], &["a@x.test"]].concat(), &mut random, longest);
-        // Commands take longer on a busy machine: the next kill comes earlier, or later.
-        if let Some(key) = printed(&stdout) {
-            (whole, longest) = (whole + 1, longest / 4 * 3);
-            keys.push((key, true));
-        } else {
-            (cut, longest) = (cut + 1, longest / 3 * 4);
-        }
+        let words = [&words[..], &["a@x.test"]].concat();
+        let (stdout, _) = killed(&words, moments.next(&mut random));
+        let key = printed(&stdout);
+        moments.hear(key.is_some());
+        keys.extend(key.map(|key| (key, true)));
         let at = usize::try_from(random.below(keys.len() as u64)).unwrap();
         let (key, active) = &mut keys[at];
         let change = if *active { "revoke" } else { "restore" };
         let words = ["keys", change, id(key), "--state", text(&directory)];
-        let (_, success) = killed(&words, &mut random, longest);
+        let (_, success) = killed(&words, moments.next(&mut random));
         let listed: BTreeMap<String, bool> = listed_keys(&directory)
             .into_iter()
             .map(|(id, status)| (id, status == "active"))
@@ -196,10 +192,7 @@ fn issue_and_revoke_killed_at_any_moment_keep_what_they_reported() {
             assert!(listed.get(id(key)) == Some(active), "a key was lost");
         }
     }
-    assert!(
-        cut > 0 && whole > 0,
-        "{cut} cut short, {whole} not: kills come too late or too early"
-    );
+    moments.were_of_both_kinds();
     let server = Server::start(&["--state", text(&directory), "--quota-clients", "10000"]);
     let mut client = server.connect();
     for (key, active) in &keys {

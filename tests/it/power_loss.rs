@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::dataset_versions::{Change, Editions};
 use crate::killed_publishes::succeeds;
-use crate::processes::stderr_of;
+use crate::processes::{Moments, stderr_of};
 use crate::published::Published;
 use crate::random_dataset::Rng;
 use crate::small_disks::Disk;
@@ -231,7 +231,7 @@ fn a_power_cut_at_any_moment_leaves_the_publish_before_or_the_new_one() {
         succeeds(command);
         usual = begun.elapsed();
     }
-    let (mut cut, mut whole) = (0, 0);
+    let mut moments = Moments::of(usual);
     for _ in 0..cuts() {
         let before = published.manifest();
         let change = Change::ALL[usize::try_from(rng.below(5)).unwrap()];
@@ -242,20 +242,14 @@ fn a_power_cut_at_any_moment_leaves_the_publish_before_or_the_new_one() {
         if rng.one_in(3) {
             assert!(child.wait().unwrap().success());
         } else {
-            let end = u64::try_from(usual.as_micros()).unwrap() * 5 / 4;
-            thread::sleep(Duration::from_micros(rng.below(end)));
+            thread::sleep(moments.next(&mut rng));
         }
         switch.press();
         // A publish that has reported success is on disk.
         let ended_well = child.wait().unwrap().success();
         disk.mount_again();
         published.is_sound();
-        // A publish takes longer on a busy machine: the next cut comes earlier, or later.
-        if published.shows_one_of(before.as_ref(), &edition, ended_well) {
-            (whole, usual) = (whole + 1, usual * 3 / 4);
-        } else {
-            (cut, usual) = (cut + 1, usual * 4 / 3);
-        }
+        moments.hear(published.shows_one_of(before.as_ref(), &edition, ended_well));
         if rng.one_in(2) {
             let before = published.manifest();
             let edition = editions.turn(change);
@@ -264,8 +258,5 @@ fn a_power_cut_at_any_moment_leaves_the_publish_before_or_the_new_one() {
             published.is_swept(before.as_ref());
         }
     }
-    assert!(
-        cut > 0 && whole > 0,
-        "{cut} cut short, {whole} not: power failures come too late or too early"
-    );
+    moments.were_of_both_kinds();
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::random_dataset::Rng;
 use crate::support::Client;
 
 /// Measures times. A limit that the program keeps holds for `running`: it is not exceeded because the
@@ -66,6 +67,50 @@ pub(crate) fn wait_within(longest: Duration, what: &str, mut condition: impl FnM
     while !condition() {
         assert!(begun.running() < longest, "waited in vain: {what}");
         thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Random moments to interrupt a process, which takes longer on a busy machine: a moment that came too late
+/// makes the next ones earlier, and any other makes them later.
+pub(crate) struct Moments {
+    end: Duration,
+    in_time: u32,
+    too_late: u32,
+}
+
+impl Moments {
+    /// Of a process that usually takes so long.
+    pub(crate) fn of(usual: Duration) -> Self {
+        Self {
+            end: usual * 3 / 2,
+            in_time: 0,
+            too_late: 0,
+        }
+    }
+
+    pub(crate) fn next(&self, random: &mut Rng) -> Duration {
+        let end = self.end.as_micros().max(1_000);
+        Duration::from_micros(random.below(end.try_into().unwrap()))
+    }
+
+    /// Reports if the process had ended before the last moment.
+    pub(crate) fn hear(&mut self, was_too_late: bool) {
+        if was_too_late {
+            (self.too_late, self.end) = (self.too_late + 1, self.end * 3 / 4);
+        } else {
+            (self.in_time, self.end) = (self.in_time + 1, self.end * 4 / 3);
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn were_of_both_kinds(&self) {
+        let Self {
+            in_time, too_late, ..
+        } = self;
+        assert!(
+            *in_time > 0 && *too_late > 0,
+            "{in_time} moments in time, {too_late} too late"
+        );
     }
 }
 

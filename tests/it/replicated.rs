@@ -8,11 +8,11 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::dataset_versions::{Change, Editions};
 use crate::killed_publishes::{Known, answers_as_if_published_afresh, succeeds, while_served};
-use crate::processes::{SetOnDrop, is_installed};
+use crate::processes::{Moments, SetOnDrop, is_installed};
 use crate::published::Published;
 use crate::random_dataset::Rng;
 use crate::support::{TempDir, is_slow, write_file};
@@ -145,13 +145,13 @@ fn a_copy_killed_at_any_moment_leaves_the_one_before_or_itself() {
         let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
         let (source, copied) = (dir.join("source"), Published::at(&dir.join("copy")));
         fs::create_dir(copied.path()).unwrap();
-        let mut copy = |rng: &mut Rng, is_killed: bool| {
+        let mut copy = |rng: &mut Rng, kill: Option<Duration>| {
             let edition = editions.turn(Change::ALL[usize::try_from(rng.below(5)).unwrap()]);
             succeeds(editions.publish(&edition, &source));
             let mut command = replicate(tool, &source, copied.path());
             let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-            if is_killed {
-                thread::sleep(Duration::from_millis(rng.below(250)));
+            if let Some(moment) = kill {
+                thread::sleep(moment);
                 let group = format!("-{}", child.id());
                 let mut kill = Command::new("kill");
                 kill.args(["-KILL", "--", &group]).stderr(Stdio::null());
@@ -160,11 +160,13 @@ fn a_copy_killed_at_any_moment_leaves_the_one_before_or_itself() {
             child.wait().unwrap().success()
         };
         let mut rng = Rng(32);
-        assert!(copy(&mut rng, false));
-        let (mut cut, mut whole) = (0, 0);
+        let begun = Instant::now();
+        assert!(copy(&mut rng, None));
+        let mut moments = Moments::of(begun.elapsed());
         for _ in 0..copies_wanted() * 2 {
             let before = copied.manifest();
-            let is_whole = copy(&mut rng, true);
+            let moment = moments.next(&mut rng);
+            let is_whole = copy(&mut rng, Some(moment));
             copied.is_sound();
             let newest = Published::at(&source).manifest();
             let now = copied.manifest();
@@ -173,17 +175,10 @@ fn a_copy_killed_at_any_moment_leaves_the_one_before_or_itself() {
                 "{before:?}, {newest:?}: {now:?}"
             );
             assert!(!is_whole || now == newest);
-            if is_whole {
-                whole += 1;
-            } else {
-                cut += 1;
-            }
+            moments.hear(is_whole);
         }
-        assert!(
-            cut > 0,
-            "{tool}: {cut} cut short, {whole} not: kills come too late"
-        );
-        assert!(copy(&mut rng, false));
+        moments.were_of_both_kinds();
+        assert!(copy(&mut rng, None));
         assert_eq!(copied.manifest(), Published::at(&source).manifest());
         copied.is_sound();
     }
