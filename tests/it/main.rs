@@ -34,7 +34,8 @@
 //!   state directory; `killed_servers`: processes killed at random moments
 //! - `shared_quota`, `shared_keys`: several servers that share quotas and keys, with the feature
 //!   `shared-quota`; `shared_key_damage`: damaged keys in the store; `shared_tls`: the same over TLS, with the feature `tls` too; `shared_faults`: with
-//!   random faults; `shared_losses`: with losses of the store's data; `shared_slow`: with a slow or full store; `shared_midnight`: with clocks that differ;
+//!   random faults; `shared_pairs`: with losses of servers and of the store in a row, in
+//!   `shared_world`; `shared_slow`: with a slow or full store; `shared_midnight`: with clocks that differ;
 //!   `shared_versions`: of several versions; `store`, `store_proxy`: the store, and what disturbs the
 //!   connections to it
 //!
@@ -138,9 +139,9 @@ mod shared_key_damage;
 #[cfg(feature = "shared-quota")]
 mod shared_keys;
 #[cfg(feature = "shared-quota")]
-mod shared_losses;
-#[cfg(feature = "shared-quota")]
 mod shared_midnight;
+#[cfg(feature = "shared-quota")]
+mod shared_pairs;
 #[cfg(feature = "shared-quota")]
 mod shared_quota;
 #[cfg(feature = "shared-quota")]
@@ -149,6 +150,8 @@ mod shared_slow;
 mod shared_tls;
 #[cfg(feature = "shared-quota")]
 mod shared_versions;
+#[cfg(feature = "shared-quota")]
+mod shared_world;
 mod sign_up;
 mod sign_up_limits;
 mod small_disks;

@@ -173,6 +173,98 @@ fn a_mailed_link_is_taken_by_another_server_and_after_the_loss_of_a_state_direct
     assert_eq!(opened.text().matches("value=revoke").count(), 1);
 }
 
+/// The loss of a copy of the keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Loss {
+    None,
+    Emptied,
+    /// An old copy takes its place.
+    Replaced,
+}
+
+impl Loss {
+    /// Removes a file or a directory, and puts the old copy in its place.
+    fn cause(self, path: &Path, copy: &Path) {
+        if self == Loss::None {
+            return;
+        }
+        // It may be missing.
+        let _ = fs::remove_dir_all(path);
+        let _ = fs::remove_file(path);
+        if self == Loss::Replaced {
+            let copied = std::process::Command::new("cp")
+                .arg("-r")
+                .args([copy, path])
+                .status();
+            assert!(copied.unwrap().success());
+        }
+    }
+}
+
+#[test]
+fn no_loss_of_two_copies_takes_a_key_or_a_revocation_away() {
+    const LOSSES: [Loss; 3] = [Loss::None, Loss::Emptied, Loss::Replaced];
+    let all = (0..27).map(|at| [at / 9, at / 3 % 3, at % 3].map(|loss| LOSSES[loss]));
+    let is_pair = |losses: &[Loss; 3]| {
+        let intact = losses.iter().filter(|loss| **loss == Loss::None);
+        intact.count() == 1
+    };
+    let pairs: Vec<[Loss; 3]> = all.filter(is_pair).collect();
+    assert_eq!(pairs.len(), 12);
+    let directory = TempDir::new();
+    // Most of the time is spent on waiting.
+    for some in pairs.chunks(4) {
+        std::thread::scope(|scope| {
+            for losses in some {
+                scope.spawn(|| lose(&directory, *losses));
+            }
+        });
+    }
+}
+
+/// Causes losses of the store and of two servers.
+fn lose(directory: &TempDir, [of_store, of_one, of_other]: [Loss; 3]) {
+    let losses = format!("{of_store:?}-{of_one:?}-{of_other:?}");
+    let path = |name: &str| directory.join(&format!("{losses}/{name}"));
+    for name in ["store", "old"] {
+        fs::create_dir_all(path(name)).unwrap();
+    }
+    let store = Store::start(&["--dir", path("store").to_str().unwrap()]);
+    let Some(mut store) = store else { return };
+    let states = [path("state-0"), path("state-1")];
+    let start = |store: &Store| states.each_ref().map(|state| store.peer(state, 2, &SHARE));
+    let [one, other] = start(&store);
+    let revoked = issued_in(&states[0], 0);
+    await_status([&one, &other], &revoked, 200);
+    assert_eq!(store.command("SAVE"), "+OK");
+    for (name, old) in [
+        ("store/dump.rdb", "dump.rdb"),
+        ("state-0", "0"),
+        ("state-1", "1"),
+    ] {
+        Loss::Replaced.cause(&path(&format!("old/{old}")), &path(name));
+    }
+    let new = issued_in(&states[1], 1);
+    change_key("revoke", &states[0], &revoked);
+    for (key, wanted) in [(&revoked, 403), (&new, 200)] {
+        await_status([&one, &other], key, wanted);
+    }
+    // What an exchange has merged is in the file, and the other server got it from the store.
+    assert_eq!(store.command("SAVE"), "+OK");
+    for peer in [one, other] {
+        peer.server.kill();
+    }
+    store.kill();
+    of_store.cause(&path("store/dump.rdb"), &path("old/dump.rdb"));
+    of_one.cause(&states[0], &path("old/0"));
+    of_other.cause(&states[1], &path("old/1"));
+    assert!(store.run());
+    let peers = start(&store);
+    for (key, wanted) in [(&revoked, 403), (&new, 200)] {
+        await_status(&peers, key, wanted);
+    }
+}
+
 #[test]
 fn without_the_store_commands_work_sign_up_issues_nothing_and_revokes() {
     let Some(mut store) = Store::start(&[]) else {
@@ -238,6 +330,19 @@ fn exchanges_are_metrics() {
     store.kill();
     await_exchange(&peer, 0.0);
     wait_for("its age", || peer.keys_metric("exchange_age_seconds") > 1.5);
+}
+
+#[test]
+fn sharing_keys_requires_a_store_and_a_state_directory() {
+    let store = ["serve", "--shared-quota", "redis://h", "--shared-keys"];
+    for (words, expected) in [
+        (&["serve", "--shared-keys"][..], "requires --shared-quota"),
+        (&store, "requires --state"),
+    ] {
+        let output = run(words);
+        let message = stderr_of(&output, 78);
+        assert!(message.contains(expected), "{message}");
+    }
 }
 
 #[test]

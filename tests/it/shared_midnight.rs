@@ -3,7 +3,7 @@
 //! Each server is on a clock of its own, set by libfaketime. See `midnight`.
 
 use crate::midnight::Time;
-use crate::shared_quota::{TARGET, all_in_time, await_up, spend_in_turn};
+use crate::shared_quota::{TARGET, all_in_time, spend_in_turn};
 use crate::store::{LIMIT, Peer, Store};
 use crate::support::Client;
 
@@ -150,12 +150,16 @@ fn what_was_admitted_without_the_store_before_midnight_is_not_charged_to_the_new
             return;
         };
         store.kill();
-        await_up(&cluster.peers, false);
+        for peer in &cluster.peers {
+            peer.await_up(false);
+        }
         let alone = spend_in_turn_alone(&cluster);
         assert_eq!(alone, LIMIT / 3 * 3, "the shares of all servers");
         cluster.set(60);
         assert!(store.run());
-        await_up(&cluster.peers, true);
+        for peer in &cluster.peers {
+            peer.await_up(true);
+        }
         let late = |peer: &Peer| peer.metric("requests_total{result=\"late\"}");
         let before: f64 = cluster.peers.iter().map(late).sum();
         let admitted = spend_in_turn(&cluster.peers, TARGET);

@@ -6,9 +6,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::processes::{Stopwatch, wait_for};
+use crate::processes::{Stopwatch, code_and_stderr, wait_for};
 use crate::store::{LIMIT, Peer, Store};
-use crate::support::{Client, TempDir, issue, write_file};
+use crate::support::{Client, TempDir, command, issue, write_file};
 
 pub(crate) const TARGET: &str = "/v1/islands?limit=1";
 /// Trials until the store answers each request in time.
@@ -61,29 +61,17 @@ pub(crate) fn spend_in_turn(peers: &[Peer], target: &str) -> u32 {
     admitted
 }
 
-/// Repeats a trial, each time with a new store, until that has answered all requests of it in time. Then so many
-/// must have been admitted. Without the program of the store, there is no trial.
-#[track_caller]
-pub(crate) fn undisturbed(expected: u32, trial: impl Fn(Store, &TempDir) -> (u32, bool)) {
+/// Repeats a trial until the store has answered all requests of it in time.
+pub(crate) fn undisturbed(trial: impl Fn(&TempDir) -> (u32, bool)) -> u32 {
     for _ in 0..TRIALS {
-        let Some(store) = Store::start(&[]) else {
-            return;
-        };
-        let (admitted, was_answered_in_time) = trial(store, &TempDir::new());
+        let (admitted, was_answered_in_time) = trial(&TempDir::new());
         // Each server admits at most its share without the store.
         assert!(admitted <= 2 * LIMIT, "{admitted}");
         if was_answered_in_time {
-            return assert_eq!(admitted, expected);
+            return admitted;
         }
     }
     panic!("the store was late in each of {TRIALS} trials");
-}
-
-/// Waits until the store is in use by all servers, or by none.
-pub(crate) fn await_up(peers: &[Peer], is_up: bool) {
-    for peer in peers {
-        peer.await_up(is_up);
-    }
 }
 
 pub(crate) fn all_in_time(peers: &[Peer]) -> bool {
@@ -92,7 +80,9 @@ pub(crate) fn all_in_time(peers: &[Peer]) -> bool {
 
 #[test]
 fn all_servers_together_admit_exactly_the_limit_of_addresses_and_keys() {
-    undisturbed(LIMIT, |store, directory| {
+    let Some(_) = Store::start(&[]) else { return };
+    let admitted = undisturbed(|directory| {
+        let store = Store::start(&[]).unwrap();
         let first = directory.join("state-0");
         let key = issue(&first, "ann@x.test", "free");
         for at in 1..3 {
@@ -111,14 +101,19 @@ fn all_servers_together_admit_exactly_the_limit_of_addresses_and_keys() {
         assert!(!in_time || by_key == LIMIT, "{by_key} of a key");
         (by_address + late, in_time)
     });
+    assert_eq!(admitted, LIMIT);
 }
 
 #[test]
 fn the_first_request_of_a_client_at_each_server_needs_no_store() {
-    undisturbed(LIMIT, |store, directory| {
+    let Some(_) = Store::start(&[]) else { return };
+    let admitted = undisturbed(|directory| {
+        let store = Store::start(&[]).unwrap();
         let peers = store.peers(&directory.join(""), 3, &[]);
         peers[0].server.wait_for_a_day_with(60);
-        await_up(&peers, true);
+        for peer in &peers {
+            peer.await_up(true);
+        }
         for peer in &peers {
             let reply = peer.connect().get(TARGET);
             assert_eq!(reply.status, 200);
@@ -135,13 +130,18 @@ fn the_first_request_of_a_client_at_each_server_needs_no_store() {
         assert_eq!(store.credits_key("127.0.0.1"), "");
         (3 + spend_in_turn(&peers, TARGET), all_in_time(&peers))
     });
+    assert_eq!(admitted, LIMIT);
 }
 
 #[test]
 fn a_client_of_one_server_gets_its_limit_but_for_the_first_requests_at_the_others() {
-    undisturbed(LIMIT, |store, directory| {
+    let Some(_) = Store::start(&[]) else { return };
+    let admitted = undisturbed(|directory| {
+        let store = Store::start(&[]).unwrap();
         let peers = store.peers(&directory.join(""), 3, &[]);
-        await_up(&peers, true);
+        for peer in &peers {
+            peer.await_up(true);
+        }
         let (admitted, status) = spend(&peers[0], TARGET);
         let in_time = all_in_time(&peers);
         assert!(
@@ -153,6 +153,57 @@ fn a_client_of_one_server_gets_its_limit_but_for_the_first_requests_at_the_other
             in_time && all_in_time(&peers),
         )
     });
+    assert_eq!(admitted, LIMIT);
+}
+
+#[test]
+fn a_server_that_stops_returns_its_credits_and_one_that_restarts_gets_no_more() {
+    let Some(_) = Store::start(&[]) else { return };
+    let admitted = undisturbed(|directory| {
+        let store = Store::start(&[]).unwrap();
+        let mut peers = store.peers(&directory.join(""), 2, &[]);
+        let (mut admitted, mut in_time) = (0, true);
+        for _ in 0..2 {
+            let stopped = peers.remove(0);
+            assert_eq!(stopped.connect().get(TARGET).status, 200);
+            admitted += 1;
+            in_time &= stopped.was_answered_in_time();
+            assert!(stopped.server.terminate().success());
+            peers.insert(0, store.peer(&directory.join("state-0"), 2, &[]));
+        }
+        admitted += spend_in_turn(&peers, TARGET);
+        (admitted, in_time && all_in_time(&peers))
+    });
+    assert_eq!(admitted, LIMIT);
+}
+
+#[test]
+fn a_store_that_loses_its_data_gives_no_client_its_day_again() {
+    let Some(_) = Store::start(&[]) else { return };
+    let admitted = undisturbed(|directory| {
+        let mut store = Store::start(&[]).unwrap();
+        let more = ["--shared-quota-outage", "refuse"];
+        let peers = store.peers(&directory.join(""), 3, &more);
+        let mut admitted = 0;
+        for peer in &peers {
+            let mut client = peer.connect();
+            admitted += (0..LIMIT / 5)
+                .filter(|_| client.get(TARGET).status == 200)
+                .count();
+        }
+        store.kill();
+        for peer in &peers {
+            peer.await_up(false);
+        }
+        assert!(store.run());
+        for peer in &peers {
+            peer.await_up(true);
+        }
+        let admitted = u32::try_from(admitted).unwrap() + spend_in_turn(&peers, TARGET);
+        assert!(admitted <= LIMIT, "{admitted}");
+        (admitted, all_in_time(&peers))
+    });
+    assert_eq!(admitted, LIMIT);
 }
 
 #[test]
@@ -164,7 +215,9 @@ fn without_the_store_a_server_admits_its_share_once_and_settles_it_later() {
     let peers = store.peers(&directory.join(""), 2, &[]);
     assert_eq!(peers[0].connect().get(TARGET).status, 200);
     store.kill();
-    await_up(&peers, false);
+    for peer in &peers {
+        peer.await_up(false);
+    }
     // The first has credits left, and its share of the rest.
     let (first, status) = spend(&peers[0], TARGET);
     assert_eq!(status, 503);
@@ -175,7 +228,9 @@ fn without_the_store_a_server_admits_its_share_once_and_settles_it_later() {
     assert_eq!(spend(&peers[1], TARGET), (LIMIT / 2, 503));
     // It returns empty: both settle before credits are granted.
     assert!(store.run());
-    await_up(&peers, true);
+    for peer in &peers {
+        peer.await_up(true);
+    }
     // The second did not know what the first had been granted: an eighth, twice at most.
     let admitted = 1 + first + LIMIT / 2 + spend_in_turn(&peers, TARGET);
     assert!(
@@ -197,7 +252,9 @@ fn a_server_that_refuses_alone_admits_what_it_was_granted() {
     assert_eq!(peers[0].connect().get(TARGET).status, 200);
     wait_for("a lease", || peers[0].connect().get(TARGET).status == 200);
     store.kill();
-    await_up(&peers, false);
+    for peer in &peers {
+        peer.await_up(false);
+    }
     let (granted, status) = spend(&peers[0], TARGET);
     assert!(granted <= LIMIT / 8 * 2 && status == 503, "{granted}");
     assert_eq!(spend(&peers[1], TARGET), (0, 503));
@@ -206,7 +263,9 @@ fn a_server_that_refuses_alone_admits_what_it_was_granted() {
 
 #[test]
 fn a_replica_that_takes_the_place_of_the_primary_is_used_and_gives_no_client_its_day_again() {
-    undisturbed(LIMIT, |mut primary, directory| {
+    let Some(_) = Store::start(&[]) else { return };
+    let admitted = undisturbed(|directory| {
+        let mut primary = Store::start(&[]).unwrap();
         let port = primary.port.to_string();
         let replica = Store::start(&["--replicaof", "127.0.0.1", &port]).unwrap();
         wait_for("the replica", || {
@@ -231,13 +290,18 @@ fn a_replica_that_takes_the_place_of_the_primary_is_used_and_gives_no_client_its
             .count();
         primary.kill();
         replica.signal("-CONT");
-        await_up(&peers, false);
+        for peer in &peers {
+            peer.await_up(false);
+        }
         assert_eq!(replica.command("REPLICAOF NO ONE"), "+OK");
-        await_up(&peers, true);
+        for peer in &peers {
+            peer.await_up(true);
+        }
         let admitted = u32::try_from(admitted).unwrap() + spend_in_turn(&peers, TARGET);
         assert!(admitted <= LIMIT, "{admitted}");
         (admitted, all_in_time(&peers))
     });
+    assert_eq!(admitted, LIMIT);
 }
 
 #[test]
@@ -407,4 +471,43 @@ fn the_documented_access_list_suffices() {
         other.metric("requests_total{result=\"answered\"}") >= 1.0
     });
     assert!(other.metric("requests_total{result=\"failed\"}").eq(&0.0));
+}
+
+#[test]
+fn settings_that_cannot_work_end_the_start() {
+    let run = |words: &[&str]| {
+        let output = command().arg("serve").args(words).output().unwrap();
+        code_and_stderr(output)
+    };
+    let store = ["--shared-quota", "redis://h"];
+    for (words, expected) in [
+        (
+            &["--shared-quota", "redis://u:secret@h"][..],
+            "without a password",
+        ),
+        (&["--shared-quota", "http://h"], "must be redis://"),
+        (&["--shared-quota-replicas", "3"], "requires --shared-quota"),
+        (
+            &["--shared-quota-ca-file", "/ca.pem"],
+            "requires --shared-quota",
+        ),
+        (
+            &[store[0], store[1], "--shared-quota-ca-file", "/ca.pem"],
+            "requires --shared-quota rediss://",
+        ),
+        (
+            &[store[0], store[1], "--shared-quota-replicas", "0"],
+            "from 1 to 1000",
+        ),
+        (
+            &[store[0], store[1], "--shared-quota-outage", "open"],
+            "share or refuse",
+        ),
+    ] {
+        let (code, text) = run(words);
+        assert!(
+            code == Some(78) && text.contains(expected),
+            "{code:?} {text}"
+        );
+    }
 }
