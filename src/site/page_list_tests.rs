@@ -7,8 +7,9 @@ fn islands_at(offset: u64, total: u64) -> String {
         "islands": [row(true)],
         "meta": {"generatedAt": TIME, "total": total, "hasMore": true, "limit": 50, "offset": offset},
     });
-    let given = [("tag", "a"), ("sort", "plays")];
-    islands(body.to_string().as_bytes(), &given, &[], None).unwrap()
+    let query = ListQuery::parse(Some("tag=a&sort=plays"), ISLAND_PARAMETERS).unwrap();
+    let list = (ISLAND_PARAMETERS, &query);
+    islands(body.to_string().as_bytes(), list, &[], None).unwrap()
 }
 
 #[test]
