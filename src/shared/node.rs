@@ -179,7 +179,7 @@ async fn encrypt(
 pub(super) fn problem(error: RedisError) -> String {
     match (error.code(), error.detail()) {
         _ if error.kind() == ErrorKind::AuthenticationFailed => {
-            "it refuses the user name or the password".to_owned()
+            "it refuses the login: a wrong user name or password, or too many clients".to_owned()
         }
         (Some(code), Some(detail)) => printable(&format!("{code} {detail}")),
         _ => printable(&error.to_string()),

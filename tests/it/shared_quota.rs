@@ -395,7 +395,7 @@ fn a_cluster_a_wrong_password_and_an_unknown_name_are_logged_and_requests_are_se
     let file = ["--shared-quota-password-file", password.to_str().unwrap()];
     let more = [&follow[..], &file].concat();
     let peer = protected.peer(&directory.join("of-protected"), 1, &more);
-    let problem = "it refuses the user name or the password";
+    let problem = "it refuses the login: a wrong user name or password, or too many clients";
     assert_serves_without_store(&peer, problem);
     assert!(
         !peer
