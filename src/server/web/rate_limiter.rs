@@ -8,7 +8,7 @@ use crate::signup::{GcraLimiter, network_of};
 use crate::sync::{Mutex, lock};
 
 /// Burst and refill interval in seconds of a client (an IPv4 address or an IPv6 /64).
-const CLIENT: (u16, u16) = (60, 5);
+const CLIENT: (u16, u16) = (120, 1);
 /// An IPv6 /48 may send as many requests as this many clients. Intervals are whole seconds, so that a network has this
 /// many buckets with the rate of a client.
 const NETWORK_BUCKETS: u128 = 8;
@@ -64,15 +64,15 @@ mod tests {
             0 => "192.0.2.1".parse().unwrap(),
             _ => "::ffff:192.0.2.1".parse().unwrap(),
         };
-        assert_eq!(allowed((0..200).map(four)), 60);
+        assert_eq!(allowed((0..200).map(four)), 120);
         let six = |at: u128| IpAddr::from(Ipv6Addr::from_bits((0x2001_0db8 << 96) + at));
-        assert_eq!(allowed((0..200).map(six)), 60);
+        assert_eq!(allowed((0..200).map(six)), 120);
     }
 
     #[test]
     fn a_network_has_eight_bursts() {
         let six = |at: u128| IpAddr::from(Ipv6Addr::from_bits((0x2001_0db8 << 96) + (at << 64)));
-        assert_eq!(allowed((0..2000).map(six)), 60 * 8);
+        assert_eq!(allowed((0..2000).map(six)), 120 * 8);
     }
 
     #[test]
@@ -83,7 +83,7 @@ mod tests {
         // Far more clients than the limiter has slots: each slot would be charged several times.
         let refused = (0..0x1_0000).cycle().take(2_000_000);
         let refused = refused.filter(|at| limiter.check(six(*at), now).is_err());
-        assert_eq!(refused.count(), 2_000_000 - 60 * 8);
+        assert_eq!(refused.count(), 2_000_000 - 120 * 8);
         let other = |at: u32| IpAddr::from(std::net::Ipv4Addr::from_bits(at << 8));
         let allowed = (0..1000).filter(|at| limiter.check(other(*at), now).is_ok());
         assert_eq!(allowed.count(), 1000);
