@@ -10,7 +10,7 @@ use serde_json::from_slice;
 
 use super::bodies::{BodyOf, CcuBody, IntradayBody, members, start_of, start_of_list};
 use super::chart::Chart;
-use super::metrics::{Change, METRICS, Metric, Unit};
+use super::metrics::{Average, Change, METRICS, Metric, Unit};
 use super::settings::SiteSettings;
 use super::templates::{filled, page};
 use crate::calendar::{DAY_SECONDS, UtcDay};
@@ -211,14 +211,15 @@ pub fn island(page: IslandPage<'_>) -> Option<String> {
     let highest = peaks.iter().rev().max_by_key(|(_, peak)| *peak);
     let before = peaks.iter().nth_back(1);
     let change = peaks.last().zip(before);
-    let change = change.map(|(newest, before)| Unit::COUNT.change(before.1, newest.1));
+    let change =
+        change.map(|(newest, before)| Unit::COUNT.change(before.1.into(), newest.1.into()));
     let values = context! {
         root => "../",
         notice => page.notice,
         published => page.published,
         metric => Serde(metric),
         live,
-        days => changing(metric.unit, shown.iter().map(|(day, value)| (day, *value, ()))),
+        days => changing(metric.unit, shown.iter().map(|(day, value)| (day, (*value).into(), ()))),
         months => changing(metric.unit, months(metric.unit, &shown).into_iter()),
         range => page.days,
         ranges => chart.as_ref().map(Chart::ranges),
@@ -249,16 +250,13 @@ fn points(series: &[Value], metric: &Metric) -> Option<Vec<(String, u64)>> {
 }
 
 /// Returns the months of a history, oldest first: the average, the number of known days, and the highest value.
-fn months(unit: Unit, days: &[(String, u64)]) -> Vec<(Option<&str>, u64, (usize, String))> {
+fn months(unit: Unit, days: &[(String, u64)]) -> Vec<(Option<&str>, Average, (usize, String))> {
     fn month((day, _): &(String, u64)) -> Option<&str> {
         day.get(.."2026-11".len())
     }
     let months = days.chunk_by(|one, other| month(one) == month(other));
     let months = months.map(|days| {
-        let sum: u128 = days.iter().map(|(_, value)| u128::from(*value)).sum();
-        let count = days.len() as u128;
-        // No average is higher than the highest value.
-        let average = u64::try_from((sum + count / 2) / count).unwrap_or(u64::MAX);
+        let average = Average::new(days.iter().map(|(_, value)| *value));
         let highest = days.iter().map(|(_, value)| *value).max();
         let highest = unit.text(highest.unwrap_or_default());
         (month(&days[0]), average, (days.len(), highest))
@@ -270,14 +268,20 @@ fn months(unit: Unit, days: &[(String, u64)]) -> Vec<(Option<&str>, u64, (usize,
 /// in time, and the rest.
 fn changing<N: Serialize, R: Serialize>(
     unit: Unit,
-    rows: impl Iterator<Item = (N, u64, R)>,
+    rows: impl Iterator<Item = (N, Average, R)>,
 ) -> Value {
     let mut before = None;
     let rows = rows.map(|(name, value, rest)| {
         let change = before.replace(value);
         let change = change.map_or(Change::UNKNOWN, |before| unit.change(before, value));
         let Change { direction, text } = change;
-        Value::from(Serde((name, unit.text(value), direction, text, rest)))
+        Value::from(Serde((
+            name,
+            unit.text(value.rounded()),
+            direction,
+            text,
+            rest,
+        )))
     });
     let mut rows: Vec<Value> = rows.collect();
     rows.reverse();

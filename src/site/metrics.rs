@@ -53,24 +53,63 @@ impl Unit {
         }
     }
 
-    /// Returns the change from one value to another. A percentage of nothing, or of a percentage, is left out.
-    pub(super) fn change(self, from: u64, to: u64) -> Change {
-        let (direction, sign) = match to.cmp(&from) {
+    /// Returns the change from one average to another: the difference of their texts, and a percentage of the exact
+    /// values. A percentage of nothing, of a percentage, or below 0.1 is left out.
+    pub(super) fn change(self, from: Average, to: Average) -> Change {
+        let (base, changed) = (from.sum * to.count, to.sum * from.count);
+        let (direction, sign) = match changed.cmp(&base) {
             Ordering::Less => ("down", "\u{2212}"),
             Ordering::Equal => ("soft", ""),
             Ordering::Greater => ("up", "+"),
         };
-        let by = to.abs_diff(from);
-        let amount = self.text(by);
-        let text = if self.suffix.is_empty() && from > 0 {
-            let tenths = u128::from(by) * 1_000 / u128::from(from);
-            let percent = grouped(&(tenths / 10).to_string());
-            format!("{sign}{amount} ({sign}{percent}.{}%)", tenths % 10)
-        } else {
-            format!("{sign}{amount}")
+        let by = to.rounded().abs_diff(from.rounded());
+        let tenths = (changed.abs_diff(base) * 1_000 + base / 2).checked_div(base);
+        let tenths = tenths.filter(|tenths| *tenths > 0 || direction == "soft");
+        let text = match tenths {
+            _ if !self.suffix.is_empty() => {
+                format!(
+                    "{sign}{}.{} points",
+                    count(by / self.parts),
+                    by % self.parts
+                )
+            }
+            Some(tenths) => {
+                let percent = grouped(&(tenths / 10).to_string());
+                let amount = self.text(by);
+                format!("{sign}{amount} ({sign}{percent}.{}%)", tenths % 10)
+            }
+            None => format!("{sign}{}", self.text(by)),
         };
         let text = text.into();
         Change { direction, text }
+    }
+}
+
+/// The average of some values, in parts of their unit.
+#[derive(Clone, Copy)]
+pub(super) struct Average {
+    sum: u128,
+    /// At least 1, and at most the number of days in the calendar.
+    count: u128,
+}
+
+impl Average {
+    /// Returns the average of `values`; that of none is 0.
+    pub(super) fn new(values: impl ExactSizeIterator<Item = u64>) -> Average {
+        let count = values.len().max(1) as u128;
+        let sum = values.map(u128::from).sum();
+        Average { sum, count }
+    }
+
+    /// Returns the average in whole parts. It is not above the highest value.
+    pub(super) fn rounded(self) -> u64 {
+        u64::try_from((self.sum + self.count / 2) / self.count).unwrap_or(u64::MAX)
+    }
+}
+
+impl From<u64> for Average {
+    fn from(value: u64) -> Average {
+        Average::new([value].into_iter())
     }
 }
 
@@ -159,15 +198,29 @@ mod tests {
             (Unit::COUNT, 0, 0, "soft", "0"),
             (Unit::COUNT, 1, 20_000, "up", "+19,999 (+1,999,900.0%)"),
             (Unit::TENTHS, 100, 121, "up", "+2.1 (+21.0%)"),
-            (percent, 180, 150, "down", "\u{2212}3.0%"),
+            (percent, 180, 150, "down", "\u{2212}3.0 points"),
+            // Rounded, half up.
+            (
+                Unit::COUNT,
+                5_299,
+                4_303,
+                "down",
+                "\u{2212}996 (\u{2212}18.8%)",
+            ),
+            (Unit::COUNT, 2_000, 2_001, "up", "+1 (+0.1%)"),
+            (Unit::COUNT, 2_001, 2_002, "up", "+1"),
         ] {
-            let change = unit.change(from, to);
+            let change = unit.change(Average::from(from), Average::from(to));
             assert_eq!((change.direction, &*change.text), (direction, text));
         }
         // A product of 64 bits would overflow.
         assert_eq!(
-            Unit::COUNT.change(u64::MAX, 0).text,
+            Unit::COUNT.change(u64::MAX.into(), 0.into()).text,
             "\u{2212}18,446,744,073,709,551,615 (\u{2212}100.0%)"
         );
+        // Of averages, the percentage is that of the exact values.
+        let average = |values: &[u64]| Average::new(values.iter().copied());
+        let change = Unit::COUNT.change(average(&[6, 7]), average(&[22, 22, 23]));
+        assert_eq!(change.text, "+15 (+243.6%)");
     }
 }
