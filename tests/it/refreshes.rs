@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::processes::code_and_stderr;
 use crate::published::Published;
 use crate::random_dataset::Rng;
-use crate::support::{TempDir, is_slow, run, write_file};
+use crate::support::{TempDir, is_slow, run, settle, write_file};
 
 const TIME: &str = "2026-11-21T12:00:00Z";
 const LATER: &str = "2026-11-21T12:10:00Z";
@@ -20,6 +19,7 @@ const ISLANDS: u64 = 9;
 
 /// Publishes; returns the exit code and stderr.
 fn publish(dataset: &Path, published: &Path, time: &str, more: &[&str]) -> (Option<i32>, String) {
+    settle();
     let mut words = vec!["publish", "--dataset", dataset.to_str().unwrap()];
     words.extend(["--to", published.to_str().unwrap(), "--generated-at", time]);
     words.extend(more);
@@ -231,18 +231,11 @@ fn payload(published: &Path, kind: &str) -> PathBuf {
     published.join(manifest[kind]["file"].as_str().unwrap())
 }
 
-/// Waits until the files of a dataset are older than a tick of the file system's clock: stamps of younger ones do not
-/// identify them.
-fn settle() {
-    thread::sleep(Duration::from_millis(50));
-}
-
 #[test]
 fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
     let dir = TempDir::new();
     let mut dataset = Edited::new(dir.join("dataset"), 1);
     let to = dir.join("published");
-    settle();
     published(&dataset.path, &to, TIME, &[]);
     let history = payload(&to, "history");
     let before = inode(&history);
@@ -283,7 +276,6 @@ fn a_file_that_was_read_within_the_tick_of_its_last_write_is_compared_as_changed
     let dir = TempDir::new();
     let dataset = Edited::new(dir.join("dataset"), 1);
     let to = dir.join("published");
-    settle();
     published(&dataset.path, &to, TIME, &[]);
     let list = to.join("sources.json");
     let mut sources: serde_json::Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();

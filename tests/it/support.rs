@@ -173,8 +173,15 @@ pub(crate) fn listed_keys(state: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Waits until the files of a dataset are older than a tick of the file system's clock: stamps of younger ones do not
+/// identify them.
+pub(crate) fn settle() {
+    thread::sleep(Duration::from_millis(25));
+}
+
 /// Publishes a dataset, which must succeed.
 pub(crate) fn publish(dataset: &Path, to: &Path, generated_at: &str) {
+    settle();
     let (dataset, to) = (dataset.to_str().unwrap(), to.to_str().unwrap());
     let words = ["publish", "--dataset", dataset, "--to", to];
     let words = [&words[..], &["--generated-at", generated_at]].concat();
