@@ -65,20 +65,21 @@ impl Unit {
         let by = to.rounded().abs_diff(from.rounded());
         let tenths = (changed.abs_diff(base) * 1_000 + base / 2).checked_div(base);
         let tenths = tenths.filter(|tenths| *tenths > 0 || direction == "soft");
-        let text = match tenths {
-            _ if !self.suffix.is_empty() => {
-                format!(
-                    "{sign}{}.{} points",
-                    count(by / self.parts),
-                    by % self.parts
-                )
-            }
+        let amount = match by {
+            0 => self.text(0),
+            _ if self.suffix.is_empty() => format!("{sign}{}", self.text(by)),
+            _ => format!(
+                "{sign}{}.{} points",
+                count(by / self.parts),
+                by % self.parts
+            ),
+        };
+        let text = match tenths.filter(|_| self.suffix.is_empty()) {
             Some(tenths) => {
                 let percent = grouped(&(tenths / 10).to_string());
-                let amount = self.text(by);
-                format!("{sign}{amount} ({sign}{percent}.{}%)", tenths % 10)
+                format!("{amount} ({sign}{percent}.{}%)", tenths % 10)
             }
-            None => format!("{sign}{}", self.text(by)),
+            None => amount,
         };
         let text = text.into();
         Change { direction, text }
@@ -222,5 +223,9 @@ mod tests {
         let average = |values: &[u64]| Average::new(values.iter().copied());
         let change = Unit::COUNT.change(average(&[6, 7]), average(&[22, 22, 23]));
         assert_eq!(change.text, "+15 (+243.6%)");
+        let change = Unit::COUNT.change(average(&[18, 19]), average(&[19]));
+        assert_eq!(change.text, "0 (+2.7%)");
+        let change = Unit::PERCENT.change(average(&[118]), average(&[118]));
+        assert_eq!(change.text, "0.0%");
     }
 }
