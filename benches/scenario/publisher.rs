@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use island_metrics::regular_file::Directory;
@@ -114,6 +115,8 @@ impl Publisher {
         }
         publish.arg(inner.get_program()).args(inner.get_args());
         publish.env("LC_ALL", "C");
+        // A file that is read within a tick of its last write is compared as changed the next time.
+        thread::sleep(Duration::from_millis(25));
         let begun = Instant::now();
         let output = publish.stdin(Stdio::null()).output()?;
         let ended = Instant::now();
