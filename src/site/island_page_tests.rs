@@ -2,19 +2,20 @@
 
 use super::*;
 
-#[test]
-fn a_page_of_an_island_compares_the_newest_peak_with_the_last_one_before() {
+/// Draws the page of an island with these peaks by day. The newest published day is 2026-11-20.
+fn page_with(peaks: &[(&str, u64)]) -> String {
     let (_, detail) = bodies(true).swap_remove(5);
     let detail = published("island", detail);
-    let page = |peaks: &[(&str, u64)]| {
-        let history = json!({"ccu": peaks}).to_string();
-        let page = island(IslandPage {
-            history: Some(history.as_bytes()),
-            ..plain(&detail)
-        });
-        page.unwrap()
-    };
-    // The newest day is 2026-11-20.
+    let history = json!({"ccu": peaks}).to_string();
+    let page = island(IslandPage {
+        history: Some(history.as_bytes()),
+        ..plain(&detail)
+    });
+    page.unwrap()
+}
+
+#[test]
+fn a_page_of_an_island_compares_the_newest_peak_with_the_last_one_before() {
     for (peaks, wanted) in [
         (
             &[("2026-11-19", 10), ("2026-11-20", 15)][..],
@@ -41,7 +42,7 @@ fn a_page_of_an_island_compares_the_newest_peak_with_the_last_one_before() {
             " hidden> <span class=old>1 day old</span></span></small></div></dl>",
         ),
     ] {
-        let shown = page(peaks);
+        let shown = page_with(peaks);
         assert!(shown.contains(wanted), "{peaks:?}: {shown}");
     }
 }
@@ -75,18 +76,8 @@ fn a_page_of_an_island_shows_a_history_that_is_whole_or_none() {
 
 #[test]
 fn a_page_of_an_island_has_the_figures_of_each_month_and_day_with_their_changes() {
-    let (_, detail) = bodies(true).swap_remove(5);
-    let detail = published("island", detail);
-    let page = |peaks: &[(&str, u64)]| {
-        let history = json!({"ccu": peaks}).to_string();
-        let page = island(IslandPage {
-            history: Some(history.as_bytes()),
-            ..plain(&detail)
-        });
-        page.unwrap()
-    };
     let last = ("2026-11-01", u64::MAX);
-    let page_of_three = page(&[("2026-10-01", 1_000), ("2026-10-31", 1_003), last]);
+    let page_of_three = page_with(&[("2026-10-01", 1_000), ("2026-10-31", 1_003), last]);
     let row = |[month, days, average, change, highest]: [&str; 5]| {
         format!(
             "<tr><td>{month}<td class=\"n wide\">{days}<td class=n>{average}<td class=\"n change {change}<td class=n>{highest}"
@@ -100,5 +91,5 @@ fn a_page_of_an_island_has_the_figures_of_each_month_and_day_with_their_changes(
     let days = "<tr><td>2026-10-31<td class=n>1,003<td class=\"n change up\">+3 (+0.3%)\
         <tr><td>2026-10-01<td class=n>1,000<td class=\"n change soft\">–</table>";
     assert!(page_of_three.contains(days), "{page_of_three}");
-    assert!(!page(&[last]).contains("<th>Month"));
+    assert!(!page_with(&[last]).contains("<th>Month"));
 }

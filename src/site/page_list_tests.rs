@@ -127,3 +127,16 @@ fn a_list_explains_its_signs_and_sums() {
         );
     }
 }
+
+#[test]
+fn a_filter_by_a_count_has_a_field_and_words() {
+    let pages = pages(true, |_, _| {});
+    let (_, page) = pages.iter().find(|(name, _)| *name == "islands").unwrap();
+    for part in [
+        "<label>Plays from<input name=minPlays type=number min=0 value=\"7\"></label>",
+        ", with at least these plays: <b><bdi>7</bdi></b>",
+        "islands?tag=%3Cq%3E&amp;creator=b&amp;createdIn=uefn&amp;q=%3Cq%3E&amp;minPlays=7",
+    ] {
+        assert!(page.as_ref().unwrap().contains(part), "{part}");
+    }
+}

@@ -258,19 +258,6 @@ fn pages_are_drawn_from_known_and_unknown_values() {
 }
 
 #[test]
-fn a_filter_by_a_count_has_a_field_and_words() {
-    let pages = pages(true, |_, _| {});
-    let (_, page) = pages.iter().find(|(name, _)| *name == "islands").unwrap();
-    for part in [
-        "<label>Plays from<input name=minPlays type=number min=0 value=\"7\"></label>",
-        ", with at least these plays: <b><bdi>7</bdi></b>",
-        "islands?tag=%3Cq%3E&amp;creator=b&amp;createdIn=uefn&amp;q=%3Cq%3E&amp;minPlays=7",
-    ] {
-        assert!(page.as_ref().unwrap().contains(part), "{part}");
-    }
-}
-
-#[test]
 fn a_body_without_a_member_gives_no_page_in_part() {
     // Members that a page shows, each removed from one body.
     for (body, path, pages_of) in [
