@@ -4,6 +4,7 @@ use arbtest::arbitrary::{Result, Unstructured};
 
 use super::super::{LeaseAnswer, LeaseMetrics};
 use super::*;
+use crate::quota::lease::server_model_tests::table;
 use crate::sync::Ordering;
 
 impl World {
@@ -308,19 +309,6 @@ fn a_client_of_one_server_gets_the_limit_but_for_the_reserves_of_the_others() {
         assert_eq!(world.admitted_of(2, 1), 1);
         world.end();
     }
-}
-
-/// A table without leases, and the requests that it sends.
-fn table(servers: u32, outage: OutagePolicy) -> (LeaseTable, Arc<Mutex<Vec<LeaseRequest>>>) {
-    let settings = SharingSettings {
-        servers,
-        outage,
-        clients_max: 100,
-    };
-    let outbox = Arc::new(Mutex::new(Vec::new()));
-    let sent = Arc::clone(&outbox);
-    let table = LeaseTable::new(settings, move |request| lock(&sent).push(request));
-    (table, outbox)
 }
 
 #[test]

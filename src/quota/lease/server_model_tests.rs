@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{ClientCounter, LeaseClient, LeaseRequest, LeaseTable, SharingSettings};
+use super::{ClientCounter, LeaseClient, LeaseRequest, LeaseTable, OutagePolicy, SharingSettings};
 use crate::calendar::UtcDay;
 use crate::quota::Decision;
 use crate::sync::{Mutex, lock};
@@ -83,4 +83,20 @@ impl ClientCounter for Counter<'_> {
         let counts = lock(&self.0.0);
         limit.saturating_sub(counts.get(&self.1).copied().unwrap_or(0))
     }
+}
+
+/// A table without leases, and the requests that it sends.
+pub(super) fn table(
+    servers: u32,
+    outage: OutagePolicy,
+) -> (LeaseTable, Arc<Mutex<Vec<LeaseRequest>>>) {
+    let settings = SharingSettings {
+        servers,
+        outage,
+        clients_max: 100,
+    };
+    let outbox = Arc::new(Mutex::new(Vec::new()));
+    let sent = Arc::clone(&outbox);
+    let table = LeaseTable::new(settings, move |request| lock(&sent).push(request));
+    (table, outbox)
 }

@@ -8,12 +8,10 @@ use std::task::{Context, Waker};
 
 use super::model_tests::{JoinModel, StoreModel};
 use super::server_model_tests::{Counter, Counts, Link, Server};
-use super::{
-    LeaseClient, LeaseRequest, LeaseTable, NoLease, OutagePolicy, SharingSettings, StoreState,
-};
+use super::{LeaseClient, LeaseRequest, NoLease, OutagePolicy, SharingSettings, StoreState};
 use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
-use crate::sync::{Mutex, lock};
+use crate::sync::lock;
 
 /// An event of a history; numbers are of servers.
 #[derive(Clone, Copy, Debug, PartialEq)]

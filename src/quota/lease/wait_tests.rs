@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use super::*;
-use crate::quota::lease::server_model_tests::{Counter, Counts};
+use crate::quota::lease::server_model_tests::{Counter, Counts, table};
 use crate::sync::WakeCount;
 
 const NOW: RequestTime = RequestTime {
@@ -32,14 +32,7 @@ impl Waiting<'_> {
 #[test]
 fn each_request_that_waits_is_woken_however_often_it_is_polled() {
     arbtest::arbtest(|u| {
-        let settings = SharingSettings {
-            servers: 2,
-            outage: OutagePolicy::Refuse,
-            clients_max: 9,
-        };
-        let sent = Arc::new(Mutex::new(Vec::new()));
-        let outbox = Arc::clone(&sent);
-        let table = LeaseTable::new(settings, move |request| lock(&outbox).push(request));
+        let (table, sent) = table(2, OutagePolicy::Refuse);
         table.set_state(StoreState::Ready);
         let counts = Counts::default();
         let mut waiting: Vec<Waiting<'_>> = Vec::new();
@@ -98,14 +91,7 @@ fn each_request_that_waits_is_woken_however_often_it_is_polled() {
 #[test]
 fn credits_are_taken_without_the_store_only_while_it_does_not_answer() {
     for is_outage in [false, true] {
-        let settings = SharingSettings {
-            servers: 3,
-            outage: OutagePolicy::Share,
-            clients_max: 9,
-        };
-        let sent = Arc::new(Mutex::new(Vec::new()));
-        let outbox = Arc::clone(&sent);
-        let table = LeaseTable::new(settings, move |request| lock(&outbox).push(request));
+        let (table, sent) = table(3, OutagePolicy::Share);
         let (client, counts) = (LeaseClient::Key(1), Counts::default());
         let counter = Counter(&counts, (client, NOW.day));
         let admitted = |count: u32, may_wait| {
