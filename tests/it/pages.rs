@@ -566,6 +566,7 @@ fn a_search_for_a_code_leads_to_its_island() {
             "q=2708-3623-7025",
             "q=+2708-3623-7025%20&sort=plays",
             "q=270836237025",
+            "q=2708+3623+7025",
         ] {
             let reply = client.get(&format!("{page}?{query}"));
             assert_eq!(reply.status, 303, "{page}?{query}");

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use crate::model::IslandCode;
+use crate::model::{IslandCode, digits};
 use crate::request::{Argument, DayRef, Endpoint, ISLAND_PARAMETERS, ListQuery, Quoted, Route};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
@@ -20,14 +20,14 @@ const NEW_BYTES_MAX: u32 = 128 * 1024;
 
 const LIVE: Route = Route::new(Endpoint::Live, Argument::None);
 
-/// The code that is the searched text, with or without hyphens. Its page says if no such island is published.
+/// The code that is the searched text, with hyphens, spaces or nothing between its groups. Its page says if no such
+/// island is published.
 pub(super) fn searched_code(query: &ListQuery) -> Option<IslandCode> {
-    let text = query.search()?.0.trim();
-    if text.len() == 12 && text.is_ascii() {
-        let [first, second, third] = [&text[..4], &text[4..8], &text[8..]];
-        return format!("{first}-{second}-{third}").parse().ok();
-    }
-    text.parse().ok()
+    let groups: Vec<&str> = query.search()?.0.trim().split([' ', '-']).collect();
+    let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
+    let is_code = matches!(lengths[..], [12] | [4, 4, 4]);
+    let number = is_code.then(|| digits(&groups.concat())).flatten();
+    number.and_then(IslandCode::from_number)
 }
 
 fn new_islands_of(day: &DayRef) -> Route {
@@ -96,11 +96,9 @@ impl RequestContext<'_> {
                 .into_iter()
                 .find(|range| range.to_string() == days);
             let message = || {
-                format!(
-                    "days must be one of {:?}, got {}",
-                    site::CHART_DAYS,
-                    Quoted(days)
-                )
+                let ranges = site::CHART_DAYS.map(|range| range.to_string());
+                let (ranges, got) = (ranges.join(", "), Quoted(days));
+                format!("days must be one of {ranges}, got {got}")
             };
             range.ok_or_else(|| ApiError::BadRequest(message()))
         });
