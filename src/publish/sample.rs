@@ -72,7 +72,8 @@ fn render() -> Result<([Storage; 2], Dumps), Box<dyn Error>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{SAMPLE_CONTENT, SnapshotFile};
+    use crate::request::{Argument, Endpoint, Route};
+    use crate::snapshot::{CONTENT_VERSION, SnapshotFile};
 
     #[test]
     fn the_embedded_files_are_those_of_the_directory() {
@@ -98,9 +99,9 @@ mod tests {
         let checksums = payloads.map(|file| SnapshotFile::open(file).unwrap().content_checksum());
         let found = checksums[0] ^ checksums[1].rotate_left(1);
         assert_eq!(
-            found, SAMPLE_CONTENT,
-            "the content of payload files has changed: raise VERSION in snapshot/layout.rs, and set SAMPLE_CONTENT \
-             to {found}. With the old version, a publish would keep what an older program has rendered."
+            found, CONTENT_VERSION,
+            "the content of payload files has changed: set CONTENT_VERSION in snapshot/layout.rs to {found}. With the \
+             old one, a publish would keep what an older program has rendered."
         );
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::dataset::{Fault, FileStamp};
 use crate::durable;
 use crate::regular_file::Directory;
-use crate::snapshot::{Manifest, PAYLOAD_VERSION};
+use crate::snapshot::{CONTENT_VERSION, Manifest};
 
 /// Longest list that is read. One of 100,000 files has about 20 MB.
 const BYTES_MAX: u64 = 1 << 30;
@@ -35,7 +35,7 @@ impl Sources {
     /// Returns the version of the program and of the content of payload files. Other versions may render or validate
     /// differently.
     pub(super) fn program() -> String {
-        format!("{}, content {PAYLOAD_VERSION}", env!("CARGO_PKG_VERSION"))
+        format!("{}, content {CONTENT_VERSION}", env!("CARGO_PKG_VERSION"))
     }
 
     /// Reads the list of a published directory. An unreadable one counts as empty.

@@ -1,6 +1,6 @@
 //! The format of a payload file, described at [`MAGIC`].
 //!
-//! Other content needs a higher [`VERSION`]: another section, another body, and another rendering of the same input.
+//! Other content is another [`CONTENT_VERSION`]: another section, another body, and another rendering of the same input.
 //! A test finds content that has changed. The order of bodies is in `layout.rs`. A section is written in
 //! `publish/list_sections.rs` or `publish/history_payload.rs`; `History::open` checks its lengths and numbers, so that
 //! no request panics.
@@ -8,13 +8,13 @@
 use std::fmt::{self, Display};
 
 use super::error::SnapshotError;
-use super::layout::VERSION;
+use super::layout::CONTENT_VERSION;
 use crate::request::Grouping;
 
 /// First and last eight bytes of a payload file.
 ///
 /// ```text
-/// magic 8      "IMSNAP", 0 and the version
+/// magic 8      "IMSN" and the version of the content, u32
 /// bodies       each as gzip, or plain where gzip would not be smaller
 /// sections     the resident part: read whole at open
 /// contents     12 bytes a section, in their order: length u64, id u32
@@ -22,12 +22,17 @@ use crate::request::Grouping;
 ///              from the sections up to here, magic 8
 /// ```
 ///
+/// The same content in another format needs another start than `IMSN`.
+///
 /// All integers are little-endian. A section is an array, or lists: the start of each list and the end of the
 /// last one, u32, then the items of all of them. These positions count items from the start of the section.
 ///
 /// The identity form of a body that has a gzip form is not stored: it was four fifths of all bodies, and of
 /// the memory in which the system caches them.
-pub(crate) const MAGIC: [u8; 8] = [b'I', b'M', b'S', b'N', b'A', b'P', 0, VERSION];
+pub(crate) const MAGIC: [u8; 8] = {
+    let [first, second, third, last] = CONTENT_VERSION.to_le_bytes();
+    [b'I', b'M', b'S', b'N', first, second, third, last]
+};
 pub(crate) const ENTRY_BYTES: usize = 12;
 pub(crate) const TRAILER_BYTES: usize = 32;
 /// Bytes at the end of the trailer that its checksum does not cover: the checksum and the magic.

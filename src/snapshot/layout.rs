@@ -3,12 +3,10 @@
 
 use crate::request::Endpoint;
 
-/// The version of the content of payload files, at most 255. A server refuses files of another version, and a publish
-/// renders everything again if the previous one was of another version.
-pub(crate) const VERSION: u8 = 6;
-/// The checksum of the payload files of the sample, as this version renders them.
-#[cfg(test)]
-pub(crate) const SAMPLE_CONTENT: u32 = 2_623_156_944;
+/// The version of the content of payload files: the checksum of the content of those of the sample, as this program
+/// renders them. A server refuses files of another version, and a publish renders everything again if the previous one
+/// was of another version.
+pub(crate) const CONTENT_VERSION: u32 = 2_623_156_944;
 
 /// The things that a body exists once for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,10 +47,7 @@ pub use error::{Missing, SnapshotError};
 pub use file::Identity;
 pub use format::Section;
 pub use history::History;
-#[cfg(test)]
-pub(crate) use layout::SAMPLE_CONTENT;
-pub(crate) use layout::VERSION as PAYLOAD_VERSION;
-pub(crate) use layout::{BodyCounts, LAYOUT, Per};
+pub(crate) use layout::{BodyCounts, CONTENT_VERSION, LAYOUT, Per};
 pub use lookup::Found;
 pub use manifest::{Manifest, Payload};
 pub use read::{Live, Snapshot};
