@@ -9,7 +9,6 @@ use super::history::History;
 use super::layout::Per;
 use super::list_page::ListPage;
 use super::read::Snapshot;
-use super::storage::Storage;
 use super::stored_body::{SHORT_BYTES_MAX, StoredBody};
 use crate::request::{Argument, DayRef, Endpoint, Payload, Route, Source};
 
@@ -23,7 +22,7 @@ pub struct Found<'a> {
 #[derive(Debug)]
 enum Place<'a> {
     Memory(&'a Encoded),
-    Stored(StoredBody<&'a Storage>),
+    Stored(StoredBody),
     List(ListPage<'a>),
 }
 
@@ -104,7 +103,7 @@ impl Found<'_> {
         let content = if !needs_content {
             Content::Omitted(Some(body.bytes()))
         } else if is_long {
-            Content::Long(Box::new(body.to_owned()))
+            Content::Long(Box::new(body))
         } else {
             Content::Whole(body.read()?)
         };
@@ -146,9 +145,9 @@ impl History {
         }
     }
 
-    fn stored(&self, body: BodyRef, gzip: bool) -> StoredBody<&Storage> {
+    fn stored(&self, body: BodyRef, gzip: bool) -> StoredBody {
         StoredBody {
-            storage: &self.storage,
+            storage: self.storage.clone(),
             body,
             gzip,
         }

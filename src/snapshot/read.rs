@@ -60,9 +60,8 @@ impl Live {
             if body.plain_bytes == 0 {
                 return Ok(None);
             }
-            let storage = &file.storage;
             let form = |gzip| StoredBody {
-                storage,
+                storage: file.storage.clone(),
                 body,
                 gzip,
             };

@@ -5,7 +5,6 @@
 //! getting memory, and a page of 2 MiB costs a tenth of 512 small ones. One thread reads: with two,
 //! which share the kernel's lock of the address space, a start took 2.9 times the CPU time.
 
-use std::borrow::Borrow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -57,17 +56,16 @@ impl Storage {
 
 /// A part of a payload as a stream.
 #[derive(Debug)]
-pub(crate) struct StoredPart<S> {
-    pub(crate) storage: S,
+pub(crate) struct StoredPart {
+    pub(crate) storage: Storage,
     pub(crate) offset: u64,
     pub(crate) left: u64,
 }
 
-impl<S: Borrow<Storage>> Read for StoredPart<S> {
+impl Read for StoredPart {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
-        let storage: &Storage = self.storage.borrow();
-        storage.read_into(self.offset, &mut buffer[..bytes])?;
+        self.storage.read_into(self.offset, &mut buffer[..bytes])?;
         self.offset += bytes as u64;
         self.left -= bytes as u64;
         Ok(bytes)

@@ -5,7 +5,6 @@
 //! Such a long body is never whole in memory: it is sent in pieces. The last one is withheld if the checksum of all
 //! of them is wrong.
 
-use std::borrow::Borrow;
 use std::io::{ErrorKind, Read};
 
 use bytes::Bytes;
@@ -32,18 +31,18 @@ pub(crate) fn has_stored_header(gzip: &[u8]) -> bool {
 
 /// One form of a body of a payload file.
 #[derive(Clone, Debug)]
-pub struct StoredBody<S = Storage> {
-    pub(super) storage: S,
+pub struct StoredBody {
+    pub(super) storage: Storage,
     pub(super) body: BodyRef,
     pub(super) gzip: bool,
 }
 
-impl<S: Borrow<Storage>> StoredBody<S> {
+impl StoredBody {
     pub fn bytes(&self) -> u64 {
         self.body.bytes(self.gzip).into()
     }
 
-    pub fn reader(self) -> BodyReader<S> {
+    pub fn reader(self) -> BodyReader {
         let (body, gzip) = (self.body, self.gzip);
         // The decoder verifies no header and no trailer: the checksum of what it writes is in the file too.
         let is_deflated = !gzip && body.has_gzip();
@@ -68,15 +67,6 @@ impl<S: Borrow<Storage>> StoredBody<S> {
         }
     }
 
-    pub(crate) fn to_owned(&self) -> StoredBody {
-        StoredBody {
-            storage: self.storage.borrow().clone(),
-            body: self.body,
-            gzip: self.gzip,
-        }
-    }
-
-    /// Reads all of it.
     pub(crate) fn read(self) -> Result<Bytes, SnapshotError> {
         let bytes = self.body.bytes(self.gzip) as usize;
         self.reader().fill(vec![0; bytes])
@@ -84,23 +74,23 @@ impl<S: Borrow<Storage>> StoredBody<S> {
 }
 
 #[derive(Debug)]
-enum Source<S> {
-    Stored(StoredPart<S>),
-    Deflated(DeflateDecoder<StoredPart<S>>),
+enum Source {
+    Stored(StoredPart),
+    Deflated(DeflateDecoder<StoredPart>),
 }
 
 /// A body that is being read, which waits for the disk.
 #[derive(Debug)]
-pub struct BodyReader<S = Storage> {
+pub struct BodyReader {
     body: BodyRef,
     gzip: bool,
-    source: Source<S>,
+    source: Source,
     left: u64,
     /// Of the bytes read.
     checksum: Hasher,
 }
 
-impl<S: Borrow<Storage>> BodyReader<S> {
+impl BodyReader {
     /// Returns the number of bytes that are not read yet.
     pub(crate) fn left(&self) -> u64 {
         self.left
