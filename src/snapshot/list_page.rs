@@ -4,11 +4,8 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::body::{Content, Encoded, EntityTag, gzip};
-use super::file::Texts;
 use super::history::History;
-use super::page_template::PageTemplate;
-use super::select::SelectedRows;
-use crate::request::{Argument, KEY_MARK, LIMIT_MAX, ListQuery, Page, Route};
+use crate::request::{Endpoint, KEY_MARK, LIMIT_MAX, ListQuery, Page};
 
 /// Maximum length of a `Link` header (CONTRACT section 5), far above that of links with honest filters.
 /// Clients choose the filters, each of which the header repeats four times, and proxies refuse responses
@@ -25,57 +22,34 @@ fn touch(rows: &[&[u8]]) {
     std::hint::black_box(lines.fold(0, |mixed, byte| mixed ^ byte));
 }
 
-/// A page of one of the two lists, whose rows are not selected yet.
+/// A page of `/v1/islands` or `/v1/creators`, whose rows are not selected yet.
 #[derive(Debug)]
 pub(super) struct ListPage<'a> {
-    history: &'a History,
-    select: fn(&History, &ListQuery) -> SelectedRows,
-    template: &'a PageTemplate,
-    rows: &'a Texts,
-    query: &'a ListQuery,
-    /// Its path, and what links begin with.
-    path: &'static str,
-    base_url: &'a str,
-    accepts_gzip: bool,
+    pub(super) history: &'a History,
+    pub(super) endpoint: Endpoint,
+    pub(super) query: &'a ListQuery,
+    /// What links begin with.
+    pub(super) base_url: &'a str,
+    pub(super) accepts_gzip: bool,
 }
 
-impl<'a> ListPage<'a> {
-    /// Returns a page of `/v1/islands` or `/v1/creators`; `None` for another route.
-    pub(super) fn find(
-        history: &'a History,
-        route: &'a Route,
-        (base_url, accepts_gzip): (&'a str, bool),
-    ) -> Option<ListPage<'a>> {
-        let islands = (&history.island_template, &history.rows);
-        let creators = (&history.creator_template, &history.creator_rows);
-        let select_islands: fn(&History, &ListQuery) -> SelectedRows = History::select_islands;
-        let ((template, rows), select, query) = match &route.argument {
-            Argument::Islands(query) => (islands, select_islands, query),
-            Argument::Creators(query) => (creators, History::select_creators as _, query),
-            _ => return None,
-        };
-        Some(ListPage {
-            history,
-            select,
-            template,
-            rows,
-            query,
-            path: route.endpoint.label(),
-            base_url,
-            accepts_gzip,
-        })
-    }
-
+impl ListPage<'_> {
     /// Selects the rows and assembles the page; only its links and length if no content is needed. The length of the
     /// gzip form is not known then.
     pub(super) fn read(self, etag: EntityTag, needs_content: bool) -> Encoded {
-        let page = self.query.page;
-        let selected = (self.select)(self.history, self.query);
+        let (history, query, page) = (self.history, self.query, self.query.page);
+        let (selected, texts, template) = if self.endpoint == Endpoint::Creators {
+            let selected = history.select_creators(query);
+            (selected, &history.creator_rows, &history.creator_template)
+        } else {
+            let selected = history.select_islands(query);
+            (selected, &history.rows, &history.island_template)
+        };
         let total = selected.total;
         let mut rows: [&[u8]; LIMIT_MAX as usize] = [&[]; LIMIT_MAX as usize];
         let mut count = 0;
         for (text, row) in rows.iter_mut().zip(&selected.rows) {
-            *text = self.rows.get(*row as usize);
+            *text = texts.get(*row as usize);
             count += 1;
         }
         let rows = &rows[..count];
@@ -88,7 +62,7 @@ impl<'a> ListPage<'a> {
             limit_digits.format(page.limit),
             offset_digits.format(page.offset),
         ];
-        let pieces = || self.template.pieces(rows, numbers);
+        let pieces = || template.pieces(rows, numbers);
         let bytes: usize = pieces().map(<[u8]>::len).sum();
         // Even if the page is short: its entity tag is known before its length.
         let is_gzip = self.accepts_gzip;
@@ -100,7 +74,8 @@ impl<'a> ListPage<'a> {
         } else {
             Content::Omitted((!is_gzip).then_some(bytes as u64))
         };
-        let url = format!("{}{}?{}", self.base_url, self.path, self.query.to_query());
+        let path = self.endpoint.label();
+        let url = format!("{}{path}?{}", self.base_url, query.to_query());
         Encoded {
             links: links(page, total, &url),
             is_costly: !selected.is_slice || is_gzip,
@@ -145,6 +120,7 @@ fn links(page: Page, total: u64, url: &str) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::page_template::PageTemplate;
 
     #[test]
     fn links_are_left_out_where_they_would_be_too_long() {

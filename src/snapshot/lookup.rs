@@ -68,11 +68,16 @@ impl Snapshot {
         }
         let history = self.history.as_deref().ok_or(Missing::Payload(payload))?;
         let identity = history.identity;
-        let base_url = &self.service.base_url;
-        if let Some(list) = ListPage::find(history, route, (base_url, accepts_gzip)) {
+        if let Argument::Islands(query) | Argument::Creators(query) = &route.argument {
             // A page depends only on the payload and the query, so all pages share the tag.
             let etag = EntityTag::new(identity.published, identity.checksum, accepts_gzip);
-            let place = Place::List(list);
+            let place = Place::List(ListPage {
+                history,
+                endpoint: route.endpoint,
+                query,
+                base_url: &self.service.base_url,
+                accepts_gzip,
+            });
             return Ok(Found { etag, place });
         }
         let body = history.find_body(route).ok_or(Missing::NotFound)?;
