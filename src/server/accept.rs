@@ -126,7 +126,6 @@ async fn serve_tls(
     lingering_close(&mut stream, 0, &context).await;
 }
 
-/// Serves a connection to its end.
 pub(in crate::server) async fn serve<S: ClientStream>(
     worker: &Worker,
     stream: S,

@@ -87,7 +87,6 @@ pub(crate) struct Settings {
     /// The publisher's e-mail address or URL, shown on pages.
     pub(crate) contact: Option<String>,
     pub(crate) quota_sizes: TableSize,
-    /// Proxies whose `X-Forwarded-For` is trusted.
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) connections: ConnectionLimits,
     /// Maximum time that open requests have to end after a signal.
@@ -130,7 +129,6 @@ pub(crate) enum StartError {
 }
 
 impl StartError {
-    /// An address that cannot be bound.
     pub(in crate::server) fn bind(address: SocketAddr, error: &io::Error) -> StartError {
         StartError::Unavailable(format!(
             "cannot listen on {address}: {error}; choose another address"

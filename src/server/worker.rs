@@ -96,7 +96,6 @@ impl Worker {
         }
     }
 
-    /// Handles a request of a connection.
     fn handle<'a>(
         &'a self,
         mut request: Request<Incoming>,

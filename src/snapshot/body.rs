@@ -33,7 +33,6 @@ pub struct PackedBody {
 #[derive(Debug)]
 pub struct Compressor(Compress);
 
-/// Of published bodies.
 impl Default for Compressor {
     fn default() -> Compressor {
         Compressor(Compress::new_gzip(Compression::new(LEVEL), WINDOW_BITS))

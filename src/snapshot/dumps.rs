@@ -73,7 +73,6 @@ impl DumpIndex {
 /// The dumps of a manifest, opened. Only names in the index are opened, when they are requested.
 #[derive(Debug)]
 pub struct Dumps {
-    /// The publish timestamp.
     pub published: UnixSeconds,
     /// The line that users of the data show.
     pub credit: String,

@@ -151,7 +151,6 @@ impl SnapshotFile {
         Ok(SectionSlice(bytes, PhantomData))
     }
 
-    /// Returns a section of `count` items.
     pub(crate) fn slice<T: Item>(
         &self,
         section: Section,
@@ -186,7 +185,6 @@ impl SnapshotFile {
         Ok(Lists { bounds, items })
     }
 
-    /// Returns a section of `count` lists.
     pub(crate) fn lists_of<T: Item>(
         &self,
         section: Section,

@@ -148,7 +148,6 @@ impl History {
         Some((before as u64 + 1, known as u64))
     }
 
-    /// Returns all rows in an order.
     pub(super) fn in_order(&self, sort: SortField, order: SortOrder) -> &[U32] {
         let rows = self.rows.len();
         &self.orders[ordering(sort, order) * rows..][..rows]

@@ -224,7 +224,6 @@ impl Snapshot {
         self.service.notice.as_deref()
     }
 
-    /// Returns the number of rows of each kind.
     pub fn counts(&self) -> [(&'static str, usize); 3] {
         let count = |rows: fn(&History) -> usize| self.history.as_deref().map_or(0, rows);
         [
@@ -234,7 +233,6 @@ impl Snapshot {
         ]
     }
 
-    /// Returns the identity of each payload by its name.
     pub fn identities(&self) -> [(&'static str, Option<Identity>); 2] {
         let (history, live) = (self.history.as_ref(), self.live.as_ref());
         [

@@ -41,7 +41,6 @@ pub(crate) struct ConnectionContext {
     accepted: u64,
     /// `None` where connections are not limited.
     _permit: Option<Permit>,
-    /// Whether the client speaks TLS.
     pub(crate) is_tls: bool,
 }
 
@@ -90,7 +89,6 @@ impl ConnectionContext {
         self.enter(phase);
     }
 
-    /// The time since the connection was accepted.
     #[inline]
     pub(crate) fn age(&self) -> Duration {
         duration(self.registry.now().saturating_sub(self.accepted))
@@ -125,7 +123,6 @@ impl ConnectionContext {
         done
     }
 
-    /// Whether a response waits.
     pub(in crate::server) fn waits(&self) -> bool {
         self.waits.load(Ordering::Relaxed)
     }
@@ -166,7 +163,6 @@ impl Drop for ConnectionContext {
     }
 }
 
-/// A body that comes in pieces.
 pub(crate) type BodyStream = Pin<Box<dyn Body<Data = Bytes, Error = io::Error> + Send>>;
 
 pub(crate) enum ResponseBody {
@@ -178,7 +174,6 @@ pub(crate) enum ResponseBody {
 }
 
 impl ResponseBody {
-    /// The length, if it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         match self {
             ResponseBody::Whole(bytes) => Some(bytes.len() as u64),

@@ -24,7 +24,6 @@ pub(crate) struct Listener<S> {
     pub(crate) is_tls: bool,
 }
 
-/// The listening sockets of all workers.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     /// The sockets of each worker.

@@ -65,7 +65,6 @@ pub(crate) struct ConnectionRegistry {
     shutdown: Notify,
     /// Notified when a descriptor or a permit may have become free.
     pub(crate) freed: Notify,
-    /// Notified when a heartbeat is due.
     pub(crate) heartbeat_due: Notify,
 }
 

@@ -33,7 +33,6 @@ pub(crate) enum ApiError {
     },
     /// The payload has not been published.
     NotReady(Payload),
-    /// No dumps have been published.
     NoDumps,
     /// Hyper could not parse the head; the status is the reason.
     UnreadableHead(StatusCode),

@@ -28,7 +28,6 @@ const SCHEME: &[u8] = b"bearer ";
 /// all share the counters.
 #[derive(Debug)]
 pub struct QuotaGate {
-    /// The valid keys.
     pub keys: Replica<Arc<KeyTable>>,
     pub anonymous: Arc<AnonymousQuota>,
     pub keyed: Arc<KeyedQuota>,
@@ -36,13 +35,11 @@ pub struct QuotaGate {
     pub leases: Option<Arc<LeaseTable>>,
     /// Requests per day, by tier.
     pub limits: TierLimits,
-    /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: Arc<TrustedProxies>,
 }
 
 #[derive(Debug)]
 pub struct ConnectionIdentity {
-    /// The address at the other end.
     pub peer: IpAddr,
     /// `None` for a trusted proxy: each request has its own client.
     client: Option<AnonymousClient>,

@@ -101,7 +101,6 @@ pub(crate) struct ApiResponse {
 
 /// A body, or a whole response, that is not available immediately.
 pub(crate) enum PendingBody {
-    /// It is read from a disk.
     Download(Download),
     /// The store of shared quotas grants credits of a client; then the request is handled again.
     Lease(LeaseClient),

@@ -110,7 +110,6 @@ pub(crate) struct CachedEntry {
 }
 
 impl WorkerCache {
-    /// A cache of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> WorkerCache {
         WorkerCache {
             hasher: RandomState::new(),

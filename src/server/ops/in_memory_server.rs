@@ -22,7 +22,6 @@ use crate::server::worker::Worker;
 use crate::snapshot::Snapshot;
 use crate::sync::Replicated;
 
-/// A server without sockets and timeouts.
 #[derive(Debug)]
 pub struct InMemoryServer {
     worker: Arc<Worker>,

@@ -65,7 +65,6 @@ impl QuotaState {
         })
     }
 
-    /// Returns the gate of a worker.
     pub(crate) fn gate(&self, settings: &Settings, leases: Option<&Arc<LeaseTable>>) -> QuotaGate {
         QuotaGate {
             keys: self.keys.replica(),

@@ -22,7 +22,6 @@ use crate::snapshot::{Snapshot, SnapshotError};
 pub(crate) struct Services {
     pub(crate) gate: QuotaGate,
     pub(crate) page_limiter: Arc<PageRateLimiter>,
-    /// Sign-up, if it is open.
     pub(crate) signup: Option<SignupHandler>,
     pub(crate) complaints: Arc<RateLimitedLog>,
     pub(crate) ids: RequestIds,
@@ -41,7 +40,6 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) time_slice: &'a TimeSlice,
     /// Whether the request may wait for the store of shared quotas.
     pub(crate) may_wait: bool,
-    /// Whether there is an access log.
     pub(crate) is_logged: bool,
     pub(crate) snapshot: &'a Snapshot,
 }
