@@ -340,8 +340,9 @@ def same_answers(port, running):
     _, headers, whole = direct.ask("GET", dump)
     dump_etag, modified = dict(headers)["etag"], dict(headers)["last-modified"]
     # nginx sends no length if the response of its upstream is chunked. All our responses have a length.
-    cases = [
-        ("GET", "/v1"), ("GET", "/v1", "Accept-Encoding: gzip"), ("GET", "/v1/health"),
+    paths = json.loads(direct.ask("GET", "/openapi.json")[2])["paths"]
+    cases = [("GET", path) for path in paths if "{" not in path] + [
+        ("GET", "/v1", "Accept-Encoding: gzip"),
         ("GET", "/v1/islands?limit=1", f"If-None-Match: {etag}"),
         ("GET", "/v1/islands?limit=1", f'If-None-Match: "other", {etag}'),
         ("GET", "/v1/islands?limit=200"), ("GET", "/v1/islands?limit=200", "Accept-Encoding: gzip"),
@@ -350,9 +351,8 @@ def same_answers(port, running):
         ("GET", "/v1/islands?q=%F0%9F%8F%9D&limit=2"),
         ("HEAD", "/v1/islands?limit=200"), ("HEAD", "/v1/islands?limit=200", "Accept-Encoding: gzip"),
         ("HEAD", "/v1/nothing"), ("GET", f"/v1/islands/{code}"), ("GET", f"/v1/islands/{code}/ccu"),
-        ("GET", "/v1/creators"), ("GET", "/v1/live"), ("GET", "/v1/live/intraday"), ("GET", "/v1/rankings/latest"),
-        ("GET", "/v1/new"), ("OPTIONS", "/v1/islands"), ("OPTIONS", "/v1", "Origin: https://a.example",
-                                                        "Access-Control-Request-Method: GET"),
+        ("GET", "/v1/rankings/latest"), ("OPTIONS", "/v1/islands"),
+        ("OPTIONS", "/v1", "Origin: https://a.example", "Access-Control-Request-Method: GET"),
         ("POST", "/v1/islands", "Content-Length: 0"), ("DELETE", "/v1/islands"), ("PUT", "/v1", "Content-Length: 0"),
         ("GET", "/v1/nothing"), ("GET", "/v1/islands/"), ("GET", "/v1/islands?limit=0"),
         ("GET", "/v1/islands?limit=1&limit=1"), ("GET", "/v1/creators/a%2Fb"), ("GET", "/v1/creators/%ff"),
