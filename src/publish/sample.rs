@@ -108,13 +108,8 @@ mod tests {
     #[test]
     fn the_sample_publishes_every_payload() {
         let sample = open_sample(&SiteSettings::new("http://x.test")).unwrap();
-        let health = sample
-            .health
-            .choose(false)
-            .content
-            .clone()
-            .into_bytes()
-            .unwrap();
+        let route = Route::new(Endpoint::Health, Argument::None);
+        let health = sample.find(&route, false).unwrap().start(100).unwrap();
         assert!(health.starts_with(b"{\"status\":\"ok\""));
     }
 }

@@ -212,8 +212,11 @@ impl RequestContext<'_> {
             Ok(route) => route,
             Err(error) => return self.admit(caller, || ApiError::from(error).into()),
         };
-        if route.endpoint.source() == Some(Source::Health) {
-            let body = self.snapshot.health.choose(head.accepts_gzip());
+        if let (Some(Source::Health), Some(body)) = (
+            route.endpoint.source(),
+            self.snapshot.in_memory(route.endpoint),
+        ) {
+            let body = body.choose(head.accepts_gzip());
             let is_known = head.knows(&body.etag);
             let response = ApiResponse::cacheable(is_known, body.clone(), &[REVALIDATED], JSON);
             return (response, self.remaining(caller));

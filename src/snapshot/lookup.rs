@@ -10,7 +10,7 @@ use super::layout::Per;
 use super::list_page::ListPage;
 use super::read::Snapshot;
 use super::stored_body::{SHORT_BYTES_MAX, StoredBody};
-use crate::request::{Argument, DayRef, Endpoint, Payload, Route, Source};
+use crate::request::{Argument, DayRef, Payload, Route, Source};
 
 /// The response to a route, which is not read yet.
 #[derive(Debug)]
@@ -40,8 +40,13 @@ impl Snapshot {
         }
     }
 
-    /// Finds the response to a route under `/v1`, except health, in the form that the client accepts.
+    /// Finds the response to a route under `/v1`, in the form that the client accepts.
     pub fn find<'a>(&'a self, route: &'a Route, accepts_gzip: bool) -> Result<Found<'a>, Missing> {
+        if let Some(body) = self.in_memory(route.endpoint) {
+            let body = body.choose(accepts_gzip);
+            let (etag, place) = (body.etag, Place::Memory(body));
+            return Ok(Found { etag, place });
+        }
         let Some(Source::Published(payload)) = route.endpoint.source() else {
             return Err(Missing::NotFound);
         };
@@ -53,18 +58,6 @@ impl Snapshot {
                 }
                 _ => Missing::Payload(payload),
             });
-        }
-        let live = self.live.as_ref();
-        let body = match route.endpoint {
-            Endpoint::Index => self.index.as_ref(),
-            Endpoint::Live => live.and_then(|live| live.current.as_ref()),
-            Endpoint::Intraday => live.and_then(|live| live.intraday.as_ref()),
-            _ => None,
-        };
-        if let Some(body) = body {
-            let body = body.choose(accepts_gzip);
-            let (etag, place) = (body.etag, Place::Memory(body));
-            return Ok(Found { etag, place });
         }
         let history = self.history.as_deref().ok_or(Missing::Payload(payload))?;
         let identity = history.identity;

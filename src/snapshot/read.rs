@@ -93,20 +93,15 @@ pub struct Snapshot {
     pub(super) live: Option<Live>,
     /// The newest publish timestamp among the payloads.
     pub published: Option<UnixSeconds>,
-    /// The body of `/v1/health`.
-    pub health: Body,
     /// The tags of the most islands, by name.
     pub tags: Vec<String>,
     /// The dumps, or the reason why they cannot be used: everything else is served without them.
     pub dumps: Option<Result<Arc<Dumps>, SnapshotError>>,
     /// The settings of the server, with the notice of the dataset.
     pub service: Arc<SiteSettings>,
-    pub(super) index: Option<Body>,
-    pub home: Body,
-    /// The page at `/docs`, with examples from the published data.
-    pub docs: Body,
-    /// The fixed files, by endpoint; empty for others.
-    files: Arc<Vec<Body>>,
+    /// The bodies in memory, by endpoint: those of the live payload, and all that is rendered when a snapshot is
+    /// opened.
+    bodies: Vec<Option<Body>>,
 }
 
 impl Snapshot {
@@ -144,10 +139,6 @@ impl Snapshot {
     ) -> Snapshot {
         let published = history.as_ref().map(|history| history.identity.published);
         let published = published.max(live.as_ref().map(|live| live.identity.published));
-        let time = published.unwrap_or(UnixSeconds(0));
-        // The index describes the service: its time is that of the newest publish of any payload.
-        let index = history.as_ref();
-        let index = index.map(|history| service_bodies::index(time, history, &service.base_url));
         let tags = history.as_ref();
         let notice = dumps
             .as_ref()
@@ -161,57 +152,71 @@ impl Snapshot {
             history,
             live,
             published,
-            health: Body::new(Vec::new(), time),
             dumps,
             service: Arc::new(service),
-            index: index.map(|index| Body::new(index, time)),
-            home: Body::new(Vec::new(), time),
-            docs: Body::new(Vec::new(), time),
-            files: Arc::default(),
+            bodies: Vec::new(),
         };
-        let health = service_bodies::health(|payload| snapshot.has(payload), published);
-        snapshot.health = Body::new(health, time);
-        [snapshot.home, snapshot.docs] = snapshot.render_pages();
         let same = current.filter(|current| current.service == snapshot.service);
-        snapshot.files = match same {
-            Some(current) => Arc::clone(&current.files),
-            None => Arc::new(Endpoint::all().map(|at| snapshot.render_file(at)).collect()),
-        };
+        // In the order of the table, in which the API comes before the pages that show it.
+        for endpoint in Endpoint::all() {
+            let same = same.filter(|_| endpoint.source() == Some(Source::File));
+            let body = match same {
+                Some(same) => same.in_memory(endpoint).cloned(),
+                None => snapshot.render(endpoint),
+            };
+            snapshot.bodies.push(body);
+        }
         snapshot
     }
 
-    /// Renders the home page and the reference from API bodies.
-    fn render_pages(&self) -> [Body; 2] {
-        let body_of = |target: &str| {
-            if target == "/v1/health" {
-                let health = self.health.choose(false).content.clone().into_bytes();
-                return health.ok().map(|body| body.to_vec());
+    /// Returns the body in memory of an endpoint; `None` if it has none.
+    fn render(&self, endpoint: Endpoint) -> Option<Body> {
+        // The index describes the service: its time is that of the newest publish of any payload.
+        let time = self.published.unwrap_or(UnixSeconds(0));
+        let live = self.live.as_ref();
+        let page = match endpoint {
+            Endpoint::Index => {
+                let history = self.history.as_ref()?;
+                let index = service_bodies::index(time, history, &self.service.base_url);
+                return Some(Body::new(index, time));
             }
-            let (path, query) = match target.split_once('?') {
-                Some((path, query)) => (path, Some(query)),
-                None => (target, None),
-            };
-            let route = request::parse(path, query).route.ok()?;
-            let found = self.find(&route, false).ok()?;
-            Some(found.start(SHORT_BYTES_MAX).ok()?.to_vec())
+            Endpoint::Health => {
+                let health = service_bodies::health(|payload| self.has(payload), self.published);
+                return Some(Body::new(health, time));
+            }
+            Endpoint::Live => return live?.current.clone(),
+            Endpoint::Intraday => return live?.intraday.clone(),
+            Endpoint::Home => site::home(&self.service, &|target| self.body_of(target)),
+            Endpoint::Docs => {
+                let new_day = self.newest_day_with_new_islands();
+                let new_day = new_day.map(|day| day.to_string());
+                site::docs(&self.service, new_day.as_deref(), &|target| {
+                    self.body_of(target)
+                })
+            }
+            _ if endpoint.source() == Some(Source::File) => {
+                site::file(endpoint.label(), &self.service)
+            }
+            _ => return None,
         };
-        let new_day = self.newest_day_with_new_islands();
-        let new_day = new_day.map(|day| day.to_string());
-        let home = site::home(&self.service, &body_of);
-        let docs = site::docs(&self.service, new_day.as_deref(), &body_of);
         // Without a time, so that an unchanged page keeps its tag.
-        [home, docs].map(|html| Body::new(html.into_bytes(), UnixSeconds(0)))
+        Some(Body::new(page.into_bytes(), UnixSeconds(0)))
     }
 
-    fn render_file(&self, endpoint: Endpoint) -> Body {
-        let is_file = endpoint.source() == Some(Source::File);
-        let text = is_file.then(|| site::file(endpoint.label(), &self.service));
-        Body::new(text.unwrap_or_default().into_bytes(), UnixSeconds(0))
+    /// Returns the start of the body of a target of the API.
+    fn body_of(&self, target: &str) -> Option<Vec<u8>> {
+        let (path, query) = match target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (target, None),
+        };
+        let route = request::parse(path, query).route.ok()?;
+        let found = self.find(&route, false).ok()?;
+        Some(found.start(SHORT_BYTES_MAX).ok()?.to_vec())
     }
 
-    /// Returns the fixed file at the path of an endpoint.
-    pub fn file(&self, endpoint: Endpoint) -> &Body {
-        &self.files[endpoint as usize]
+    /// Returns the body in memory of an endpoint, if it has one.
+    pub fn in_memory(&self, endpoint: Endpoint) -> Option<&Body> {
+        self.bodies.get(endpoint as usize)?.as_ref()
     }
 
     /// Returns the dumps, if there are any and they are valid.

@@ -248,9 +248,8 @@ fn open_data(
         return Ok((Arc::new(Replicated::new(sample)), None));
     };
     log.write(&format!("watching {}", directory.display()));
-    let snapshot = Arc::new(Replicated::new(Snapshot::new(
-        None, None, None, service, None,
-    )));
+    let empty = Snapshot::new(None, None, None, service, None);
+    let snapshot = Arc::new(Replicated::new(empty));
     let status = ReloadStatus::new(log, &metrics.data_reloads);
     let trigger = PublishReloader::start((directory, service), &snapshot, status)?;
     Ok((snapshot, Some(trigger)))

@@ -8,30 +8,18 @@ use crate::server::http::response::ApiResponse;
 use crate::server::web::pages::{HTML, page, uncached_page};
 use crate::server::web::request_context::RequestContext;
 use crate::site::{self, DumpsPage};
-use crate::snapshot::{Body, Compressor, Content, Dumps, Encoded, EntityTag};
+use crate::snapshot::{Compressor, Content, Dumps, Encoded, EntityTag};
 
 impl RequestContext<'_> {
     /// Returns a page or file that was rendered in advance.
-    pub(super) fn stored(&self, body: &Body, content_type: &str) -> ApiResponse {
-        let body = body.choose(self.head.accepts_gzip());
-        page(
-            self.head.knows(&body.etag),
-            body.clone(),
-            content_type,
-            self.head.path,
-        )
-    }
-
-    /// A fixed file.
-    pub(super) fn file(&self, endpoint: Endpoint) -> ApiResponse {
+    pub(super) fn stored(&self, endpoint: Endpoint) -> ApiResponse {
         let path = endpoint.label();
-        let body = self.snapshot.file(endpoint);
+        let body = self.snapshot.in_memory(endpoint);
+        let body = body.expect("all pages that are not rendered per request are in memory");
+        let body = body.choose(self.head.accepts_gzip()).clone();
+        let is_known = self.head.knows(&body.etag);
         let content_type = match path.rsplit('.').next() {
-            Some("json") => {
-                let body = body.choose(self.head.accepts_gzip());
-                let is_known = self.head.knows(&body.etag);
-                return ApiResponse::published(is_known, body.clone(), self.now.moment());
-            }
+            Some("json") => return ApiResponse::published(is_known, body, self.now.moment()),
             Some("txt") if path == "/llms.txt" => "content-type: text/markdown; charset=utf-8\r\n",
             Some("txt") => "content-type: text/plain; charset=utf-8\r\n",
             Some("xml") => "content-type: application/xml\r\n",
@@ -40,7 +28,7 @@ impl RequestContext<'_> {
             Some("svg" | "ico") => "content-type: image/svg+xml\r\n",
             _ => HTML,
         };
-        self.stored(body, content_type)
+        page(is_known, body, content_type, self.head.path)
     }
 
     /// Returns a rendered page. It is compressed only if its body is sent.

@@ -13,7 +13,7 @@ use crate::server::http::body::{Download, DownloadSource};
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::{names_html, prefers_json};
 use crate::server::http::response::{ApiResponse, PendingBody};
-use crate::server::web::pages::{HTML, private_page, see_other};
+use crate::server::web::pages::{private_page, see_other};
 use crate::server::web::rendered::searched_code;
 use crate::server::web::request_context::RequestContext;
 use crate::server::web::signup_handler::SignupHandler;
@@ -25,15 +25,12 @@ impl RequestContext<'_> {
         &self,
         route: &Route,
     ) -> Result<ApiResponse, ApiError> {
-        let (head, snapshot) = (self.head, self.snapshot);
         let depth = route.endpoint.depth();
         match (route.endpoint, &route.argument) {
-            (Endpoint::Home, _) if prefers_json(head.headers) => {
+            (Endpoint::Home, _) if prefers_json(self.head.headers) => {
                 let message = "this page has no JSON form; /v1 lists the endpoints of the API";
                 Err(ApiError::NotFound(message.to_owned()))
             }
-            (Endpoint::Home, Argument::None) => Ok(self.stored(&snapshot.home, HTML)),
-            (Endpoint::Docs, _) => Ok(self.stored(&snapshot.docs, HTML)),
             (Endpoint::LivePage, _) => self.render(depth, |_| self.live()),
             (Endpoint::Keys, _) => self.keys(),
             (_, Argument::Dump(name)) => self.dump(name),
@@ -55,7 +52,7 @@ impl RequestContext<'_> {
                 self.render(depth, |root| self.new_islands(day, root))
             }
             (_, Argument::Day(day)) => self.render(depth, |root| self.ranking(day, root)),
-            (endpoint, _) => Ok(self.file(endpoint)),
+            (endpoint, _) => Ok(self.stored(endpoint)),
         }
     }
 
