@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::clock_guard::{ClockGuard, RequestTime, Trust};
-use super::{DAY_SECONDS, UnixSeconds, UtcDay};
+use super::clock_guard::{ClockGuard, Trust};
+use super::{DAY_SECONDS, RequestTime, UnixSeconds, UtcDay};
 use crate::sync::{AtomicI64, Mutex, MutexGuard, Ordering, lock};
 
 /// Value of [`Clock::day_end`] while every reading has to be evaluated by the guard.

@@ -1,29 +1,11 @@
 //! The clock guard: the rule by which a day is accepted, as a pure function of pairs of readings.
 
-use super::{DAY_SECONDS, UnixSeconds, UtcDay};
+use super::{DAY_SECONDS, RequestTime, UnixSeconds, UtcDay};
 
 /// Seconds by which a day may begin before its expected time: more than any honest correction.
 const EARLY_SECONDS_MAX: i64 = 3600;
 /// Seconds for which a clock has to insist on an implausible day before it is believed.
 pub(super) const DOUBT_SECONDS: i64 = 600;
-
-/// The time of a request, from one reading of the clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestTime {
-    /// The day that the request counts for.
-    pub day: UtcDay,
-    /// Seconds until that day's quota is reset, from 1 to 86 400.
-    ///
-    /// Never 0: a client that retries after 0 seconds would come back on the same day.
-    pub reset_seconds: u32,
-}
-
-impl RequestTime {
-    /// The time of the reading, moved into [`day`](Self::day) if the wall clock disagrees with it.
-    pub fn moment(self) -> UnixSeconds {
-        UnixSeconds(self.day.end().0 - i64::from(self.reset_seconds))
-    }
-}
 
 /// Relation of the wall clock to the current day at the last reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,6 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use clock::{Clock, ManualTime};
-pub use clock_guard::RequestTime;
 
 /// Seconds per UTC day. Unix time has no leap seconds.
 pub const DAY_SECONDS: i64 = 86_400;
@@ -141,6 +140,24 @@ impl fmt::Display for UtcDay {
             Some(date) => date.fmt(f),
             None => self.0.fmt(f),
         }
+    }
+}
+
+/// The time of a request, from one reading of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestTime {
+    /// The day that the request counts for.
+    pub day: UtcDay,
+    /// Seconds until that day's quota is reset, from 1 to 86 400.
+    ///
+    /// Never 0: a client that retries after 0 seconds would come back on the same day.
+    pub reset_seconds: u32,
+}
+
+impl RequestTime {
+    /// The time of the reading, moved into [`day`](Self::day) if the wall clock disagrees with it.
+    pub fn moment(self) -> UnixSeconds {
+        UnixSeconds(self.day.end().0 - i64::from(self.reset_seconds))
     }
 }
 
