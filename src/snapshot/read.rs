@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ahash::RandomState;
 use memchr::memmem;
 
-use super::body::{Body, Content};
+use super::body::Body;
 use super::dumps::Dumps;
 use super::error::{SnapshotError, catch_panics};
 use super::file::{Identity, SnapshotFile};
@@ -56,7 +56,8 @@ impl Live {
                 format!("they must have at most {LIVE_BYTES_MAX} bytes in memory, got {bytes}");
             return Err(SnapshotError::malformed("the live bodies", problem));
         }
-        let read = |body: BodyRef| -> Result<Option<Body>, SnapshotError> {
+        let mut players = HashMap::default();
+        let mut read = |body: BodyRef| -> Result<Option<Body>, SnapshotError> {
             if body.plain_bytes == 0 {
                 return Ok(None);
             }
@@ -67,19 +68,16 @@ impl Live {
             };
             let plain = form(false).read()?;
             let gzip = body.has_gzip().then(|| form(true).read()).transpose()?;
+            // The curve has none.
+            players.extend(site::live_players(&plain));
             let due = next_due(&plain, published);
             Ok(Some(Body::of_forms(plain, gzip, published, due)))
         };
-        let current = read(bodies[0])?;
-        let body = current
-            .as_ref()
-            .map(|body| body.choose(false).content.clone());
-        let body = body.map(Content::into_bytes).transpose()?;
-        let players = site::live_players(body.as_deref().unwrap_or_default()).collect();
+        let [current, intraday] = [read(bodies[0])?, read(bodies[1])?];
         Ok(Live {
             identity: file.identity,
             current,
-            intraday: read(bodies[1])?,
+            intraday,
             players,
         })
     }
