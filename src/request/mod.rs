@@ -31,5 +31,6 @@ pub use lists::{Filter, ListQuery, Page};
 pub use loggable::{KEY_MARK, loggable};
 pub use parameters::{CREATOR_PARAMETERS, Grouping, ISLAND_PARAMETERS, Kind, Parameter};
 pub use parameters::{LIMIT_DEFAULT, LIMIT_MAX, ORDER_DEFAULT, SORT_DEFAULT};
+pub(crate) use percent::RESERVED;
 pub use query::{SentKey, ignored, key, mistaken_keys, pairs, without_key};
 pub use route::{ParsedTarget, Route, parse};

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
 
 /// All but the unreserved characters of RFC 3986.
-pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+pub(crate) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')

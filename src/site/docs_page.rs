@@ -33,7 +33,7 @@ pub fn docs(service: &SiteSettings, new_day: Option<&str>, body_of: BodyOf<'_>) 
         // A long body is cut off, and is no example.
         let published = body_of(&target).filter(|body| body.ends_with(b"}}"));
         let published = published.and_then(|body| json_lines(&body));
-        let example = || json_lines(document.example(&operation)?.as_bytes());
+        let example = || json_lines(operation["example"].as_str()?.as_bytes());
         let lines = published.or_else(example).unwrap_or_default();
         context! {
             url => service.base_url.clone() + &target,
@@ -51,13 +51,10 @@ pub fn docs(service: &SiteSettings, new_day: Option<&str>, body_of: BodyOf<'_>) 
     let guides = guides.filter(|text| !text.starts_with("Licence"));
     let guides = guides.map(|text| (text.lines().next().unwrap_or_default(), text));
     let values = context! {
-        notice => &service.notice,
-        base_url => &service.base_url,
-        api => Serde(document.json()),
         introduction,
         guides => guides.collect::<Value>(),
         endpoints => document.operations().into_iter().map(endpoint).collect::<Value>(),
-        errors => document.errors().into_iter().collect::<Value>(),
+        ..document.values(service)
     };
     page("docs.html", values)
 }

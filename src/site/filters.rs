@@ -2,15 +2,16 @@
 
 use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, Error, Value};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, utf8_percent_encode};
 use serde_json::Value as Json;
 
-use super::code::highlighted;
+use super::code::{highlighted, json_lines};
 use super::markdown::{anchor, inline, prose};
 use super::metrics::metric_text;
 use super::openapi::{allowed, kind};
 use super::text::{Escaped, count, grouped};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::request::RESERVED;
 
 /// Adds them to the templates. Those that return HTML escape what they are given.
 pub(super) fn add_to(templates: &mut Environment<'_>) {
@@ -21,6 +22,7 @@ pub(super) fn add_to(templates: &mut Environment<'_>) {
     templates.add_filter("counted", counted);
     templates.add_filter("encoded", encoded);
     templates.add_filter("encoded_path", encoded_path);
+    templates.add_filter("example", move |text: &str| html(example(text)));
     templates.add_filter("highlighted", move |code: &str, file: &str| {
         html(highlighted(code, file))
     });
@@ -39,12 +41,11 @@ pub(super) fn add_to(templates: &mut Environment<'_>) {
     templates.add_function("list_url", list_url);
 }
 
-/// All but the unreserved characters of RFC 3986.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+/// Returns the example of a response: JSON, shortened, or the text of a file.
+fn example(text: &str) -> String {
+    let lines = json_lines(text.as_bytes()).map(|lines| lines.join("\n"));
+    lines.unwrap_or_else(|| Escaped(text).to_string())
+}
 
 /// Percent-encodes a path of several segments. None of its letters is a scheme's colon or begins a query.
 pub(super) fn encoded_path(text: &str) -> String {

@@ -30,7 +30,6 @@ pub struct ListedKey {
     /// Its public part.
     pub id: String,
     pub tier: &'static str,
-    /// The time of issue.
     pub issued: String,
     /// The time since which it is disabled.
     pub revoked: Option<String>,
@@ -46,9 +45,9 @@ fn keys_page(template: &str, service: &SiteSettings, values: Value) -> String {
     } = service.limits;
     let settings = context! {
         limits => context! { anonymous, free, starter, pro },
-        base_url => &service.base_url,
         contact_url => service.contact_url(),
         free_keys_max => FREE_KEYS_MAX,
+        ..Value::from(Serde(service))
     };
     let notice = &service.notice;
     page(template, context! { service => settings, notice, ..values })

@@ -7,9 +7,9 @@
 //!
 //! The HTML is in `templates/`, in the language of Jinja; the code of this module prepares the values.
 //!
-//! Reading order: `settings` (settings that pages state), `templates`, `filters`, `metrics`, `text`, `chart`,
+//! Reading order: `settings` (settings that pages state), `templates`, `guides`, `filters`, `metrics`, `text`, `chart`,
 //! `markdown`, `code`; `bodies` and the pages drawn from them: `data_pages`, `dumps_page`; `openapi`, which
-//! completes `openapi.json`, and the pages written from it: `docs_page`, `text_pages`; `keys_pages`.
+//! completes `openapi.json`, and the page written from it and from bodies: `docs_page`; `keys_pages`.
 
 mod bodies;
 mod chart;
@@ -18,6 +18,7 @@ mod data_pages;
 mod docs_page;
 mod dumps_page;
 mod filters;
+mod guides;
 mod keys_pages;
 mod markdown;
 mod metrics;
@@ -25,7 +26,9 @@ mod openapi;
 mod settings;
 mod templates;
 mod text;
-mod text_pages;
+
+use minijinja::Value;
+use minijinja::value::Serde;
 
 pub use bodies::{BodyOf, live_players, newest_step};
 pub use chart::RANGES as CHART_DAYS;
@@ -42,31 +45,36 @@ pub use metrics::metric_names;
 pub use openapi::openapi;
 pub use settings::SiteSettings;
 
-/// Returns the fixed text at a path outside the API; there must be one. Scripts and styles are
-/// without indentation and lines of comment.
+use openapi::Document;
+use templates::page;
+
+/// Returns the fixed text at a path outside the API; there must be one.
 pub fn file(path: &str, service: &SiteSettings) -> String {
-    let text = match path {
-        "/openapi.json" => return openapi(service),
-        "/objects" => return text_pages::objects(service),
-        "/recipes" => return text_pages::recipes(service),
-        "/gotchas" => return text_pages::gotchas(service),
-        "/changelog" => return text_pages::changelog(service),
-        "/llms.txt" => return text_pages::llms(service),
-        "/robots.txt" => return text_pages::with_base_url("robots.txt", service),
-        "/sitemap.xml" => return text_pages::with_base_url("sitemap.xml", service),
-        "/favicon.ico" | "/assets/icon.svg" => return include_str!("assets/icon.svg").to_owned(),
-        "/assets/style.css" => include_str!("assets/style.css"),
-        "/assets/docs.css" => include_str!("assets/docs.css"),
-        "/assets/site.js" => include_str!("assets/site.js"),
-        "/assets/docs.js" => include_str!("assets/docs.js"),
-        "/assets/charts.js" => include_str!("assets/charts.js"),
+    let settings = || Value::from(Serde(service));
+    match path {
+        "/openapi.json" => openapi(service),
+        "/objects" => page("objects.html", Document::parsed(service).values(service)),
+        "/llms.txt" => page("llms.txt", Document::parsed(service).values(service)),
+        "/recipes" => page("recipes.html", settings()),
+        "/gotchas" => page("gotchas.html", settings()),
+        "/changelog" => page("changelog.html", settings()),
+        "/robots.txt" => page("robots.txt", settings()),
+        "/sitemap.xml" => page("sitemap.xml", settings()),
+        "/favicon.ico" | "/assets/icon.svg" => include_str!("assets/icon.svg").to_owned(),
+        "/assets/style.css" => shortened(include_str!("assets/style.css"), ""),
+        "/assets/docs.css" => shortened(include_str!("assets/docs.css"), ""),
+        "/assets/site.js" => shortened(include_str!("assets/site.js"), "\n"),
+        "/assets/docs.js" => shortened(include_str!("assets/docs.js"), "\n"),
+        "/assets/charts.js" => shortened(include_str!("assets/charts.js"), "\n"),
         _ => unreachable!("no text is at {path}"),
-    };
+    }
+}
+
+/// Returns a script or style without indentation and lines of comment.
+fn shortened(text: &str, separator: &str) -> String {
     let lines = text.lines().map(str::trim);
-    let lines: Vec<&str> = lines
-        .filter(|line| !line.is_empty() && !line.starts_with("//"))
-        .collect();
-    lines.join(if path.contains(".css") { "" } else { "\n" })
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
+    lines.collect::<Vec<_>>().join(separator)
 }
 
 #[cfg(test)]

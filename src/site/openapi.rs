@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use minijinja::context;
+use minijinja::value::Serde;
 use serde_json::{Value, json};
 
 use super::code::member;
@@ -25,21 +27,20 @@ pub fn openapi(service: &SiteSettings) -> String {
     let inner = |text: &str| quoted(text).trim_matches('"').to_owned();
     let origin = service.notice.as_deref().unwrap_or(ORIGIN);
     let limits = service.limits;
-    OPENAPI
-        .replacen("\"{base_url}\"", &quoted(&service.base_url), 1)
-        .replacen("\"{island_parameters}\"", &parameters(ISLAND_PARAMETERS), 1)
-        .replacen(
-            "\"{creator_parameters}\"",
-            &parameters(CREATOR_PARAMETERS),
-            1,
-        )
-        .replacen("\"{contact}\"", &service.openapi_contact().to_string(), 1)
-        .replacen("{keys}", &inner(&service.keys_text()), 1)
-        .replacen("{anonymous}", &count(limits.anonymous.into()), 1)
-        .replacen("{free}", &count(limits.free.into()), 1)
-        .replacen("{starter}", &count(limits.starter.into()), 1)
-        .replacen("{pro}", &count(limits.pro.into()), 1)
-        .replacen("{origin}", &inner(origin), 1)
+    let replaced = [
+        ("\"{base_url}\"", quoted(&service.base_url)),
+        ("\"{island_parameters}\"", parameters(ISLAND_PARAMETERS)),
+        ("\"{creator_parameters}\"", parameters(CREATOR_PARAMETERS)),
+        ("\"{contact}\"", service.openapi_contact().to_string()),
+        ("{keys}", inner(&service.keys_text())),
+        ("{anonymous}", count(limits.anonymous.into())),
+        ("{free}", count(limits.free.into())),
+        ("{starter}", count(limits.starter.into())),
+        ("{pro}", count(limits.pro.into())),
+        ("{origin}", inner(origin)),
+    ];
+    let replace = |text: String, (name, value): (&str, String)| text.replacen(name, &value, 1);
+    replaced.into_iter().fold(OPENAPI.to_owned(), replace)
 }
 
 /// Returns the parameters of a list as JSON, one on a line.
@@ -117,18 +118,27 @@ impl Document {
         &self.0
     }
 
+    /// Returns the values of templates: the settings of the server, the document, and its parts.
+    pub(super) fn values(&self, service: &SiteSettings) -> minijinja::Value {
+        context! {
+            api => Serde(&self.0),
+            endpoints => Serde(self.operations()),
+            objects => Serde(self.objects()),
+            errors => self.errors().into_iter().collect::<minijinja::Value>(),
+            ..minijinja::Value::from(Serde(service))
+        }
+    }
+
     /// Returns the endpoints in the order of their tags: the description of each GET, with complete parameters, its
-    /// `path`, and as `object` the name of the object of its response, which files of the dumps do not have.
+    /// `path`, the `example` of its response as text, and as `object` the name of the object of its response, which
+    /// files of the dumps do not have.
     pub(super) fn operations(&self) -> Vec<Value> {
         let operation = |(path, item): (&str, &Value)| {
             let mut get = item["get"].clone();
-            let parameters = items(&get["parameters"]).iter().map(|parameter| {
-                let mut parameter = self.resolved(parameter).clone();
-                parameter["schema"] = self.complete(&parameter["schema"]);
-                parameter
-            });
-            get["parameters"] = parameters.collect();
+            let parameters = items(&get["parameters"]).iter();
+            get["parameters"] = parameters.map(|one| self.complete(one)).collect();
             get["object"] = reference(&content(&get)["application/json"]["schema"]).into();
+            get["example"] = self.example(path, &get).into();
             get["path"] = path.into();
             get
         };
@@ -138,22 +148,29 @@ impl Document {
         operations
     }
 
-    /// Returns a schema with the members of the one that it refers to, unless that is an object: of these, pages show
+    /// Returns a part of the document with the members of what it refers to, except of objects: of these, pages show
     /// the names.
-    fn complete(&self, schema: &Value) -> Value {
-        let target = self.resolved(schema["allOf"].get(0).unwrap_or(schema));
+    fn complete(&self, value: &Value) -> Value {
+        let target = self.resolved(value["allOf"].get(0).unwrap_or(value));
+        if std::ptr::eq(target, value) {
+            return match value {
+                Value::Array(all) => all.iter().map(|one| self.complete(one)).collect(),
+                Value::Object(_) => members(value)
+                    .map(|(name, member)| (name, self.complete(member)))
+                    .collect(),
+                scalar => scalar.clone(),
+            };
+        }
         let is_object = target["type"] == "object";
-        let mut complete = if is_object { schema } else { target }.clone();
+        let mut complete = if is_object {
+            value.clone()
+        } else {
+            self.complete(target)
+        };
         for name in ["description", "default"] {
-            if let Some(value) = schema.get(name).or(target.get(name)) {
+            if let Some(value) = value.get(name).or(target.get(name)) {
                 complete[name] = value.clone();
             }
-        }
-        if let Some(item) = complete.get_mut("items") {
-            *item = self.complete(item);
-        }
-        for kind in complete["oneOf"].as_array_mut().into_iter().flatten() {
-            *kind = self.complete(kind);
         }
         complete
     }
@@ -172,9 +189,7 @@ impl Document {
                 .map(|(name, other)| (name, items(&other["required"])));
             let base = others.find(|(_, begin)| is_base(begin));
             let mut object = schema.clone();
-            for property in object["properties"].as_object_mut().into_iter().flatten() {
-                *property.1 = self.complete(property.1);
-            }
+            object["properties"] = self.complete(&object["properties"]);
             object["name"] = name.into();
             object["base"] = base.map(|(name, _)| name).into();
             object["members"] = all[base.map_or(0, |(_, begin)| begin.len())..].into();
@@ -200,9 +215,8 @@ impl Document {
 
     /// Returns the example of a response as it is written: JSON with the members in the order of responses, or the text
     /// of a file.
-    pub(super) fn example<'a>(&'a self, operation: &'a Value) -> Option<&'a str> {
+    fn example<'a>(&'a self, path: &str, operation: &'a Value) -> Option<&'a str> {
         let csv = &content(operation)["text/csv"]["examples"]["sample"]["value"];
-        let path = text(&operation["path"]);
         let place = "get responses 200 content application/json examples sample value";
         let mut place = [path].into_iter().chain(place.split(' '));
         csv.as_str().or_else(|| place.try_fold(&*self.1, member))

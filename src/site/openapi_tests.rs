@@ -35,7 +35,7 @@ fn examples_are_written_whole_in_the_order_of_members() {
             continue;
         };
         let example = &content(&operation)["application/json"]["examples"]["sample"]["value"];
-        let example_text = document.example(&operation).unwrap();
+        let example_text = operation["example"].as_str().unwrap();
         let read: Value = serde_json::from_str(example_text).unwrap();
         assert_eq!(read, *example, "{name}");
         let shown = json_lines(example_text.as_bytes()).unwrap().join("\n");

@@ -1,12 +1,15 @@
 //! [`SiteSettings`]: the settings of a server that its pages and documents state.
 
+use serde::Serialize;
+
 use crate::model::TierLimits;
 
 /// The settings of a server that clients can see.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SiteSettings {
     /// The public URL, without a trailing slash.
     pub base_url: String,
+    #[serde(skip)]
     pub limits: TierLimits,
     /// Whether `/keys` issues free keys.
     pub has_sign_up: bool,

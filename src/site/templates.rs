@@ -12,6 +12,7 @@ use minijinja::{
 };
 
 use super::filters;
+use super::guides;
 use super::metrics::METRICS;
 use super::text::Escaped;
 
@@ -44,6 +45,7 @@ pub(super) static TEMPLATES: LazyLock<Environment<'_>> = LazyLock::new(|| {
     });
     templates.set_formatter(write_escaped);
     filters::add_to(&mut templates);
+    guides::add_to(&mut templates);
     templates.add_global("METRICS", Value::from(Serde(&METRICS)));
     // The path from a page to the root of the service: that of pages at the root.
     templates.add_global("root", "");
