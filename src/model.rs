@@ -153,6 +153,18 @@ named!(
     Plays = "plays",
     Recommendations = "recommendations",
 );
+/// The names of the metrics of an island on a day, in the order of responses and files: the six counts, and three decimals.
+pub const METRIC_NAMES: [&str; 9] = [
+    SortField::PeakCcu.as_str(),
+    SortField::UniquePlayers.as_str(),
+    SortField::MinutesPlayed.as_str(),
+    SortField::Favorites.as_str(),
+    SortField::Plays.as_str(),
+    SortField::Recommendations.as_str(),
+    "averageMinutesPerPlayer",
+    "retentionD1",
+    "retentionD7",
+];
 
 /// The direction of a sort. In both directions nulls come last and ties are ordered by ascending code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

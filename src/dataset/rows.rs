@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use crate::calendar::UnixSeconds;
-use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField};
+use crate::model::{CreatedIn, CreatorSlug, IslandCode, METRIC_NAMES, SortField};
 
 /// The dumps that repeat the rows of many days: the name, the kind of the rows, which follow a date, and the number of
 /// newest days of this kind; all of them if `None`. Where a dataset contains these files, they are not read.
@@ -24,6 +24,12 @@ pub enum FileKind {
     Platform,
 }
 
+const DAILY: [&str; 10] = {
+    let mut names = ["code"; 10];
+    names.split_at_mut(1).1.copy_from_slice(&METRIC_NAMES);
+    names
+};
+
 impl FileKind {
     /// Returns the column names, of which the first ones are required, and the number of those. Code
     /// refers to a column by its position here.
@@ -34,21 +40,7 @@ impl FileKind {
                 let names = &["slug", "name", "followers", "following", "lifetimePlays"];
                 (names, 1)
             }
-            FileKind::Daily => {
-                let names = &[
-                    "code",
-                    "peakCCU",
-                    "uniquePlayers",
-                    "minutesPlayed",
-                    "favorites",
-                    "plays",
-                    "recommendations",
-                    "averageMinutesPerPlayer",
-                    "retentionD1",
-                    "retentionD7",
-                ];
-                (names, 10)
-            }
+            FileKind::Daily => (&DAILY, DAILY.len()),
             FileKind::Ccu => (&["code", "peakCCU"], 2),
             FileKind::Live => (&["code", "players"], 2),
             FileKind::Platform => (&["time", "players"], 2),

@@ -4,12 +4,15 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::error::{Quoted, RouteError};
-use super::lists::ListQuery;
+use super::lists::{ListQuery, one_of};
 use super::parameters::{CREATOR_NAMES, CREATOR_PARAMETERS, ISLAND_NAMES, ISLAND_PARAMETERS};
 use super::percent::decode_segment;
 use super::query;
 use crate::calendar::UtcDay;
-use crate::model::IslandCode;
+use crate::model::{IslandCode, METRIC_NAMES};
+
+/// The newest days that a chart of days can be limited to, as text and as number.
+pub const CHART_DAYS: [(&str, usize); 2] = [("30", 30), ("90", 90)];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Argument {
@@ -20,8 +23,8 @@ pub enum Argument {
     Day(DayRef),
     Islands(ListQuery),
     Creators(ListQuery),
-    /// An island, and the metric and the days of its chart as sent.
-    Chart(IslandCode, [Option<String>; 2]),
+    /// An island, and of its chart the metric, and the newest days to which it is limited.
+    Chart(IslandCode, &'static str, Option<usize>),
     /// The name of a dump: segments with slashes between them.
     Dump(String),
 }
@@ -101,9 +104,14 @@ pub(super) const CREATORS_FORM: Takes = Takes {
 pub(super) const CHART: Takes = Takes {
     parameters: &["metric", "days"],
     parse: |sent| {
-        let sent_as = |name| parameter(sent.query, name).map(Cow::into_owned);
-        let view = ["metric", "days"].map(sent_as);
-        Ok(Argument::Chart(island_code(sent)?, view))
+        let code = island_code(sent)?;
+        let metric = parameter(sent.query, "metric");
+        let metric = metric.map(|metric| one_of("metric", &metric, &METRIC_NAMES, |name| name));
+        let days = parameter(sent.query, "days");
+        let days = days.map(|days| one_of("days", &days, &CHART_DAYS, |days| days.0));
+        let metric = metric.transpose()?.unwrap_or(METRIC_NAMES[0]);
+        let days = days.transpose()?.map(|days| days.1);
+        Ok(Argument::Chart(code, metric, days))
     },
 };
 /// A day as parameter of the query, by default the newest.

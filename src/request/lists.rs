@@ -192,8 +192,7 @@ impl ListQuery {
     }
 }
 
-/// Returns the one of `all` that has this name.
-fn one_of<T: Copy>(
+pub(super) fn one_of<T: Copy>(
     name: &str,
     sent: &str,
     all: &[T],

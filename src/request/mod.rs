@@ -22,7 +22,7 @@ mod percent;
 mod query;
 mod route;
 
-pub use argument::{Argument, DayRef, no_dump};
+pub use argument::{Argument, CHART_DAYS, DayRef, no_dump};
 pub use base_url::{BASE_URL_BYTES_MAX, is_base_url};
 pub use endpoint::{Endpoint, Payload, Source};
 pub use error::{Quoted, RouteError};

@@ -56,7 +56,7 @@ fn every_argument_is_parsed() {
         (
             "/islands/0034-5678-9012",
             Endpoint::IslandPage,
-            Argument::Chart(code, [None, None]),
+            Argument::Chart(code, "peakCCU", None),
         ),
         ("/assets/style.css", Endpoint::Style, Argument::None),
     ] {
@@ -137,6 +137,34 @@ fn malformed_segments_are_400() {
             path.starts_with("/v1"),
             "{path}"
         );
+    }
+}
+
+#[test]
+fn the_metric_and_the_days_of_a_chart_are_among_those_offered() {
+    let parsed = |query| parse("/islands/0034-5678-9012", Some(query)).route;
+    let code: IslandCode = "0034-5678-9012".parse().unwrap();
+    for (query, metric, days) in [
+        ("metric=retentionD7&days=90&x", "retentionD7", Some(90)),
+        ("days=30&days=x", "peakCCU", Some(30)),
+    ] {
+        let argument = Argument::Chart(code, metric, days);
+        assert_eq!(
+            parsed(query),
+            Ok(Route::new(Endpoint::IslandPage, argument))
+        );
+    }
+    for (query, message) in [
+        ("days=31", "days must be one of 30, 90, got \"31\""),
+        ("days=030", "days must be one of 30, 90, got \"030\""),
+        (
+            "metric=Plays&days=1",
+            "metric must be one of peakCCU, uniquePlayers, minutesPlayed, favorites, plays, recommendations, \
+             averageMinutesPerPlayer, retentionD1, retentionD7, got \"Plays\"",
+        ),
+    ] {
+        let error = RouteError::BadRequest(message.to_owned());
+        assert_eq!(parsed(query), Err(error));
     }
 }
 

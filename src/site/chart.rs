@@ -7,6 +7,7 @@ use minijinja::{Value, context};
 
 use super::metrics::Unit;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
+use crate::request::CHART_DAYS;
 
 /// The width and the height of the curve: places are percentages of its box.
 const SIDE: f64 = 100.0;
@@ -25,8 +26,6 @@ const PARTS: &[i64] = &[31, 10, 6, 3, 2];
 const MONTHS: &[i64] = &[1, 2, 3, 6, 12, 24, 48];
 /// A text that is centred nearer than this to the right end would leave the picture.
 const EDGE: f64 = 3.5;
-/// The newest days that a chart of days can be limited to.
-pub const RANGES: [usize; 2] = [30, 90];
 
 pub(super) struct Chart<'a> {
     /// The subject of the description.
@@ -80,7 +79,8 @@ impl<'a> Chart<'a> {
             let skipped = self.values.len().saturating_sub(*days);
             skipped > 0 && self.values[skipped..].iter().any(Option::is_some)
         };
-        RANGES.into_iter().filter(is_offered).collect()
+        let days = CHART_DAYS.into_iter().map(|(_, days)| days);
+        days.filter(is_offered).collect()
     }
 
     /// Returns the chart of the newest days, of which one has a known value.

@@ -173,16 +173,16 @@ pub struct IslandPage<'a> {
     pub rank: Option<(u64, u64)>,
     /// The dataset's own notice.
     pub notice: Option<&'a str>,
-    /// The metric of the chart, by its index in [`metric_names`](super::metric_names).
-    pub metric: usize,
+    /// The metric of the chart, one of [`METRIC_NAMES`](crate::model::METRIC_NAMES).
+    pub metric: &'a str,
     /// The newest days to which the chart is limited, if it has more.
     pub days: Option<usize>,
 }
 
 /// Returns the page of an island: its newest figures, the history of a metric, and all metrics of the newest day.
 pub fn island(page: IslandPage<'_>) -> Option<String> {
-    let metric = &METRICS[page.metric];
-    let is_peak = page.metric == 0;
+    let metric = Metric::named(page.metric).ok()?;
+    let is_peak = metric.name == METRICS[0].name;
     let history: Option<CcuBody> = page.history.and_then(|body| from_slice(body).ok());
     let (body, series, is_cut_off) = start_of_list(page.detail, SERIES, "}}", usize::MAX)?;
     // The long-run history has more days than the series.

@@ -12,13 +12,11 @@ use super::text::{count, grouped};
 #[derive(Serialize)]
 pub(super) struct Metric {
     pub(super) name: &'static str,
-    /// Its name on pages.
     pub(super) label: &'static str,
     #[serde(skip)]
     pub(super) unit: Unit,
 }
 
-/// The unit of a number on pages.
 #[derive(Clone, Copy)]
 pub(super) struct Unit {
     /// Values per unit: 1, or 10 for values in tenths.
@@ -114,7 +112,6 @@ impl From<u64> for Average {
     }
 }
 
-/// The change of a value, on pages.
 #[derive(Serialize)]
 pub(super) struct Change {
     /// The class of its style.
@@ -148,12 +145,13 @@ const fn metric(name: &'static str, label: &'static str, unit: Unit) -> Metric {
     Metric { name, label, unit }
 }
 
-/// Returns the names of the metrics to choose from; the first is the default.
-pub fn metric_names() -> [&'static str; 9] {
-    METRICS.each_ref().map(|metric| metric.name)
-}
-
 impl Metric {
+    /// Returns the metric of a name, of which there is one.
+    pub(super) fn named(name: &str) -> Result<&'static Metric, Error> {
+        let metric = METRICS.iter().find(|metric| metric.name == name);
+        metric.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "no such metric"))
+    }
+
     /// Returns a value of a response in parts of the unit, `None` for null.
     pub(super) fn in_parts(&self, value: &Value) -> Result<Option<u64>, Error> {
         if value.is_none() {
@@ -178,8 +176,7 @@ fn rounded(value: f64) -> u64 {
 
 /// A filter: returns the text of a metric's value in a response, a dash for null.
 pub(super) fn metric_text(value: &Value, name: &str) -> Result<String, Error> {
-    let metric = METRICS.iter().find(|metric| metric.name == name);
-    let metric = metric.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "no such metric"))?;
+    let metric = Metric::named(name)?;
     let parts = metric.in_parts(value)?;
     Ok(parts.map_or_else(|| "\u{2013}".to_owned(), |parts| metric.unit.text(parts)))
 }
@@ -187,6 +184,12 @@ pub(super) fn metric_text(value: &Value, name: &str) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::METRIC_NAMES;
+
+    #[test]
+    fn every_metric_has_a_label_and_a_unit() {
+        assert_eq!(METRICS.each_ref().map(|metric| metric.name), METRIC_NAMES);
+    }
 
     #[test]
     fn a_change_has_a_sign_and_a_percentage_if_there_is_one() {

@@ -31,7 +31,6 @@ use minijinja::Value;
 use minijinja::value::Serde;
 
 pub use bodies::{BodyOf, live_players, newest_step};
-pub use chart::RANGES as CHART_DAYS;
 pub use data_pages::{
     DayLinks, IslandPage, creator, creators, home, island, islands, live, message_page,
     new_islands, ranking,
@@ -41,7 +40,6 @@ pub use dumps_page::{DumpEntry, DumpsPage, dumps};
 pub use keys_pages::{
     AddressKeys, ListedKey, keys_closed, keys_form, keys_list, keys_mailed, keys_refused,
 };
-pub use metrics::metric_names;
 pub use openapi::openapi;
 pub use settings::SiteSettings;
 

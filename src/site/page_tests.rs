@@ -15,7 +15,7 @@ use serde_json::{Value as Json, json};
 
 use super::data_pages::ROWS_MAX;
 use super::*;
-use crate::model::SortField;
+use crate::model::{METRIC_NAMES, SortField};
 use crate::request::{ISLAND_PARAMETERS, Kind, ListQuery, Parameter};
 
 /// A filter by a count. No list has it.
@@ -38,7 +38,7 @@ fn row(is_known: bool) -> Json {
         "createdIn": text("uefn"), "tags": if is_known { vec!["x\"y"] } else { vec![] },
         "firstSeen": text("2026-11-01"), "lastSeen": text("2026-11-20"), "date": text("2026-11-20"),
     });
-    for name in metric_names() {
+    for name in METRIC_NAMES {
         row[name] = if is_known { json!(1.0) } else { Json::Null };
     }
     for name in SUMS {
@@ -70,7 +70,7 @@ fn plain(detail: &[u8]) -> IslandPage<'_> {
         history: None,
         live: None,
         rank: None,
-        metric: 0,
+        metric: "peakCCU",
         days: None,
     }
 }
@@ -203,7 +203,7 @@ fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str,
         (
             "island",
             island(IslandPage {
-                metric: 8,
+                metric: "retentionD7",
                 ..plain(of("island"))
             }),
         ),

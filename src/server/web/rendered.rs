@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use crate::model::{IslandCode, digits};
-use crate::request::{Argument, DayRef, Endpoint, ISLAND_PARAMETERS, ListQuery, Quoted, Route};
+use crate::request::{Argument, DayRef, Endpoint, ISLAND_PARAMETERS, ListQuery, Route};
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
 use crate::server::web::request_context::RequestContext;
@@ -80,29 +80,9 @@ impl RequestContext<'_> {
     pub(super) fn island(
         &self,
         code: IslandCode,
-        metric: Option<&str>,
-        days: Option<&str>,
+        metric: &str,
+        days: Option<usize>,
     ) -> Result<String, ApiError> {
-        let names = site::metric_names();
-        let metric = metric.unwrap_or(names[0]);
-        let index = names.iter().position(|name| *name == metric);
-        let Some(index) = index else {
-            let (names, got) = (names.join(", "), Quoted(metric));
-            let message = format!("metric must be one of {names}, got {got}");
-            return Err(ApiError::BadRequest(message));
-        };
-        let days = days.map(|days| {
-            let range = site::CHART_DAYS
-                .into_iter()
-                .find(|range| range.to_string() == days);
-            let message = || {
-                let ranges = site::CHART_DAYS.map(|range| range.to_string());
-                let (ranges, got) = (ranges.join(", "), Quoted(days));
-                format!("days must be one of {ranges}, got {got}")
-            };
-            range.ok_or_else(|| ApiError::BadRequest(message()))
-        });
-        let days = days.transpose()?;
         let detail = Route::new(Endpoint::Island, Argument::Code(code));
         let detail = self.read(&detail, SHORT_BYTES_MAX)?;
         let optional = |route| match self.read(&route, SHORT_BYTES_MAX) {
@@ -120,7 +100,7 @@ impl RequestContext<'_> {
             history: history.as_deref(),
             live,
             rank: self.snapshot.rank_by_peak(code),
-            metric: index,
+            metric,
             days,
         });
         page.ok_or(ApiError::Damaged)

@@ -38,9 +38,8 @@ impl RequestContext<'_> {
                 Some(code) => Ok(see_other(&format!("islands/{code}"))),
                 None => self.render(depth, |_| self.islands(query)),
             },
-            (_, Argument::Chart(code, view)) => {
-                let [metric, days] = view.each_ref().map(Option::as_deref);
-                self.render(depth, |_| self.island(*code, metric, days))
+            (_, Argument::Chart(code, metric, days)) => {
+                self.render(depth, |_| self.island(*code, metric, *days))
             }
             (_, Argument::Creators(query)) => self.render(depth, |_| self.creators(query)),
             (_, Argument::Slug(slug)) => self.render(depth, |_| self.creator(slug)),

@@ -26,7 +26,8 @@ pub(crate) enum Meaning {
     /// `/islands/{code}` with the metric and the days of its chart.
     Chart {
         code: String,
-        view: [Option<String>; 2],
+        metric: String,
+        days: Option<String>,
     },
     List(List),
 }
@@ -143,10 +144,21 @@ impl Plain {
             _ if path.ends_with("{slug}") => named(path, text),
             _ if path.ends_with("{date}") => day(path, text),
             _ if path.contains("{code}") && !has_shape(text, "0000-0000-0000") => Meaning::Bad,
-            "/islands/{code}" => Meaning::Chart {
-                code: text.to_owned(),
-                view: ["metric", "days"].map(|name| self.first(query, name)),
-            },
+            "/islands/{code}" => {
+                let [metric, days] = ["metric", "days"].map(|name| self.first(query, name));
+                let metric = metric.unwrap_or_else(|| SORTS[0].to_owned());
+                let decimals = ["averageMinutesPerPlayer", "retentionD1", "retentionD7"];
+                let is_metric = SORTS.iter().chain(&decimals).any(|one| *one == metric);
+                let is_range = matches!(days.as_deref(), None | Some("30" | "90"));
+                if !is_metric || !is_range {
+                    return Meaning::Bad;
+                }
+                Meaning::Chart {
+                    code: text.to_owned(),
+                    metric,
+                    days,
+                }
+            }
             _ if path.contains("{code}") => named(path, text),
             _ => Meaning::Fixed(path),
         };

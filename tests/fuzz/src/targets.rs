@@ -22,9 +22,10 @@ fn of_route(route: Result<Route, RouteError>) -> Meaning {
         Argument::Slug(slug) => named(slug, true),
         Argument::Dump(name) => named(name, true),
         Argument::Day(day) => named(day.to_string(), !matches!(day, DayRef::NoSuchDay(_))),
-        Argument::Chart(code, view) => Meaning::Chart {
+        Argument::Chart(code, metric, days) => Meaning::Chart {
             code: code.to_string(),
-            view,
+            metric: metric.to_owned(),
+            days: days.map(|days| days.to_string()),
         },
         Argument::Islands(query) | Argument::Creators(query) => of_list(path, &query),
     }
