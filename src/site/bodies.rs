@@ -10,22 +10,14 @@ use crate::model::IslandCode;
 /// Returns the published body of a path with its query; of a long one only the start.
 pub type BodyOf<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
-/// `/v1/live/intraday`
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct IntradayBody {
-    pub(super) resolution_seconds: i64,
-    pub(super) points: Vec<(i64, u64)>,
-}
-
-/// The times in `/v1/live`, and in `/v1/live/intraday`.
+/// The times in `/v1/live`, and the points in `/v1/live/intraday`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct LiveTimes {
-    resolution_seconds: i64,
+pub(super) struct LiveSteps<V> {
+    pub(super) resolution_seconds: i64,
     time: Option<i64>,
     #[serde(default)]
-    points: Vec<(i64, IgnoredAny)>,
+    pub(super) points: Vec<(i64, V)>,
 }
 
 /// `/v1/islands/{code}/ccu`
@@ -93,7 +85,7 @@ pub fn live_players(body: &[u8]) -> impl Iterator<Item = (IslandCode, u64)> {
 /// Returns the time of the newest step in a body of `/v1/live` or `/v1/live/intraday`, and the seconds from
 /// one step to the next.
 pub fn newest_step(body: &[u8]) -> Option<(i64, i64)> {
-    let times: LiveTimes = from_slice(body).ok()?;
+    let times: LiveSteps<IgnoredAny> = from_slice(body).ok()?;
     let last = times.points.last().map(|point| point.0);
     Some((times.time.or(last)?, times.resolution_seconds))
 }

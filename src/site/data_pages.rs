@@ -8,7 +8,7 @@ use minijinja::{Value, context};
 use serde::Serialize;
 use serde_json::from_slice;
 
-use super::bodies::{BodyOf, CcuBody, IntradayBody, members, start_of, start_of_list};
+use super::bodies::{BodyOf, CcuBody, LiveSteps, members, start_of, start_of_list};
 use super::chart::Chart;
 use super::metrics::{Average, Change, METRICS, Metric, Unit};
 use super::settings::SiteSettings;
@@ -42,18 +42,11 @@ pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
     let notice = service.notice.as_deref();
     let body = |target| Some(members(&body_of(target)?));
     let live = body_of("/v1/live").and_then(|body| start_of(&body, "}", LIVE_ROWS));
-    let intraday = body_of("/v1/live/intraday").and_then(|body| from_slice(&body).ok());
-    let IntradayBody {
-        resolution_seconds,
-        points,
-    } = intraday.unwrap_or_default();
-    let chart = Chart::new(
-        "Players",
-        Unit::COUNT,
-        &points,
-        resolution_seconds,
-        i64::MIN,
-    );
+    let steps = body_of("/v1/live/intraday").and_then(|body| from_slice(&body).ok());
+    let steps: Option<LiveSteps<u64>> = steps;
+    let points = steps.as_ref().map_or(&[][..], |steps| &steps.points);
+    let step = steps.as_ref().map_or(0, |steps| steps.resolution_seconds);
+    let chart = Chart::new("Players", Unit::COUNT, points, step, i64::MIN);
     let values = context! {
         index => body("/v1"),
         ranking => body("/v1/rankings/latest"),
@@ -70,44 +63,28 @@ pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
         .unwrap_or_else(|_| message_page(("Nothing to show", message), "", notice, None))
 }
 
-/// A filter in the form of the list of islands.
-#[derive(Serialize)]
-struct FormField<'a> {
-    name: &'a str,
-    /// `search`, `number` or `select`; `hidden` if its value only stays as it is.
-    input: &'a str,
-    label: Option<&'a str>,
-    value: Option<Cow<'a, str>>,
-    /// The values to choose from, each with its text.
-    choices: Vec<(&'a str, &'a str)>,
-}
-
-impl<'a> FormField<'a> {
-    /// Returns the field of a parameter; `None` if it is no filter.
-    fn new(
-        parameter: &'a Parameter,
-        query: &'a ListQuery,
-        tags: &'a [String],
-    ) -> Option<FormField<'a>> {
-        let (input, choices) = match parameter.kind {
-            Kind::Sort | Kind::Order | Kind::Limit | Kind::Offset => return None,
-            _ if parameter.label.is_none() => ("hidden", Vec::new()),
-            Kind::Group(Grouping::Tag) => {
-                let tags = tags.iter().map(|tag| (&**tag, &**tag));
-                ("select", tags.collect())
-            }
-            Kind::Choice { names, .. } => ("select", names.to_vec()),
-            Kind::AtLeast(_) | Kind::AtMost(_) => ("number", Vec::new()),
-            Kind::Group(_) | Kind::Search => ("search", Vec::new()),
-        };
-        Some(FormField {
-            name: parameter.name,
-            input,
-            label: parameter.label,
-            value: query.filter(parameter.name).map(Filter::text),
-            choices,
-        })
-    }
+/// Returns the field of a parameter in the form of the list of islands: its name, label and value, its input, which is
+/// `search`, `number`, `select` or, if its value only stays as it is, `hidden`, and the values to choose from, each with
+/// its text. `None` if it is no filter.
+fn form_field(parameter: &Parameter, query: &ListQuery, tags: &[String]) -> Option<Value> {
+    let none: &[(&str, &str)] = &[];
+    let choices = |choices: &[(&str, &str)]| choices.iter().copied().collect::<Value>();
+    let of_tags = || tags.iter().map(|tag| (&**tag, &**tag)).collect::<Value>();
+    let (input, choices) = match parameter.kind {
+        Kind::Sort | Kind::Order | Kind::Limit | Kind::Offset => return None,
+        _ if parameter.label.is_none() => ("hidden", choices(none)),
+        Kind::Group(Grouping::Tag) => ("select", of_tags()),
+        Kind::Choice { names, .. } => ("select", choices(names)),
+        Kind::AtLeast(_) | Kind::AtMost(_) => ("number", choices(none)),
+        Kind::Group(_) | Kind::Search => ("search", choices(none)),
+    };
+    Some(context! {
+        name => parameter.name,
+        label => parameter.label,
+        value => query.filter(parameter.name).map(Filter::text),
+        input,
+        choices,
+    })
 }
 
 /// Returns the page of islands, given the body of `/v1/islands` for the same query, the parameters of the list, and the
@@ -129,15 +106,15 @@ pub fn islands(
         Some((parameter.words, filter.text()))
     });
     let in_words: Vec<(&str, Cow<'_, str>)> = in_words.collect();
-    let fields = all.filter_map(|parameter| FormField::new(parameter, query, tags));
-    let mut fields: Vec<FormField<'_>> = fields.collect();
     // A search is the first field, wherever it stands in links.
-    fields.sort_by_key(|field| field.input != "search");
+    let (search, others): (Vec<_>, Vec<_>) = all.partition(|one| matches!(one.kind, Kind::Search));
+    let fields = search.into_iter().chain(others);
+    let fields = fields.filter_map(|parameter| form_field(parameter, query, tags));
     let values = context! {
         notice,
         query => Value::from_pairs(given.iter().map(|(name, value)| (*name, &**value))),
         given => Serde(given),
-        fields => Serde(fields),
+        fields => fields.collect::<Value>(),
         in_words => Serde(in_words),
         ..members(body)
     };
@@ -163,7 +140,6 @@ pub fn creator(body: &[u8], islands: &[u8], notice: Option<&str>) -> Option<Stri
 pub struct IslandPage<'a> {
     /// The body of `/v1/islands/{code}`.
     pub detail: &'a [u8],
-    /// The time of the publish.
     pub published: &'a str,
     /// The body of `/v1/islands/{code}/ccu` if histories are published.
     pub history: Option<&'a [u8]>,
@@ -171,7 +147,6 @@ pub struct IslandPage<'a> {
     pub live: Option<(&'a [u8], Option<u64>)>,
     /// Its place among the islands with a peak on the newest day, and their number.
     pub rank: Option<(u64, u64)>,
-    /// The dataset's own notice.
     pub notice: Option<&'a str>,
     /// The metric of the chart, one of [`METRIC_NAMES`](crate::model::METRIC_NAMES).
     pub metric: &'a str,
@@ -264,8 +239,7 @@ fn months(unit: Unit, days: &[(String, u64)]) -> Vec<(Option<&str>, Average, (us
     months.collect()
 }
 
-/// Returns the rows of a table, newest first: name, value, the direction and the text of the change since the row before
-/// in time, and the rest.
+/// Returns the rows of a table, newest first: name, value, the change since the row before in time, and the rest.
 fn changing<N: Serialize, R: Serialize>(
     unit: Unit,
     rows: impl Iterator<Item = (N, Average, R)>,
@@ -274,14 +248,7 @@ fn changing<N: Serialize, R: Serialize>(
     let rows = rows.map(|(name, value, rest)| {
         let change = before.replace(value);
         let change = change.map_or(Change::UNKNOWN, |before| unit.change(before, value));
-        let Change { direction, text } = change;
-        Value::from(Serde((
-            name,
-            unit.text(value.rounded()),
-            direction,
-            text,
-            rest,
-        )))
+        Value::from(Serde((name, unit.text(value.rounded()), change, rest)))
     });
     let mut rows: Vec<Value> = rows.collect();
     rows.reverse();
@@ -314,14 +281,12 @@ fn limited(chart: Chart<'_>, days: Option<usize>) -> Chart<'_> {
 /// A day and its neighbours among the published days.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct DayLinks<'a> {
-    /// The day before.
     pub previous: Option<&'a str>,
     pub next: Option<&'a str>,
     /// The first and the last day.
     pub range: [&'a str; 2],
     /// The relative path from the page to the root of the service.
     pub root: &'a str,
-    /// The dataset's own notice.
     pub notice: Option<&'a str>,
 }
 

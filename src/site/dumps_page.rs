@@ -1,6 +1,8 @@
 //! `/dumps/` in HTML: the files for download, by table, month and day.
 
+use minijinja::value::Serde;
 use minijinja::{Value, context};
+use serde::Serialize;
 
 use super::filters::minute;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
@@ -23,20 +25,18 @@ const TABS_MAX: usize = 30;
 /// The name and the length of a file.
 pub type DumpEntry = (String, u64);
 
-/// The dumps as the page needs them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize)]
 pub struct DumpsPage<'a> {
-    /// The publish timestamp.
     pub published: &'a str,
     pub credit: &'a str,
-    /// The public URL of the service.
     pub base_url: &'a str,
-    /// The dataset's own notice.
     pub notice: Option<&'a str>,
     /// Returns names and lengths of the files from a name up to another one, at most so many.
+    #[serde(skip)]
     pub list: &'a dyn Fn(&str, &str, usize) -> Vec<DumpEntry>,
     /// The place at which the page begins: the name of a file or folder; in a folder, FOLDER/MONTH, live/DAY, or the
     /// name of a file.
+    #[serde(skip)]
     pub group: Option<&'a str>,
     /// The relative path from the page to the root of the service.
     pub root: &'a str,
@@ -49,7 +49,7 @@ pub struct DumpsPage<'a> {
 pub fn dumps(page: DumpsPage<'_>) -> String {
     let (files, mut folders, next) = page.top_level();
     // A file of the whole history has only one form.
-    let table = |name| stem(name).filter(|stem| has_plain_form(&files, stem));
+    let table = |name| stem(name).filter(|stem| find(&files, &format!("{stem}.csv")).is_some());
     let mut tables: Vec<&str> = files.iter().filter_map(|(name, _)| table(name)).collect();
     tables.dedup();
     // The history comes before the peaks.
@@ -61,28 +61,21 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
     folders.sort_by_key(|folder| folder != "daily");
     let folders = folders.iter().map(|folder| page.folder_section(folder));
     let values = context! {
-        published => page.published,
-        credit => page.credit,
-        base_url => page.base_url,
-        notice => page.notice,
-        root => page.root,
-        folder => page.folder,
         forms => FORMS.map(|(_, name)| name),
         others => others.collect::<Value>(),
         tables => tables.iter().map(|stem| row(stem, stem, &files)).collect::<Value>(),
         folders => folders.collect::<Value>(),
         next,
+        ..Value::from(Serde(page))
     };
     super::templates::page("dumps.html", values)
 }
 
 /// Returns the row of a table: its name on the page, and the file of each form.
 fn row(name: &str, stem: &str, files: &[DumpEntry]) -> Value {
-    let forms = FORMS.iter().map(|(end, _)| {
-        let file = format!("{stem}{end}");
-        let at = files.binary_search_by(|(other, _)| other.as_str().cmp(&file));
-        at.ok().map(|at| &files[at])
-    });
+    let forms = FORMS
+        .iter()
+        .map(|(end, _)| find(files, &format!("{stem}{end}")));
     context! { name, forms => forms.collect::<Value>() }
 }
 
@@ -242,9 +235,9 @@ fn stem(name: &str) -> Option<&str> {
     FORMS.iter().find_map(|(end, _)| name.strip_suffix(end))
 }
 
-fn has_plain_form(files: &[DumpEntry], stem: &str) -> bool {
-    let mut names = files.iter().map(|(name, _)| name.strip_suffix(".csv"));
-    names.any(|name| name == Some(stem))
+fn find<'f>(files: &'f [DumpEntry], name: &str) -> Option<&'f DumpEntry> {
+    let at = files.binary_search_by(|(other, _)| other.as_str().cmp(name));
+    at.ok().map(|at| &files[at])
 }
 
 #[cfg(test)]
