@@ -19,6 +19,7 @@ use crate::server::{self, ConnectionLimits, Settings};
 #[cfg(feature = "shared-quota")]
 use crate::shared::{SharedQuotaSettings, StoreNode};
 use crate::signup::SignupPolicy;
+use crate::sync::cores;
 
 /// Serves until a signal.
 pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
@@ -46,11 +47,11 @@ pub(super) fn serve(arguments: &Arguments) -> Result<(), CliError> {
 
 /// The settings of a server, each valid by itself.
 fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let workers: Option<usize> = arguments.optional("workers", parsed)?;
     let key_prefix: KeyPrefix = arguments.required("key-prefix", parsed)?;
     let trusted = arguments.all("trusted-proxy", ProxyNetwork::parse)?;
     let memory_bytes = arguments.required("memory", parse_bytes)?;
+    let certificate: Option<PathBuf> = arguments.optional("tls-certificate", parsed)?;
     let listen_tls: Vec<SocketAddr> = arguments.all("listen-tls", parsed)?;
     let mut listen: Vec<SocketAddr> = arguments.all("listen", parsed)?;
     if !listen_tls.is_empty() && !arguments.has("listen") {
@@ -65,9 +66,9 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
         open_sample,
         listen,
         listen_tls,
-        certificate: certificate(arguments)?,
+        certificate: certificate.zip(arguments.optional("tls-key", parsed)?),
         base_url: base_url(arguments)?,
-        workers: workers.unwrap_or_else(|| cores.min(1024)),
+        workers: workers.unwrap_or_else(|| cores().min(1024)),
         memory_bytes,
         state: arguments.optional("state", parsed)?,
         key_prefix,
@@ -88,7 +89,6 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     })
 }
 
-/// Rejects the flags of features that this build lacks.
 fn require_features(arguments: &Arguments) -> Result<(), CliError> {
     let tls = ("tls", cfg!(feature = "tls"), "has no TLS");
     let is_shared = cfg!(feature = "shared-quota");
@@ -109,87 +109,36 @@ fn require_features(arguments: &Arguments) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The files of the certificate, which `--listen-tls` requires.
-fn certificate(arguments: &Arguments) -> Result<Option<(PathBuf, PathBuf)>, CliError> {
-    let certificate = arguments.optional("tls-certificate", parsed)?;
-    let key = arguments.optional("tls-key", parsed)?;
-    let (name, problem) = match (certificate, key) {
-        (Some(certificate), Some(key)) => return Ok(Some((certificate, key))),
-        (None, None) if !arguments.has("listen-tls") => return Ok(None),
-        (None, None) => (
-            "listen-tls",
-            "requires --tls-certificate PATH and --tls-key PATH",
-        ),
-        (Some(_), None) => ("tls-certificate", "requires --tls-key PATH"),
-        (None, Some(_)) => ("tls-key", "requires --tls-certificate PATH"),
-    };
-    Err(arguments.setting_error(name, problem))
-}
-
 /// The store of limits that several servers share.
 #[cfg(feature = "shared-quota")]
 fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, CliError> {
     let nodes: Vec<StoreNode> = arguments.all("shared-quota", parsed)?;
-    if nodes.is_empty() {
-        let mut names = arguments.command.flags.iter().map(|flag| flag.name);
-        let alone = names.find(|name| name.starts_with("shared-") && arguments.has(name));
-        let Some(name) = alone else {
-            return Ok(None);
-        };
-        return Err(arguments.setting_error(name, "requires --shared-quota redis://HOST"));
-    }
     let outage = arguments.required("shared-quota-outage", |text| match text {
         "share" => Some(OutagePolicy::Share),
         "refuse" => Some(OutagePolicy::Refuse),
         _ => None,
     })?;
-    let has_keys = arguments.has("shared-keys");
-    if has_keys && !arguments.has("state") {
-        return Err(arguments.setting_error("shared-keys", "requires --state DIR"));
-    }
-    let ca_file: Option<PathBuf> = arguments.optional("shared-quota-ca-file", parsed)?;
-    if ca_file.is_some() && !nodes.iter().any(|node| node.is_tls) {
-        let problem = "requires --shared-quota rediss://HOST";
-        return Err(arguments.setting_error("shared-quota-ca-file", problem));
-    }
-    Ok(Some(SharedQuotaSettings {
-        has_keys,
+    let settings = SharedQuotaSettings {
+        has_keys: arguments.has("shared-keys"),
         nodes,
         password_file: arguments.optional("shared-quota-password-file", parsed)?,
-        ca_file,
+        ca_file: arguments.optional("shared-quota-ca-file", parsed)?,
         sharing: SharingSettings {
             servers: arguments.required("shared-quota-replicas", parsed)?,
             outage,
             clients_max: arguments.required("quota-clients", parsed)?,
         },
-    }))
+    };
+    Ok((!settings.nodes.is_empty()).then_some(settings))
 }
 
 fn sign_up(arguments: &Arguments) -> Result<Option<SignupPolicy>, CliError> {
-    let by_mail = arguments.optional("signup", |how| match how {
-        "ip" => Some(false),
-        "email" => Some(true),
-        _ => None,
-    })?;
-    let daily_max = arguments.required("signup-daily", parsed)?;
-    let mailer: Option<String> = arguments.optional("mailer", parsed)?;
-    let is_blank = mailer.as_ref().is_some_and(|it| it.trim().is_empty());
-    let (name, problem) = match (by_mail, &mailer) {
-        (None, None) => return Ok(None),
-        (Some(true), None) => (
-            "signup",
-            "email requires --mailer COMMAND, such as /usr/sbin/sendmail",
-        ),
-        (Some(false) | None, Some(_)) => ("mailer", "requires --signup email"),
-        _ if !arguments.has("state") => ("signup", "requires --state DIR, where keys are stored"),
-        (Some(true), _) if !arguments.has("base-url") => (
-            "signup",
-            "email requires --base-url URL, for the links in mails",
-        ),
-        _ if is_blank => ("mailer", "must be a command such as /usr/sbin/sendmail"),
-        _ => return Ok(Some(SignupPolicy { mailer, daily_max })),
+    let is_known = |how: &str| ["ip", "email"].contains(&how).then_some(());
+    let policy = SignupPolicy {
+        mailer: arguments.optional("mailer", parsed)?,
+        daily_max: arguments.required("signup-daily", parsed)?,
     };
-    Err(arguments.setting_error(name, problem))
+    Ok(arguments.optional("signup", is_known)?.map(|()| policy))
 }
 
 fn seconds(arguments: &Arguments, name: &str) -> Result<Duration, CliError> {

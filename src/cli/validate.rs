@@ -12,8 +12,8 @@ use super::error::CliError;
 use crate::observe::max_fds;
 use crate::server::{OTHER_FDS, Settings};
 
-/// Rejects the first setting that cannot be met.
 pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(), CliError> {
+    require_others(arguments)?;
     let problems = [
         ("listen", twice(&settings.listen)),
         (
@@ -29,6 +29,41 @@ pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(),
     for (name, problem) in problems {
         if let Some(problem) = problem {
             return Err(arguments.setting_error(name, &problem));
+        }
+    }
+    Ok(())
+}
+
+/// Rejects the first setting without another one that it requires.
+fn require_others(arguments: &Arguments) -> Result<(), CliError> {
+    let has = |name| arguments.has(name);
+    let is_shared = has("shared-quota");
+    let mut stores = arguments.texts("shared-quota").into_iter();
+    let has_tls_store = stores.any(|url| url.to_lowercase().starts_with("rediss:"));
+    let store = "requires --shared-quota redis://HOST";
+    let is_by_mail = arguments.texts("signup") == ["email"];
+    let has_command = !arguments.texts("mailer").concat().trim().is_empty();
+    #[rustfmt::skip] // one row per requirement
+    let requirements = [
+        ("tls-certificate", has("tls-key"), "requires --tls-key PATH"),
+        ("tls-key", has("tls-certificate"), "requires --tls-certificate PATH"),
+        ("listen-tls", has("tls-key"), "requires --tls-certificate PATH and --tls-key PATH"),
+        ("shared-quota-password-file", is_shared, store),
+        ("shared-quota-ca-file", is_shared, store),
+        ("shared-quota-replicas", is_shared, store),
+        ("shared-quota-outage", is_shared, store),
+        ("shared-keys", is_shared, store),
+        ("shared-keys", has("state"), "requires --state DIR"),
+        ("shared-quota-ca-file", has_tls_store, "requires --shared-quota rediss://HOST"),
+        ("signup", has("mailer") || !is_by_mail, "email requires --mailer COMMAND, such as /usr/sbin/sendmail"),
+        ("mailer", is_by_mail, "requires --signup email"),
+        ("signup", has("state"), "requires --state DIR, where keys are stored"),
+        ("signup", has("base-url") || !is_by_mail, "email requires --base-url URL, for the links in mails"),
+        ("mailer", has_command, "must be a command such as /usr/sbin/sendmail"),
+    ];
+    for (name, is_met, problem) in requirements {
+        if has(name) && !is_met {
+            return Err(arguments.setting_error(name, problem));
         }
     }
     Ok(())
