@@ -189,6 +189,13 @@ pub fn lock(directory: &Path, timeout: Option<Duration>) -> io::Result<File> {
     let lock = open_lock(directory)?;
     take(lock, File::try_lock, &directory.join(LOCK_FILE), timeout)
 }
+/// Creates a state directory if it does not exist, and takes its lock. Waits for ten seconds for another process that is
+/// starting in the same directory.
+pub fn lock_state(directory: &Path) -> io::Result<File> {
+    const TIMEOUT: Duration = Duration::from_secs(10);
+    create_private_directory(directory)?;
+    lock(directory, Some(TIMEOUT))
+}
 
 /// Takes a lock, after waiting for other processes.
 fn take(

@@ -1,13 +1,13 @@
 //! `CliError`: the message and the sysexits code of a failed command.
 
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::dataset::LoadError;
 use crate::keys::KeyStoreError;
 use crate::publish::PublishError;
 use crate::server::StartError;
-use crate::signup::SignupStartError;
 use crate::snapshot::SnapshotError;
 
 /// Not ready, for `healthcheck`: container engines define 0 and 1 only.
@@ -113,11 +113,12 @@ impl From<StartError> for CliError {
     fn from(error: StartError) -> CliError {
         let code = match &error {
             StartError::Unavailable(_) => UNAVAILABLE,
-            StartError::Setting(_) | StartError::SignUp(SignupStartError::Setting(_)) => CONFIG,
-            StartError::SignUp(SignupStartError::Damaged(_)) => DATA,
-            StartError::Internal(_) | StartError::SignUp(SignupStartError::Thread(_)) => SOFTWARE,
+            StartError::Setting(_) => CONFIG,
+            StartError::SignUp(error) if error.kind() == ErrorKind::InvalidInput => CONFIG,
+            StartError::SignUp(error) if error.kind() == ErrorKind::InvalidData => DATA,
+            StartError::Internal(_) => SOFTWARE,
             // A full disk or a missing directory may be temporary.
-            StartError::Io(_) | StartError::SignUp(SignupStartError::Io(_)) => IO,
+            StartError::Io(_) | StartError::SignUp(_) => IO,
             StartError::Keys(error) => key_code(error),
         };
         CliError::new(code, error)

@@ -9,7 +9,6 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::time::Duration;
 
 use super::mapped::CounterSlab;
 use crate::durable;
@@ -68,9 +67,6 @@ pub(crate) fn hash(seeds: [u64; 2], number: u64) -> u64 {
     hasher.finish()
 }
 
-/// Time to wait for another process that is starting in the same directory.
-const START_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Opens or creates the counter file `name` in a directory. `log` is called with a line if the file was
 /// damaged. Errors have the path.
 pub(crate) fn open(
@@ -82,7 +78,7 @@ pub(crate) fn open(
     let path = directory.join(name);
     let failed = with_path(&path);
     // Two servers that start at the same time create one file.
-    let _lock = lock(directory)?;
+    let _lock = durable::lock_state(directory).map_err(with_path(directory))?;
     let (file, numbers) = match existing(&path, layout).map_err(&failed)? {
         None => create(&path, layout).map_err(&failed)?,
         Some((file, Ok(numbers))) => (file, numbers),
@@ -121,13 +117,6 @@ pub(crate) fn write_numbers(
             file.sync_data()
         }
     }
-}
-
-/// Creates a state directory if it does not exist, and takes its lock.
-fn lock(directory: &Path) -> io::Result<File> {
-    durable::create_private_directory(directory)
-        .and_then(|()| durable::lock(directory, Some(START_LOCK_TIMEOUT)))
-        .map_err(with_path(directory))
 }
 
 /// Opens a counter file if it exists. Returns its numbers, or why it cannot be used.

@@ -13,7 +13,7 @@ use crate::quota::TableSize;
 use crate::request::TrustedProxies;
 #[cfg(feature = "shared-quota")]
 use crate::shared::SharedQuotaSettings;
-use crate::signup::{SignupPolicy, SignupStartError};
+use crate::signup::SignupPolicy;
 use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
 
@@ -124,7 +124,8 @@ pub(crate) enum StartError {
     Io(String),
     /// A runtime, a thread or the sample dataset cannot be created.
     Internal(String),
-    SignUp(SignupStartError),
+    /// A setting or a file of sign-up, by the kind of the error.
+    SignUp(io::Error),
     Keys(KeyStoreError),
 }
 

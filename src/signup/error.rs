@@ -1,7 +1,6 @@
-//! Errors of sign-up: rejected requests, with messages for the client, and errors at start.
+//! Rejected requests of sign-up, with messages for the client.
 
 use std::fmt;
-use std::io;
 
 use crate::model::FREE_KEYS_MAX;
 
@@ -26,7 +25,6 @@ pub(crate) enum SignupError {
     TooManyActive,
     /// The address was issued the maximum number of keys in 24 hours.
     TooManyRecent(u32),
-    /// The client exceeds its request rate.
     RateLimited(u32),
     /// The client exceeds its mail rate.
     TooManyMails(u32),
@@ -121,32 +119,6 @@ impl fmt::Display for SignupError {
         match self.wait_seconds() {
             Some(seconds) => write!(f, " Try again in {}.", format_wait(seconds)),
             None => Ok(()),
-        }
-    }
-}
-
-/// Sign-up cannot be started. Displays with the file or the setting.
-#[derive(Debug)]
-pub(crate) enum SignupStartError {
-    /// A file of the state directory cannot be read or written. The error has the path.
-    Io(io::Error),
-    /// A setting or the mode of a file is invalid.
-    Setting(String),
-    /// The contents of a file are invalid.
-    Damaged(String),
-    Thread(io::Error),
-}
-
-impl fmt::Display for SignupStartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SignupStartError::Io(error) => error.fmt(f),
-            SignupStartError::Setting(problem) | SignupStartError::Damaged(problem) => {
-                f.write_str(problem)
-            }
-            SignupStartError::Thread(source) => {
-                write!(f, "cannot start the sign-up thread: {source}")
-            }
         }
     }
 }

@@ -9,7 +9,7 @@
 //! - `policy`: settings, rate limits, and the rules for issuing a key
 //! - `email`: the addresses to which links are mailed
 //! - `mailer`: the command that sends mail
-//! - `error`: rejected requests, and errors at start
+//! - `error`: rejected requests
 
 mod email;
 mod error;
@@ -18,7 +18,7 @@ mod policy;
 mod service;
 mod tokens;
 
-pub(crate) use error::{SignupError, SignupStartError};
+pub(crate) use error::SignupError;
 pub(crate) use policy::{GcraLimiter, SignupPolicy, network_of};
 pub(crate) use service::{SignupRequest, SignupResponse, SignupResult, SignupService};
 #[cfg(feature = "shared-quota")]

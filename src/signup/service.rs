@@ -3,12 +3,13 @@
 //! Checks are ordered by cost, and writes come last, so that a rejected request costs little.
 
 use std::fmt::{self, Display};
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::LogLine;
 use super::email;
-use super::error::{SignupError, SignupStartError};
+use super::error::SignupError;
 use super::mailer::{self, Mailer};
 use super::policy::{
     GcraLimiter, SignupPolicy, check_issue, daily_limit, keys_of, monotonic, network_of, number_of,
@@ -50,7 +51,6 @@ pub(crate) enum SignupRequest {
 
 /// A response of sign-up. Has no `Debug`: it contains tokens.
 pub(crate) enum SignupResponse {
-    /// The form for an e-mail address.
     EmailForm {
         /// The token for [`SignupRequest::MailLink`].
         token: String,
@@ -95,7 +95,6 @@ pub(crate) struct SignupService {
     mails_today: (UtcDay, u32),
     latest: UnixSeconds,
     log: LogLine,
-    /// The latest log line and its time.
     logged: Option<(UnixSeconds, String)>,
 }
 
@@ -115,7 +114,7 @@ impl SignupService {
         prefix: KeyPrefix,
         base_url: &str,
         log: LogLine,
-    ) -> Result<SignupService, SignupStartError> {
+    ) -> io::Result<SignupService> {
         let start = |command| Mailer::start(command, LogLine::clone(&log), mailer::TIMEOUT);
         let mailer = policy.mailer.as_deref().map(start).transpose();
         let secret = match &sharing {
@@ -129,7 +128,10 @@ impl SignupService {
             prefix,
             base_url: base_url.trim_end_matches('/').to_owned(),
             daily_max: policy.daily_max,
-            mailer: mailer.map_err(SignupStartError::Thread)?,
+            mailer: mailer.map_err(|error| {
+                let problem = format!("cannot start the sign-up thread: {error}");
+                io::Error::new(error.kind(), problem)
+            })?,
             secret,
             records: Arc::default(),
             // A page and a few tries at once; a /64 may be a household or an office.

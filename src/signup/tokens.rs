@@ -4,12 +4,12 @@
 //! purpose and the other fields as written, and the address percent-encoded with `~` in place of `%`:
 //! the text is the same in a form, in a link and in a line of mail, however often it is decoded.
 
+use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::error::{SignupError, SignupStartError};
+use super::error::SignupError;
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::keys::{KeyAddress, SignupSecret, constant_time_eq};
@@ -109,45 +109,44 @@ fn mac(purpose: TokenPurpose, secret: &Secret, [expires, number, address]: [&str
     digits.collect()
 }
 
-/// Time to wait for another process that is starting in the same directory.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Reads the secret of a state directory, or creates one. It is stored so that links stay valid after
 /// a restart.
-pub(super) fn read_or_create_secret(directory: &Path) -> Result<Secret, SignupStartError> {
-    let not_locked = |error| SignupStartError::Io(with_path(directory)(error));
-    durable::create_private_directory(directory).map_err(not_locked)?;
+pub(super) fn read_or_create_secret(directory: &Path) -> io::Result<Secret> {
     // Processes that start concurrently get the same secret.
-    let _lock = durable::lock(directory, Some(LOCK_TIMEOUT)).map_err(not_locked)?;
+    let _lock = durable::lock_state(directory).map_err(with_path(directory))?;
     if let Some(secret) = read_secret(directory)? {
         return Ok(secret.0);
     }
     let secret = SignupSecret::random();
-    secret.store(directory).map_err(SignupStartError::Io)?;
+    secret.store(directory)?;
     Ok(secret.0)
 }
 
-/// Reads the secret of a state directory; `None` if it has none.
-pub(crate) fn read_secret(directory: &Path) -> Result<Option<SignupSecret>, SignupStartError> {
+/// Reads the secret of a state directory; `None` if it has none. Errors have the path; that of a mode is
+/// `InvalidInput`, that of contents `InvalidData`.
+pub(crate) fn read_secret(directory: &Path) -> io::Result<Option<SignupSecret>> {
     let path = directory.join(SignupSecret::FILE);
-    let read = regular_file::read(&path, SECRET_BYTES as u64 + 1);
-    let read = read.map_err(|error| SignupStartError::Io(with_path(&path)(error)))?;
+    let failed = with_path(&path);
+    let read = regular_file::read(&path, SECRET_BYTES as u64 + 1).map_err(&failed)?;
     let Some((secret, metadata)) = read else {
         return Ok(None);
     };
-    let (path, bytes) = (path.display(), metadata.len());
+    let refused = |kind, problem| failed(io::Error::new(kind, problem));
     if let Some(mode) = forbidden_mode(&metadata, 0o077) {
-        return Err(SignupStartError::Setting(format!(
-            "{path}: the file's mode must be 600, got {mode:o}: anyone who can read it can act for every \
+        let problem = format!(
+            "the file's mode must be 600, got {mode:o}: anyone who can read it can act for every \
              address; if others may have read it, remove it to create a new one"
-        )));
+        );
+        return Err(refused(io::ErrorKind::InvalidInput, problem));
     }
     let secret = secret.try_into().map(|secret| Some(SignupSecret(secret)));
     secret.map_err(|_| {
-        SignupStartError::Damaged(format!(
-            "{path}: the file must have {SECRET_BYTES} bytes, got {bytes}; remove it to create a new \
+        let bytes = metadata.len();
+        let problem = format!(
+            "the file must have {SECRET_BYTES} bytes, got {bytes}; remove it to create a new \
              one, which invalidates links that were mailed"
-        ))
+        );
+        refused(io::ErrorKind::InvalidData, problem)
     })
 }
 
