@@ -96,10 +96,10 @@ impl FromStr for CreatorSlug {
 macro_rules! named {
     ($kind:ident: $($value:ident = $name:literal),+ $(,)?) => {
         impl $kind {
-            /// All values, in the order of their numbers in published files.
+            /// All values, in the order of their numbers, which published files may have.
             pub const ALL: [$kind; [$($name),+].len()] = [$($kind::$value),+];
 
-            /// Returns the name used in query strings, responses and files.
+            /// Returns the name used in query strings, responses, files and metrics.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $($kind::$value => $name,)+

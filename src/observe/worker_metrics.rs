@@ -11,6 +11,7 @@ use std::iter::repeat_with;
 use std::time::Duration;
 
 use super::exposition::{Metric, metrics};
+use crate::model::named;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A counter written by one thread and read by any.
@@ -31,7 +32,6 @@ impl LocalCounter {
     }
 }
 
-/// The reason why the server closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
     /// The TLS handshake did not end in time.
@@ -48,19 +48,16 @@ pub enum CloseReason {
     Evicted,
 }
 
-impl CloseReason {
-    /// All reasons, in the order of their discriminants.
-    pub const ALL: [CloseReason; 6] = [
-        CloseReason::Handshake,
-        CloseReason::FirstByte,
-        CloseReason::Head,
-        CloseReason::Idle,
-        CloseReason::Send,
-        CloseReason::Evicted,
-    ];
-    /// The label values of the metric, in the same order.
-    pub const LABELS: [&str; 6] = ["handshake", "first_byte", "head", "idle", "send", "room"];
-}
+// The label values of the metric.
+named!(
+    CloseReason:
+    Handshake = "handshake",
+    FirstByte = "first_byte",
+    Head = "head",
+    Idle = "idle",
+    Send = "send",
+    Evicted = "room",
+);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeResult {
@@ -73,10 +70,7 @@ pub enum HandshakeResult {
     NotTls,
 }
 
-impl HandshakeResult {
-    /// The label values of the metric, in the order of the discriminants.
-    pub const LABELS: [&str; 4] = ["full", "resumed", "failed", "not_tls"];
-}
+named!(HandshakeResult: Full = "full", Resumed = "resumed", Failed = "failed", NotTls = "not_tls");
 
 /// Upper bounds of the buckets of a [`Histogram`], in microseconds. The fastest responses take some
 /// tens of microseconds.
@@ -90,7 +84,6 @@ const BOUNDS_MICROS: [u32; 18] = [
 pub struct Histogram {
     /// The last bucket has no upper bound.
     pub buckets: [LocalCounter; BOUNDS_MICROS.len() + 1],
-    /// The sum of all durations, in nanoseconds.
     pub sum_nanos: LocalCounter,
 }
 
@@ -133,7 +126,6 @@ macro_rules! worker_counters {
             $(#[doc = $help] pub $field: LocalCounter,)*
         }
 
-        /// The metrics of these counters.
         pub(crate) const WORKER_COUNTERS: &[Metric<fn(&WorkerMetrics) -> &LocalCounter>] =
             metrics! { $(Counter $name $help |worker| &worker.counters.$field;)* };
     };
@@ -168,7 +160,7 @@ pub struct WorkerMetrics {
     /// Times that the connection limit was reached.
     pub full: LocalCounter,
     /// TLS handshakes, by [`HandshakeResult`].
-    pub handshakes: [LocalCounter; HandshakeResult::LABELS.len()],
+    pub handshakes: [LocalCounter; HandshakeResult::ALL.len()],
     /// Connections closed by the server, by [`CloseReason`].
     pub closed: [LocalCounter; CloseReason::ALL.len()],
     /// Time from reading a request to the last byte of its response.
@@ -189,14 +181,12 @@ impl WorkerMetrics {
         }
     }
 
-    /// Counts a response and the bytes of its body.
     #[inline]
     pub fn count_response(&self, route: usize, status: u16, body_bytes: u64, gzip: bool) {
         self.responses[route][code_index(status)].add(1);
         self.body_bytes[route][usize::from(gzip)].add(body_bytes);
     }
 
-    /// Counts a request head that could not be parsed.
     pub fn count_parse_error(&self, status: u16) {
         self.parse_errors[code_index(status)].add(1);
     }
