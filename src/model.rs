@@ -234,6 +234,19 @@ pub fn digits<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| is_plain)
 }
 
+/// Returns a text with its control characters escaped.
+pub fn without_controls(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() {
+            escaped.extend(letter.escape_default());
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
+}
+
 /// Case-folds text for search, applied to titles, slugs and queries alike, so that `shopping` finds
 /// `SHOPPİNG` and `strasse` finds `Straße` (CONTRACT section 5).
 ///

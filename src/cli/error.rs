@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::dataset::LoadError;
 use crate::keys::KeyStoreError;
+use crate::model::without_controls;
 use crate::publish::PublishError;
 use crate::server::StartError;
 use crate::snapshot::SnapshotError;
@@ -73,14 +74,7 @@ impl CliError {
 /// A message with its control characters escaped. Messages quote the command line, and must fill
 /// one line of a log.
 fn one_line(message: impl Display) -> String {
-    let escape = |c: char| {
-        if c.is_control() {
-            c.escape_default().to_string()
-        } else {
-            c.to_string()
-        }
-    };
-    message.to_string().chars().map(escape).collect()
+    without_controls(&message.to_string())
 }
 
 impl From<LoadError> for CliError {

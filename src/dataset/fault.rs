@@ -1,11 +1,13 @@
 //! Faults and warnings of a dataset: each with its place, and the selection that is reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io;
 
 use serde::{Deserialize, Serialize};
+
+use crate::model::without_controls;
 
 /// Number of faults that are listed; more are only counted.
 const LISTED_MAX: usize = 100;
@@ -47,13 +49,7 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Names of files can contain escapes of a terminal.
-        for letter in self.file.chars() {
-            if letter.is_control() {
-                write!(f, "{}", letter.escape_default())?;
-            } else {
-                f.write_char(letter)?;
-            }
-        }
+        f.write_str(&without_controls(&self.file))?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
@@ -68,7 +64,7 @@ impl fmt::Display for Fault {
 /// export may have a fault in each of millions of rows.
 #[derive(Debug, Default)]
 pub struct Faults {
-    files: BTreeMap<String, Vec<Fault>>,
+    files: BTreeMap<String, BTreeSet<Fault>>,
     /// Faults that are probably caused by faults of another file, and are listed last.
     consequent: Vec<Fault>,
     pub total: usize,
@@ -76,17 +72,13 @@ pub struct Faults {
 
 impl Faults {
     pub(super) fn push(&mut self, fault: Fault) {
-        self.total += 1;
         let kept = self.files.entry(fault.file.clone()).or_default();
-        kept.push(fault);
-        // Truncated in batches rather than on each push, to keep sorting cheap.
-        if kept.len() >= 16 * LISTED_MAX {
-            kept.sort_unstable();
-            kept.truncate(LISTED_MAX);
+        self.total += usize::from(kept.insert(fault));
+        if kept.len() > LISTED_MAX {
+            kept.pop_last();
         }
     }
 
-    /// Records a fault of a whole file.
     pub(super) fn push_file(&mut self, file: &str, problem: String) {
         self.push(Fault::of_file(file, problem));
     }
@@ -108,9 +100,9 @@ impl Faults {
         self.files.values().flatten()
     }
 
-    /// Returns the faults that a file has of its own.
-    pub fn of(&self, file: &str) -> &[Fault] {
-        self.files.get(file).map_or(&[], Vec::as_slice)
+    /// Returns whether a file has faults of its own.
+    pub(super) fn has(&self, file: &str) -> bool {
+        self.files.contains_key(file)
     }
 
     /// Returns at most 100 faults, sorted, those of islands.csv first. They are selected in rounds, in each of which
@@ -118,8 +110,6 @@ impl Faults {
     pub fn listed(&self) -> Vec<&Fault> {
         let mut candidates: Vec<(i32, bool, &Fault)> = Vec::new();
         for (file, kept) in &self.files {
-            let mut kept: Vec<&Fault> = kept.iter().collect();
-            kept.sort_unstable();
             let is_other = file != FIRST;
             let first_round = if is_other { 0 } else { -ISLANDS_LISTED_MIN };
             let rounds = (first_round..).zip(kept);
@@ -150,7 +140,6 @@ impl fmt::Display for Faults {
     }
 }
 
-/// Error of reading a dataset.
 #[derive(Debug)]
 pub enum LoadError {
     /// The files were read and are invalid.
@@ -256,6 +245,12 @@ mod tests {
         let found = shares(&log);
         assert_eq!(found[0], ("islands.csv".to_owned(), 11));
         assert_eq!(found.len(), 90);
+    }
+
+    #[test]
+    fn a_fault_that_is_found_twice_is_counted_once() {
+        let log = log(&[("daily/a.csv", 3), ("daily/a.csv", 2)]);
+        assert_eq!((log.listed().len(), log.total), (3, 3));
     }
 
     #[test]

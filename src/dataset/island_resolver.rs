@@ -3,6 +3,9 @@
 use super::csv_table::CsvTable;
 use crate::model::IslandCode;
 
+/// Islands that are searched one by one: of a platform, every fifth island has a row on a day.
+const NEAR_MAX: usize = 32;
+
 /// Finder of islands by code, which also detects duplicates within a file. Each file has its own.
 #[derive(Debug)]
 pub(super) struct IslandResolver<'a> {
@@ -63,21 +66,12 @@ impl<'a> IslandResolver<'a> {
         Some(u32::try_from(at).expect("2^32 islands fit in no memory"))
     }
 
-    /// Searches by galloping from the island found last, or by bisecting everything before it.
+    /// Searches a few islands after the one found last, then all.
     fn find(&self, code: IslandCode) -> Option<usize> {
-        let (codes, next) = (self.codes, self.next);
-        let reaches = |at: usize| codes.get(at).is_some_and(|other| *other <= code);
-        let (from, to) = if reaches(next) {
-            let mut span = 1;
-            while reaches(next + span) {
-                span *= 2;
-            }
-            (next + span / 2, codes.len().min(next + span))
-        } else {
-            (0, next)
-        };
-        let found = codes[from..to].binary_search(&code);
-        found.ok().map(|at| from + at)
+        let mut near = (self.next..self.codes.len()).take(NEAR_MAX);
+        let found = near.find(|at| self.codes[*at] >= code);
+        let found = found.filter(|at| self.codes[*at] == code);
+        found.or_else(|| self.codes.binary_search(&code).ok())
     }
 }
 

@@ -89,7 +89,7 @@ impl DatasetReader<'_> {
         }
         islands.sort_unstable_by_key(|island| island.code);
         Ok(Catalogue {
-            is_faulty: !faults.of(DatasetReader::ISLANDS).is_empty(),
+            is_faulty: faults.has(DatasetReader::ISLANDS),
             ..Catalogue::new(islands, Vec::new())
         })
     }

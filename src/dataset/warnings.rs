@@ -94,7 +94,7 @@ impl DatasetReader<'_> {
     /// Records that the newest day has no peak, unless faults of its files are the reason.
     pub(super) fn warn_of_missing_peaks(&self, newest: &DayFiles) {
         let faults = lock(&self.faults);
-        if newest.names().all(|name| faults.of(name).is_empty()) {
+        if !newest.names().any(|name| faults.has(name)) {
             let problem = "at least one row of the newest day should have a peakCCU, got none; \
                 the peaks of all islands are null until there is a newer day";
             let first = newest.names().next().unwrap_or_default();
