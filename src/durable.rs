@@ -17,7 +17,6 @@ use rustix::fs::OFlags;
 /// crash.
 pub const TEMP_SUFFIX: &str = ".tmp";
 
-/// Name of a directory's lock file.
 pub const LOCK_FILE: &str = ".lock";
 
 /// Time that a thread waits for a lock before it is reported.
@@ -189,6 +188,7 @@ pub fn lock(directory: &Path, timeout: Option<Duration>) -> io::Result<File> {
     let lock = open_lock(directory)?;
     take(lock, File::try_lock, &directory.join(LOCK_FILE), timeout)
 }
+
 /// Creates a state directory if it does not exist, and takes its lock. Waits for ten seconds for another process that is
 /// starting in the same directory.
 pub fn lock_state(directory: &Path) -> io::Result<File> {

@@ -14,7 +14,6 @@ pub const COUNT_MAX: u64 = (1 << 53) - 1;
 pub struct IslandCode(u64);
 
 impl IslandCode {
-    /// Returns the twelve digits as one number.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -153,6 +152,7 @@ named!(
     Plays = "plays",
     Recommendations = "recommendations",
 );
+
 /// The names of the metrics of an island on a day, in the order of responses and files: the six counts, and three decimals.
 pub const METRIC_NAMES: [&str; 9] = [
     SortField::PeakCcu.as_str(),
@@ -201,11 +201,8 @@ named!(Tier: Free = "free", Starter = "starter", Pro = "pro");
 pub struct TierLimits {
     /// Per address, without a key.
     pub anonymous: u16,
-    /// Per free key.
     pub free: u32,
-    /// Per starter key.
     pub starter: u32,
-    /// Per pro key.
     pub pro: u32,
 }
 
@@ -218,7 +215,6 @@ impl TierLimits {
         pro: 100_000,
     };
 
-    /// Returns the limit of a key of this tier.
     pub const fn of(&self, tier: Tier) -> u32 {
         match tier {
             Tier::Free => self.free,

@@ -108,7 +108,6 @@ impl Directory {
         Ok(bytes)
     }
 
-    /// Returns the path it was opened with, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }

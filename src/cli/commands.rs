@@ -27,7 +27,6 @@ use crate::sync::{Mutex, lock};
 /// later than that.
 const SYNTH_FIRST_DAY: UtcDay = UtcDay(17_167);
 
-/// Last line of the message of a failed publish.
 const NOTHING_PUBLISHED: &str = "\nnothing was published";
 
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError> {
@@ -117,7 +116,6 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Writes one line per warning to stderr.
 fn report_warnings(warnings: &Faults) {
     for line in warnings.to_string().lines() {
         report(&format!("warning: {line}"));

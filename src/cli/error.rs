@@ -25,7 +25,6 @@ pub(super) const INTERRUPTED: i32 = 130;
 
 #[derive(Debug)]
 pub(crate) struct CliError {
-    /// Exit code of the process.
     pub(crate) code: u8,
     pub(crate) message: String,
 }

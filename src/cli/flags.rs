@@ -10,7 +10,6 @@ use crate::model::digits;
 use crate::publish::DEFAULT_CREDIT;
 use crate::quota::TableSize;
 
-/// Prefix of the environment variables of all flags.
 pub(crate) const VARIABLE_PREFIX: &str = "ISLAND_METRICS_";
 
 #[derive(Debug)]

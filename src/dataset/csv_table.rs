@@ -14,11 +14,9 @@ use crate::sync::{Mutex, lock};
 /// Characters of a header that a message quotes.
 const HEADER_QUOTED_MAX: usize = 120;
 
-/// Expected form of a creator slug.
 pub(super) const WANT_SLUG: &str =
     "a slug of 1 to 64 bytes other than . and .. without / and control characters";
 
-/// Expected form of a step's time.
 pub(super) const WANT_TIME: &str = "Unix seconds in digits, a multiple of 600";
 
 pub(super) struct CsvTable<'a> {
@@ -276,7 +274,6 @@ impl<'a> CsvTable<'a> {
     }
 }
 
-/// Returns the fault of a header that lacks columns.
 fn missing_columns_fault(absent: &[&str], header: &str) -> String {
     let plural = if absent.len() == 1 { "" } else { "s" };
     let hint = if header.contains(';') {

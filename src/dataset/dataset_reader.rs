@@ -19,7 +19,6 @@ use crate::sync::{Mutex, lock};
 /// The first possible live step, 2017-01-01: the game was published in that year. Names of ten digits
 /// from it on are in the order of their times.
 const FIRST_STEP: i64 = 1_483_228_800;
-/// Expected form of the name of a live step.
 const WANT_STEP: &str = "Unix seconds in ten digits, a multiple of 600 from 1483228800 (2017) on";
 
 /// The files of a dataset by name.
@@ -48,7 +47,6 @@ pub struct DayFiles {
 }
 
 impl DayFiles {
-    /// Iterates over the names of the existing files.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|(_, name)| name.as_str())
     }

@@ -78,7 +78,6 @@ pub(super) const HOUR_MAX: f64 = 1.425;
 /// Share of new islands per day: 1.5 % per week.
 pub(super) const LAUNCHES_PER_DAY: f64 = 0.015 / 7.0;
 
-/// Seconds between two live steps.
 pub const STEP_SECONDS: i64 = 600;
 
 /// `SplitMix64`: small, fast, and identical on every machine.
@@ -157,7 +156,6 @@ pub(super) fn at(curve: &Curve, position: f64) -> f64 {
     }
 }
 
-/// Returns the factor of the second of the day.
 pub(super) fn second_factor(unix_seconds: i64) -> f64 {
     let second = unix_seconds.rem_euclid(DAY_SECONDS).unsigned_abs();
     at(curve("second"), float(second))

@@ -121,7 +121,6 @@ impl<'a> Files<'a> {
 }
 
 impl FileStamp {
-    /// Returns the stamp in the metadata of a file.
     pub fn of(metadata: &fs::Metadata) -> FileStamp {
         let time = |seconds: i64, nanoseconds| {
             seconds

@@ -123,7 +123,6 @@ pub struct DayRow {
 }
 
 impl DayRow {
-    /// Returns the peak concurrent players of the day.
     pub fn peak_ccu(&self) -> Option<u64> {
         self.metrics.count(SortField::PeakCcu)
     }
@@ -211,7 +210,6 @@ pub fn write_csv_header(out: &mut impl Write, kind: FileKind) -> io::Result<()> 
     writeln!(out, "{}", kind.columns().0.join(","))
 }
 
-/// Writes a file: its header and its rows.
 pub fn write_csv<'c>(
     out: &mut impl Write,
     kind: FileKind,

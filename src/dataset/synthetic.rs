@@ -127,7 +127,6 @@ fn advance_day(islands: &mut [SyntheticIsland], spec: &SyntheticSpec, day: UtcDa
     }
 }
 
-/// Writes `daily/` of one day.
 fn daily_file(
     spec: &SyntheticSpec,
     day: UtcDay,

@@ -30,10 +30,8 @@ static LISTS: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
     lists
 });
 
-/// Maximum length of a title in characters.
 const TITLE_CHARS_MAX: usize = 40;
 
-/// Maximum length of a slug in bytes.
 const SLUG_BYTES_MAX: usize = 16;
 
 /// Draws a word of a list, and the words in it.

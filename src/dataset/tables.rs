@@ -251,13 +251,11 @@ impl DatasetReader<'_> {
     }
 }
 
-/// Parses the nine metrics of a daily row.
 fn metrics(table: &CsvTable<'_>) -> Metrics {
     let counts = [1, 2, 3, 4, 5, 6].map(|column| table.count(column));
     Metrics::new(counts, [table.decimal(7), table.share(8), table.share(9)])
 }
 
-/// Sizes of a valid dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatasetCounts {
     pub islands: usize,

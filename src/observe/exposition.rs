@@ -19,7 +19,6 @@ pub(crate) struct Metric<F> {
     pub(crate) write: F,
 }
 
-/// A table of [`Metric`]s.
 macro_rules! metrics {
     ($($kind:ident $name:literal $help:literal $write:expr;)*) => {
         &[$($crate::observe::Metric {

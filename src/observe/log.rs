@@ -61,7 +61,6 @@ impl Log {
         Log::spawn("log", QUEUE_MAX, Console::new(write))
     }
 
-    /// Starts the thread of a log.
     pub(super) fn spawn(name: &str, queue_max: usize, mut target: impl Target) -> io::Result<Log> {
         let (queue, entries) = sync_channel(queue_max);
         let dropped = Arc::<AtomicU64>::default();
@@ -176,7 +175,6 @@ impl LogBuffer {
         }
     }
 
-    /// Queues the collected lines.
     pub(crate) fn flush(&self) {
         let lines = std::mem::take(&mut *lock(&self.lines));
         if lines.count > 0 {

@@ -11,7 +11,6 @@ use rustix::time::{ClockId, clock_gettime};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SystemdEnvironment {
-    /// The address of the notification socket.
     pub(crate) notify_socket: Option<OsString>,
     /// Maximum time between two watchdog notifications.
     pub(crate) watchdog: Option<Duration>,

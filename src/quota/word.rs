@@ -9,7 +9,6 @@ const COUNT_BITS: u32 = 16;
 const DAY_MAX: u16 = (1 << DAY_BITS) - 1;
 /// Day 0 of a word, 2020-01-01, in days since 1970.
 const FIRST_DAY: i32 = 18_262;
-/// Marks the tag of an IPv6 network.
 const NETWORK_MARK: u64 = 1 << 32;
 
 /// Identifies the client of a word, in 33 bits.
@@ -20,7 +19,6 @@ impl ClientTag {
     /// The common tag of all clients that share an overflow word.
     pub(super) const SHARED: ClientTag = ClientTag(0);
 
-    /// The tag of an IPv4 address.
     pub(super) fn of_address(address: u32) -> ClientTag {
         ClientTag(address.into())
     }
@@ -30,12 +28,10 @@ impl ClientTag {
         ClientTag(hash & (NETWORK_MARK - 1) | NETWORK_MARK)
     }
 
-    /// Returns `true` for the tag of an IPv6 network.
     pub(super) const fn is_network(self) -> bool {
         self.0 >= NETWORK_MARK
     }
 
-    /// Returns the 33 bits.
     pub(super) const fn bits(self) -> u64 {
         self.0
     }
@@ -86,7 +82,6 @@ impl QuotaWord {
         ClientTag(self.0 >> (DAY_BITS + COUNT_BITS))
     }
 
-    /// The day that it counts requests of.
     #[expect(clippy::cast_possible_truncation, reason = "masked to 15 bits")]
     pub(super) const fn day(self) -> WordDay {
         WordDay((self.0 >> COUNT_BITS) as u16 & DAY_MAX)

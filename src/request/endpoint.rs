@@ -35,7 +35,6 @@ named!(
     Intraday = "intraday",
 );
 
-/// The source of an endpoint's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A published payload. Until it is published, the response is 503.
@@ -50,7 +49,6 @@ pub enum Source {
 
 use Source::{File, Health, Page, Published};
 
-/// A row of the table.
 struct Row {
     endpoint: Endpoint,
     /// The segments of the path. One in braces is a parameter, which stands for any one segment.

@@ -47,7 +47,6 @@ fn ipv6_bits(address: IpAddr) -> u128 {
 pub struct TrustedProxies(pub Vec<ProxyNetwork>);
 
 impl TrustedProxies {
-    /// Returns whether the address belongs to a trusted proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(address))

@@ -87,7 +87,6 @@ impl Default for ListQuery {
 }
 
 impl ListQuery {
-    /// Parses the query of a list with these parameters.
     pub fn parse(raw: Option<&str>, parameters: &[Parameter]) -> Result<ListQuery, RouteError> {
         let mut values = [const { None }; PARAMETERS_MAX];
         let number = |name: &str| parameters.iter().position(|row| row.name == name);
@@ -159,7 +158,6 @@ impl ListQuery {
         })
     }
 
-    /// Returns the value of the filter with this name.
     pub fn filter(&self, name: &str) -> Option<&Filter> {
         let found = self.filters.iter().find(|(other, _)| *other == name);
         found.map(|(_, filter)| filter)

@@ -12,7 +12,6 @@ pub const LIMIT_DEFAULT: u32 = 50;
 /// Maximum rows per page (SPEC section 4).
 pub const LIMIT_MAX: u32 = 200;
 
-/// A query parameter of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     pub name: &'static str,
@@ -23,7 +22,6 @@ pub struct Parameter {
     pub words: &'static str,
     /// Its description in the `OpenAPI` document.
     pub description: &'static str,
-    /// A value that is valid.
     pub example: &'static str,
 }
 
@@ -161,7 +159,6 @@ const OFFSET: Parameter = Parameter {
     example: "0",
 };
 
-/// Their names.
 pub(super) const ISLAND_NAMES: &[&str] = &names::<{ ISLAND_PARAMETERS.len() }>(ISLAND_PARAMETERS);
 pub(super) const CREATOR_NAMES: &[&str] =
     &names::<{ CREATOR_PARAMETERS.len() }>(CREATOR_PARAMETERS);

@@ -101,7 +101,6 @@ pub fn mistaken_keys(raw: Option<&str>) -> impl Iterator<Item = Cow<'_, str>> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SentKey<'a> {
-    /// There is none.
     None,
     /// The decoded value; empty if its encoding is broken.
     Once(Cow<'a, str>),

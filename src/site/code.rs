@@ -100,7 +100,6 @@ pub(super) fn json_lines(text: &[u8]) -> Option<Vec<String>> {
     lines_of(json).filter(|_| after.is_empty())
 }
 
-/// Keywords of the languages of examples.
 const KEYWORDS: &str = "\
     and as async await by case class const create def desc distinct do done each else error \
     esac exit export extends fi for from function group having if import in interface is join \

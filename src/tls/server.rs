@@ -19,7 +19,6 @@ use crate::regular_file::forbidden_mode;
 
 #[derive(Debug)]
 pub struct ServerCertificate {
-    /// The configuration that handshakes use.
     pub config: Arc<ServerConfig>,
     /// The last second in which the certificate is valid.
     pub expires: UnixSeconds,
