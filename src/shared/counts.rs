@@ -1,5 +1,5 @@
-//! [`CountSharing`]: joins the service, and sends counts and requests for credits in batches. A call to the store does
-//! not wait for the answer to another one.
+//! [`CountSharing`]: registers this server, and sends counts and requests for credits in batches. A call to the store
+//! does not wait for the answer to another one.
 
 use std::pin::pin;
 use std::sync::{Arc, mpsc};
@@ -14,7 +14,7 @@ use super::day_counts::{BATCH, DayCounts};
 use super::node::{NodeConnection, problem};
 use super::outage_log::OutageLog;
 use super::pace::Pace;
-use super::script::{Answers, Joined, StoreClient};
+use super::script::{Answer, StoreClient};
 use crate::calendar::{Clock, UnixSeconds, UtcDay};
 use crate::observe::Log;
 use crate::quota::{
@@ -27,7 +27,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// Calls after which requests are gathered until an answer comes. A store needs a few milliseconds for the largest
 /// one, so an answer does not wait for long behind those of others.
 const CALLS_MAX: usize = 8;
-/// Between two calls that register this server, by which a lost connection and a loss of data are noticed.
+/// After the last call, until one without requests, by which a lost connection and a loss of data are noticed.
 const HEARTBEAT: Duration = Duration::from_millis(250);
 /// The same while not all servers have sent their counts.
 const HEARTBEAT_SETTLING: Duration = Duration::from_millis(50);
@@ -47,12 +47,11 @@ const UNSETTLED: &str = "it is new, or has lost data, and not all servers have s
                          are missing, or others in their place";
 
 /// A batch of requests that the store has answered.
-struct Leased {
+struct Answered {
     batch: Vec<LeaseRequest>,
     /// They are those of a pass over all counts.
     is_of_pass: bool,
-    /// `None`: the store has lost data.
-    answers: Option<Answers>,
+    answer: Answer,
     is_late: bool,
 }
 
@@ -66,11 +65,6 @@ pub(super) struct CountSharing {
     started: Option<mpsc::Sender<()>>,
     outage: OutageLog,
     pace: Pace,
-    /// The marker of the store at the last heartbeat. Empty until this connection has joined, and after a loss of
-    /// data.
-    marker: String,
-    /// The last day for which the store grants nothing.
-    blocked: UtcDay,
     /// Batches of all counts, which are sent once for each connection and marker.
     pass: Receiver<Vec<LeaseRequest>>,
     /// The first day whose leases have not been removed.
@@ -104,7 +98,7 @@ impl CountSharing {
                 directory: counts.anonymous.directory_id(),
                 start: random(),
                 servers,
-                silence_max: ANSWER_MAX,
+                marker: String::new(),
                 settled: String::new(),
                 has_counts: counts.of_day(clock.now().day).next().is_some(),
             },
@@ -115,55 +109,45 @@ impl CountSharing {
             started: Some(started),
             outage: OutageLog::new(log, around),
             pace: Pace::default(),
-            marker: String::new(),
-            blocked: UtcDay(i32::MAX),
             pass: channel(1).1,
             swept: UtcDay(0),
             is_up: false,
         }
     }
 
-    /// Joins, and passes requests to the store until the connection fails. Returns the problem.
-    pub(super) async fn serve(&mut self, node: &NodeConnection) -> String {
+    /// Passes requests to the store until the connection fails. Returns the problem.
+    pub(super) async fn serve(&mut self, node: &Arc<NodeConnection>) -> String {
         // After an outage, the store does not know what was admitted in it.
         self.server.settled.clear();
-        self.marker.clear();
-        let mut heartbeat = Box::pin(self.join(node, Duration::ZERO));
-        let mut calls: JoinSet<Result<Leased, String>> = JoinSet::new();
+        self.server.marker.clear();
+        let mut calls: JoinSet<Result<Answered, String>> = JoinSet::new();
         let connected = Instant::now();
+        let mut heartbeat = pin!(sleep(Duration::ZERO));
         let mut is_passing = false;
         loop {
-            let can_send = !self.marker.is_empty() && calls.len() < CALLS_MAX;
-            let can_pass = can_send && !is_passing && self.server.settled != self.marker;
-            let mut batch = Vec::new();
+            let has_room = calls.len() < CALLS_MAX;
+            let can_send = has_room && !self.server.marker.is_empty();
+            let can_pass = can_send && !is_passing && self.server.settled != self.server.marker;
+            let (mut batch, mut is_of_pass) = (Vec::new(), false);
             tokio::select! {
                 biased;
                 Some(answered) = calls.join_next() => {
                     match answered.map_err(|error| error.to_string()).flatten() {
                         Err(problem) => return problem,
-                        Ok(leased) => {
-                            is_passing &= !leased.is_of_pass;
-                            if !self.take_leased(leased) {
-                                // It finds another marker, and a pass sends all leases.
-                                heartbeat.set(self.join(node, Duration::ZERO));
-                            }
+                        Ok(answered) => {
+                            is_passing &= !answered.is_of_pass;
+                            self.take(answered);
                         }
                     }
+                    self.report(node, connected);
+                    continue;
                 }
-                joined = &mut heartbeat => match joined {
-                    Err(problem) => return problem,
-                    Ok((joined, is_late)) => {
-                        let pause = self.take_joined(joined, is_late);
-                        heartbeat.set(self.join(node, pause));
-                    }
-                },
-                batch = self.pass.recv(), if can_pass => {
-                    if let Some(batch) = batch {
-                        is_passing = true;
-                        calls.spawn(self.lease(node, batch, true));
+                () = &mut heartbeat, if has_room => {}
+                passed = self.pass.recv(), if can_pass => {
+                    if let Some(passed) = passed {
+                        (batch, is_of_pass, is_passing) = (passed, true, true);
                     } else {
-                        self.server.settled.clone_from(&self.marker);
-                        heartbeat.set(self.join(node, Duration::ZERO));
+                        self.server.settled.clone_from(&self.server.marker);
                     }
                 }
                 _ = self.requests.recv_many(&mut batch, BATCH), if can_send => {
@@ -171,121 +155,81 @@ impl CountSharing {
                     while batch.len() < BATCH && let Ok(request) = self.requests.try_recv() {
                         batch.push(request);
                     }
-                    calls.spawn(self.lease(node, batch, false));
                 }
             }
-            self.report(node, connected);
-        }
-    }
-
-    fn today(&self) -> UtcDay {
-        self.clock.now().day
-    }
-
-    /// Registers this server after a pause.
-    fn join(
-        &mut self,
-        node: &NodeConnection,
-        pause: Duration,
-    ) -> impl Future<Output = Result<(Joined, bool), String>> + use<> {
-        self.sweep();
-        let (node, server, leases) = (node.clone(), self.server.clone(), Arc::clone(&self.leases));
-        let (anonymous, clock) = (Arc::clone(&self.counts.anonymous), Arc::clone(&self.clock));
-        async move {
-            sleep(pause).await;
-            let (tag_seed, today) = (anonymous.tag_seed(), clock.now().day);
-            let joined = server.join(node.connection, random(), &node.run_id, tag_seed, today);
-            in_time(&leases, joined).await
+            calls.spawn(self.call(node, batch, is_of_pass));
+            let is_settling = self.leases.state() == StoreState::Settling;
+            let pause = if is_settling { HEARTBEAT_SETTLING } else { HEARTBEAT };
+            heartbeat.as_mut().reset(Instant::now() + pause);
         }
     }
 
     /// Passes a batch of requests to the store: those of a pass, or those of clients, which may wait.
-    fn lease(
-        &self,
-        node: &NodeConnection,
+    fn call(
+        &mut self,
+        node: &Arc<NodeConnection>,
         batch: Vec<LeaseRequest>,
         is_of_pass: bool,
-    ) -> impl Future<Output = Result<Leased, String>> + use<> {
-        let (connection, marker) = (node.connection.clone(), self.marker.clone());
-        let (server, leases) = (self.server.clone(), Arc::clone(&self.leases));
+    ) -> impl Future<Output = Result<Answered, String>> + use<> {
+        self.sweep();
+        let (node, server, leases) = (Arc::clone(node), self.server.clone(), Arc::clone(&self.leases));
+        let (tag_seed, today) = (self.counts.anonymous.tag_seed(), self.clock.now().day);
         async move {
-            let answers = server.lease(connection, &marker, &batch);
-            let (answers, is_late) = in_time(&leases, answers).await?;
-            Ok(Leased {
+            let store = (node.connection.clone(), &*node.run_id);
+            let answer = server.call(store, random(), tag_seed, today, &batch);
+            let (answer, is_late) = in_time(&leases, answer).await?;
+            Ok(Answered {
                 batch,
                 is_of_pass,
-                answers,
+                answer,
                 is_late,
             })
         }
     }
 
-    /// Sets the state of a store that has answered.
-    fn set_state(&mut self, is_late: bool) {
-        let Self { leases, outage, .. } = self;
-        self.pace.record(is_late, &leases.metrics, &outage.log);
-        self.leases.set_state(if self.blocked >= self.today() {
+    /// Passes the answers to a batch to its clients. If the store has lost data, or this is the first answer, a pass
+    /// over all counts begins.
+    fn take(&mut self, answered: Answered) {
+        let Answered { batch, answer, is_late, .. } = answered;
+        let log = &self.outage.log;
+        self.server.has_counts = true;
+        if let Err(error) = self.counts.anonymous.adopt_tag_seed(answer.tag_seed) {
+            log.write(&format!("shared quota: {error}"));
+        }
+        // Before a pass: the counters that it reads have all requests that earlier reserves admitted.
+        let (today, now) = (self.clock.now().day, self.clock.now().moment());
+        self.leases
+            .set_reserve_day(answer.has_reserve.then_some(today));
+        let metrics = &self.leases.metrics;
+        let figure = |name| answer.memory.get(name);
+        if let Some(used) = figure("used_memory") {
+            metrics.store_bytes.store(used, Ordering::Relaxed);
+            let limits = ["maxmemory", "total_system_memory"].into_iter();
+            let max = limits.filter_map(figure).find(|max| *max > 0);
+            let max = max.unwrap_or(0);
+            metrics.store_bytes_max.store(max, Ordering::Relaxed);
+        }
+        if self.server.marker != answer.marker {
+            self.pass = self.counts.pass(Arc::clone(&self.leases), today);
+            self.server.marker = answer.marker;
+        }
+        self.pace.record(is_late, metrics, log);
+        self.leases.set_state(if answer.blocked >= today {
             StoreState::Settling
         } else if is_late {
             StoreState::Late
         } else {
             StoreState::Ready
         });
-    }
-
-    /// Returns the time until the next heartbeat. If the store has lost data, or this is the first time, a pass over
-    /// all counts begins.
-    fn take_joined(&mut self, joined: Joined, is_late: bool) -> Duration {
-        self.server.has_counts = true;
-        if let Err(error) = self.counts.anonymous.adopt_tag_seed(joined.tag_seed) {
-            self.outage.log.write(&format!("shared quota: {error}"));
-        }
-        // Before a pass: the counters that it reads have all requests that earlier reserves admitted.
-        let today = self.today();
-        self.leases
-            .set_reserve_day(joined.has_reserve.then_some(today));
-        let figure = |name| joined.memory.get(name);
-        let metrics = &self.leases.metrics;
-        let used = figure("used_memory").unwrap_or(0);
-        metrics.store_bytes.store(used, Ordering::Relaxed);
-        let limits = ["maxmemory", "total_system_memory"].into_iter();
-        let max = limits.filter_map(figure).find(|max| *max > 0);
-        let max = max.unwrap_or(0);
-        metrics.store_bytes_max.store(max, Ordering::Relaxed);
-        if self.marker != joined.marker {
-            self.pass = self.counts.pass(Arc::clone(&self.leases), today);
-            self.marker = joined.marker;
-        }
-        self.blocked = joined.blocked;
-        self.set_state(is_late);
-        if self.leases.state() == StoreState::Settling {
-            HEARTBEAT_SETTLING
-        } else {
-            HEARTBEAT
-        }
-    }
-
-    /// Passes the answers to a batch to its clients. Returns `false` if the store has lost data.
-    fn take_leased(&mut self, leased: Leased) -> bool {
-        let Some(Answers { blocked, answers }) = leased.answers else {
-            self.marker.clear();
-            self.leases.set_late();
-            return false;
-        };
-        self.blocked = blocked;
-        self.set_state(leased.is_late);
-        let now = self.clock.now().moment();
-        for (request, answer) in leased.batch.iter().zip(answers) {
-            let other_limits = &self.leases.metrics.other_limits;
-            if ![0, request.limit].contains(&answer.limit)
+        for (request, lease) in batch.iter().zip(answer.leases) {
+            if ![0, request.limit].contains(&lease.limit)
                 && request.limit > 0
-                && other_limits.fetch_add(1, Ordering::Relaxed) == 0
+                && metrics.other_limits.fetch_add(1, Ordering::Relaxed) == 0
             {
-                self.outage.log.write(OTHER_LIMITS);
+                log.write(OTHER_LIMITS);
             }
-            self.leases.answer(request, answer, now);
+            self.leases.answer(request, lease, now);
         }
-        true
     }
 
     /// Removes leases of past days.
@@ -339,14 +283,12 @@ impl CountSharing {
     }
 
     /// Gives the unspent credits back. What cannot be given back in time is lost for the day.
-    pub(super) async fn give_back(&self, node: &NodeConnection) {
+    pub(super) async fn give_back(&mut self, node: &Arc<NodeConnection>) {
         self.leases.set_state(StoreState::Away);
         let batches = self.leases.give_back();
         let sent = async {
             for batch in batches.chunks(BATCH) {
-                let connection = node.connection.clone();
-                let answers = self.server.lease(connection, &self.marker, batch).await;
-                if answers.is_err() {
+                if self.call(node, batch.to_vec(), false).await.is_err() {
                     break;
                 }
             }

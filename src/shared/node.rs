@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -23,7 +24,6 @@ const TEXT_CHARS_MAX: usize = 120;
 /// The flag that names certificates to trust.
 const CA_FLAG: &str = "--shared-quota-ca-file";
 
-#[derive(Clone)]
 pub(super) struct NodeConnection {
     pub(super) connection: MultiplexedConnection,
     pub(super) node: StoreNode,
@@ -34,12 +34,12 @@ pub(super) struct NodeConnection {
 }
 
 /// Connects to the first node that accepts writes. The error names each node and its problem.
-pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<NodeConnection, String> {
+pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<Arc<NodeConnection>, String> {
     let password = settings.password()?;
     let mut problems = Vec::new();
     for node in &settings.nodes {
         match reach(node, settings, password.as_deref()).await {
-            Ok(connection) => return Ok(connection),
+            Ok(connection) => return Ok(Arc::new(connection)),
             Err(problem) => problems.push(format!("{node}: {problem}")),
         }
     }

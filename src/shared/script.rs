@@ -1,4 +1,4 @@
-//! [`StoreClient`]: a server, as the scripts of counts in the store know it.
+//! [`StoreClient`]: a server, as the script of counts in the store knows it.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -10,12 +10,13 @@ use super::cached_script::CachedScript;
 use crate::calendar::UtcDay;
 use crate::quota::{GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest};
 
-/// The key of the service. The number is the version of the keys and of the scripts: servers of versions
+/// The key of the service. The number is the version of the keys and of the script: servers of versions
 /// that do not understand each other use different keys.
 const SERVICE: &str = "imq:3:service";
-static JOIN: LazyLock<CachedScript> = LazyLock::new(|| CachedScript::new(include_str!("join.lua")));
-static LEASE: LazyLock<CachedScript> =
-    LazyLock::new(|| CachedScript::new(include_str!("lease.lua")));
+static SCRIPT: LazyLock<CachedScript> =
+    LazyLock::new(|| CachedScript::new(include_str!("counts.lua")));
+/// A server without a call for this long does not count as one that has sent its counts.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// A start of a server.
 #[derive(Clone, Debug)]
@@ -26,8 +27,8 @@ pub(super) struct StoreClient {
     pub(super) start: u64,
     /// Servers that share.
     pub(super) servers: u32,
-    /// A server without a heartbeat for this long does not count as one that has sent its counts.
-    pub(super) silence_max: Duration,
+    /// The marker of the last answer. Empty until this connection has one.
+    pub(super) marker: String,
     /// The marker for which all counts were sent; empty if there is none.
     pub(super) settled: String,
     /// This server may have counts of its day, and by its tag seed.
@@ -35,7 +36,7 @@ pub(super) struct StoreClient {
 }
 
 #[derive(Debug)]
-pub(super) struct Joined {
+pub(super) struct Answer {
     /// Differs after each loss of data.
     pub(super) marker: String,
     /// By which all servers name clients.
@@ -44,82 +45,55 @@ pub(super) struct Joined {
     pub(super) blocked: UtcDay,
     /// This server has a reserve for each client on its day.
     pub(super) has_reserve: bool,
-    /// The answer to `INFO memory`.
+    /// The answer to `INFO memory`, or nothing.
     pub(super) memory: InfoDict,
-}
-
-/// The answers to a batch of requests, in their order.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answers {
-    /// The last day for which nothing is granted.
-    pub(super) blocked: UtcDay,
-    pub(super) answers: Vec<LeaseAnswer>,
+    /// Answers to the requests, in their order. None if the store has lost data since the last answer.
+    pub(super) leases: Vec<LeaseAnswer>,
 }
 
 impl StoreClient {
-    /// Registers this server. `new_marker` begins if the store has lost data.
-    pub(super) async fn join(
+    /// Registers this server, and passes a batch of requests to the store. `new_marker` begins if the store has lost
+    /// data.
+    pub(super) async fn call(
         &self,
-        connection: MultiplexedConnection,
+        (connection, run_id): (MultiplexedConnection, &str),
         new_marker: u64,
-        run_id: &str,
         tag_seed: u64,
-        day: UtcDay,
-    ) -> Result<Joined, RedisError> {
-        let answer = JOIN.call(connection, 1, |command| {
-            command.arg(SERVICE).arg(hex(new_marker)).arg(run_id);
+        today: UtcDay,
+        requests: &[LeaseRequest],
+    ) -> Result<Answer, RedisError> {
+        let answer = SCRIPT.call(connection, 1 + requests.len(), |command| {
+            command.arg(SERVICE);
+            for request in requests {
+                command.arg(key(request));
+            }
+            command.arg(&self.marker).arg(hex(new_marker)).arg(run_id);
             command.arg(hex(tag_seed)).arg(hex(self.directory));
-            command.arg(day.0).arg(&self.settled).arg(self.servers);
-            command.arg(self.silence_max.as_millis());
-            command.arg(u32::from(self.has_counts));
+            command.arg(hex(self.start)).arg(today.0).arg(&self.settled);
+            command.arg(self.servers).arg(SILENCE_MAX.as_millis());
+            command.arg(u32::from(self.has_counts)).arg(GRANT_MAX);
+            for request in requests {
+                command.arg(figures(request));
+            }
         });
-        let (marker, tag_seed, blocked, has_reserve, memory): (_, String, _, _, _) = answer.await?;
+        let (marker, tag_seed, blocked, has_reserve, memory, figures) = answer.await?;
+        let (tag_seed, figures): (String, Vec<u32>) = (tag_seed, figures);
         let tag_seed = u64::from_str_radix(&tag_seed, 16)
             .map_err(|_| RedisError::from((ErrorKind::Parse, "the tag seed is no number")))?;
-        Ok(Joined {
+        let (figures, _) = figures.as_chunks();
+        let leases = figures.iter().map(|&[granted, total, limit]| LeaseAnswer {
+            granted,
+            total,
+            limit,
+        });
+        Ok(Answer {
             marker,
             tag_seed,
             blocked: UtcDay(blocked),
             has_reserve,
             memory,
+            leases: leases.collect(),
         })
-    }
-
-    /// Passes a batch of requests to the store. `None`: the store has lost data, and nothing was done.
-    pub(super) async fn lease(
-        &self,
-        connection: MultiplexedConnection,
-        marker: &str,
-        requests: &[LeaseRequest],
-    ) -> Result<Option<Answers>, RedisError> {
-        let answer = LEASE.call(connection, 1 + requests.len(), |command| {
-            command.arg(SERVICE);
-            for request in requests {
-                command.arg(key(request));
-            }
-            command.arg(marker).arg(hex(self.directory));
-            command
-                .arg(hex(self.start))
-                .arg(self.servers)
-                .arg(GRANT_MAX);
-            for request in requests {
-                command.arg(figures(request));
-            }
-        });
-        let figures: Vec<u32> = answer.await?;
-        let Some((blocked, figures)) = figures.split_first() else {
-            return Ok(None);
-        };
-        let (figures, _) = figures.as_chunks();
-        let answers = figures.iter().map(|&[granted, total, limit]| LeaseAnswer {
-            granted,
-            total,
-            limit,
-        });
-        Ok(Some(Answers {
-            blocked: UtcDay((*blocked).cast_signed()),
-            answers: answers.collect(),
-        }))
     }
 }
 

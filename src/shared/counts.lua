@@ -1,0 +1,187 @@
+-- Registers a server with the service, and settles and grants credits of clients' days. The rules are described in
+-- quota/lease/mod.rs. If the store may have lost data, a new marker begins: then nothing is granted for its day until
+-- all servers have sent their counts.
+-- KEYS: 1 the service, then the day of a client each
+-- ARGV: 1 marker that the server knows, or "", 2 a new marker, 3 run id of the store, 4 tag seed of the server, 5 its
+--       state directory, 6 its start, 7 its day in days since 1970, 8 marker for which its counts were sent, or "",
+--       9 number of servers, 10 milliseconds after which a server without a call does not count, 11 "1" if it may have
+--       counts of its day, 12 largest usual grant; then for each client, with spaces between: credits that the server
+--       knows it has, requests that its state directory counted before the lease, limit, or 0 if it is not known, day,
+--       credits that it needs at least, or "settle", or "return"
+-- Answer: the marker; the tag seed; the last day that is not granted; 1 if this server has reserves on its day: the
+--         first servers of a day have them, but no server on a day of which reserves were forgotten; from time to time
+--         the memory of the store; figures for each client, if the marker is the known one: credits of the server,
+--         credits of all servers, with those that are kept back for reserves, the limit that the first server named
+local directory, today, servers, has_counts = ARGV[5], ARGV[7], tonumber(ARGV[9]), ARGV[11] == '1'
+
+local function whole(text)
+  local number = tonumber(text)
+  if number and number >= 0 and number <= 4294967295 and number % 1 == 0 then
+    return number
+  end
+  return 0 -- no server writes anything else
+end
+
+local stored = hash(KEYS[1])
+local fields, sent, reserves = {}, {}, {}
+local seconds, micros = unpack(redis.call('TIME'))
+local now = seconds * 1000 + math.floor(micros / 1000)
+for at = 1, #stored, 2 do
+  -- No server writes longer values.
+  local name, value = stored[at], string.sub(stored[at + 1], 1, 64)
+  fields[name] = value
+  if #name <= 18 and string.find(name, '^s:%x+$') and tonumber(value) then
+    sent[name] = tonumber(value)
+  elseif string.find(name, '^r:%-?%d+$') and #name <= 18 and #stored[at + 1] <= 17000
+    and tonumber(string.sub(name, 3)) >= math.floor(seconds / 86400) - 1 then
+    reserves[string.sub(name, 3)] = stored[at + 1]
+  elseif name ~= 'marker' and name ~= 'run' and name ~= 'tag' and name ~= 'day' and name ~= 'begun' and name ~= 'all' then
+    redis.call('HDEL', KEYS[1], name)
+  end
+end
+
+local own = 's:' .. directory
+local marker, lost_day, begun = fields.marker, tonumber(fields.day), tonumber(fields.begun)
+if not marker or #marker ~= 16 or fields.run ~= ARGV[3] or not lost_day or not begun then
+  marker, lost_day, begun = ARGV[2], 0, now
+  for name in pairs(fields) do
+    if string.find(name, '^[rs]:') then
+      redis.call('HDEL', KEYS[1], name)
+    end
+  end
+  sent, reserves = {}, {}
+end
+if not sent[own] and math.abs(now - begun) < 3600000 then
+  -- The clock of this server is ahead: it has forgotten its counts of the days before.
+  lost_day = math.max(lost_day, tonumber(today))
+end
+local is_due = not sent[own] or math.abs(now - sent[own]) >= tonumber(ARGV[10]) / 4
+if is_due and (sent[own] or ARGV[8] == marker) then
+  sent[own] = now
+  redis.call('HSET', KEYS[1], own, string.format('%d', now))
+end
+-- A server that has ended may have been replaced by one that counts too.
+local count = 0
+for _, last in pairs(sent) do
+  if math.abs(now - last) <= tonumber(ARGV[10]) then
+    count = count + 1
+  end
+end
+local has_all = fields.all == marker or count >= servers
+-- The seed of a server with counts is the one by which others know its clients.
+local seed, from = string.match(fields.tag or '', '^(%x+) (%a+)$')
+if not seed or #seed ~= 16 or (from == 'new' and has_counts and seed ~= ARGV[4]) then
+  seed, from = ARGV[4], has_counts and 'used' or 'new'
+end
+local values = {marker = marker, run = ARGV[3], tag = seed .. ' ' .. from, day = tostring(lost_day)}
+values.begun, values.all = string.format('%d', begun), has_all and marker or ''
+for name, value in pairs(values) do
+  if fields[name] ~= value then
+    redis.call('HSET', KEYS[1], name, value)
+  end
+end
+
+local function has_reserve(day)
+  return string.find(reserves[day] or '', directory, 1, true)
+end
+
+local function set_reserves(day, of_day)
+  reserves[day] = of_day
+  redis.call('HSET', KEYS[1], 'r:' .. day, of_day)
+end
+
+-- The servers with reserves on a day, and their number. This one is among them if it is one of the first.
+local function reserves_of(day)
+  local of_day = reserves[day] or ''
+  local _, known = string.gsub(of_day, '%x+', '')
+  if of_day ~= '-' and known < servers and not has_reserve(day) then
+    set_reserves(day, of_day .. directory .. ' ')
+    known = known + 1
+  end
+  return reserves[day] or '', known
+end
+
+if not has_reserve(today) and not has_all and has_counts and tonumber(today) <= lost_day then
+  -- It may have used a reserve before the marker began.
+  set_reserves(today, '-')
+end
+reserves_of(today)
+
+-- Those of the days before may be forgotten.
+local blocked = math.max(lost_day - (has_all and 1 or 0), 0)
+local figures = {}
+local own_credits, counted_credits = directory .. ':' .. ARGV[6], directory .. ':0'
+for at = 2, marker == ARGV[1] and #KEYS or 0 do
+  local known, counted, limit, day, action = string.match(ARGV[at + 11], '^(%d+) (%d+) (%d+) (%-?%d+) (%w+)$')
+  local of_day, with_reserves = reserves_of(day)
+  known, counted, limit, day = tonumber(known), tonumber(counted), tonumber(limit), tonumber(day)
+  local stored = hash(KEYS[at])
+  local granted, counted_before, others, named, sums = 0, 0, 0, nil, {}
+  for field = 1, #stored, 2 do
+    local name, value = stored[field], whole(stored[field + 1])
+    if #stored[field + 1] > 20 then
+      redis.call('HDEL', KEYS[at], name) -- it would make each call slow
+    elseif name == own_credits then
+      granted = value
+    elseif name == counted_credits then
+      counted_before = value
+    elseif name == 'limit' then
+      named = value
+    else
+      local from = string.match(name, '^(%x+):%x+$')
+      if from == directory then
+        sums[from] = (sums[from] or 0) + value
+      elseif from and value > 0 then
+        sums[from] = value
+        others = others + value
+      end
+    end
+  end
+  local earlier = sums[directory] or 0
+  local changes = {}
+  if counted_before + earlier < counted then
+    counted_before = counted - earlier
+    changes = {counted_credits, counted_before}
+  end
+  local received = math.max(granted, known)
+  local total = others + earlier + counted_before + received
+  if of_day ~= '-' and limit >= 10 * servers then
+    -- A credit is kept for each server that may have admitted one request that the store does not know yet.
+    local reported = 0
+    for from in string.gmatch(of_day, '%x+') do
+      if from == directory or sums[from] then
+        reported = reported + 1
+      end
+    end
+    total = total + math.max(with_reserves, servers) - reported
+  end
+  if action == 'return' then
+    total = total - received + known
+    received = known
+  elseif action ~= 'settle' and received == known and total < limit and day > blocked then
+    local left = limit - total
+    local usual = math.min(math.ceil(left / (4 * servers)), tonumber(ARGV[12]))
+    local grant = math.min(left, math.max(usual, tonumber(action)))
+    total = total + grant
+    received = received + grant
+  end
+  if received ~= granted then
+    changes[#changes + 1] = own_credits
+    changes[#changes + 1] = received
+  end
+  if not named and limit > 0 then
+    named = limit
+    changes[#changes + 1] = 'limit'
+    changes[#changes + 1] = limit
+  end
+  if #changes > 0 then
+    redis.call('HSET', KEYS[at], unpack(changes))
+    -- An hour after the end of the day: clocks differ by less.
+    redis.call('EXPIREAT', KEYS[at], (day + 1) * 86400 + 3600)
+  end
+  figures[#figures + 1] = received
+  figures[#figures + 1] = math.min(total, 4294967295)
+  figures[#figures + 1] = named or 0
+end
+local memory = is_due and redis.call('INFO', 'memory') or ''
+return {marker, seed, blocked, has_reserve(today) and 1 or 0, memory, figures}
