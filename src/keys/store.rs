@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -112,12 +111,11 @@ impl KeyStore {
 
     /// Writes the records to the file again that it lacks, if there are any.
     pub(crate) fn repair(&self) -> Result<(), KeyStoreError> {
-        let mut known = lock(&self.known);
-        if !known.differ.is_empty() {
-            let _lock = self.lock(self.lock_timeout)?;
-            self.repair_locked(&mut known)?;
+        let has_all = lock(&self.known).differ.is_empty();
+        if has_all {
+            return Ok(());
         }
-        Ok(())
+        self.change(|_| Ok(())).map(drop)
     }
 
     /// Merges the file into the known records if it has changed.
@@ -134,31 +132,6 @@ impl KeyStore {
             }
             known.version = version;
         }
-        Ok(())
-    }
-
-    /// Writes the records again that the file lacks. The caller has the directory's lock, so that the file
-    /// is the newest one.
-    fn repair_locked(&self, known: &mut Known) -> Result<(), KeyStoreError> {
-        self.read_changed(known)?;
-        if !known.differ.is_empty() {
-            let line = rewritten_keys(&known.differ);
-            self.save(known, KeyRecords::clone(&known.records))?;
-            (self.log)(&format!("{}: {line}", self.path().display()));
-        }
-        Ok(())
-    }
-
-    /// Writes the records; the caller has the directory's lock.
-    fn save(&self, known: &mut Known, records: KeyRecords) -> Result<(), KeyStoreError> {
-        let path = self.path();
-        durable::replace_private(&path, &records.to_file()).map_err(KeyStoreError::io(&path))?;
-        *known = Known {
-            records: Arc::new(records),
-            // The change is made even if this fails. Without a version the file is read again.
-            version: self.version().ok().flatten(),
-            ..Known::default()
-        };
         Ok(())
     }
 
@@ -232,43 +205,39 @@ impl KeyStore {
             .map_err(KeyStoreError::io(&self.directory))
     }
 
-    /// Changes the records while holding the directory's lock. On return a change is durable: it survives a power
-    /// failure. Returns the records too.
+    /// Changes the records while holding the directory's lock, and writes those again that the file lacks. On return a
+    /// change is durable: it survives a power failure. Returns the records too.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut KeyRecords) -> Result<T, KeyStoreError>,
     ) -> Result<(T, Arc<KeyRecords>), KeyStoreError> {
         let mut known = lock(&self.known);
-        let _lock = self.lock(self.lock_timeout)?;
-        self.repair_locked(&mut known)?;
+        let locked = durable::lock(&self.directory, self.lock_timeout);
+        let _lock = locked.map_err(KeyStoreError::io(&self.directory))?;
+        // With the lock, the file is the newest one.
+        self.read_changed(&mut known)?;
         let mut records = KeyRecords::clone(&known.records);
         let outcome = change(&mut records)?;
-        if records != *known.records {
-            self.save(&mut known, records)?;
+        if records != *known.records || !known.differ.is_empty() {
+            let path = self.path();
+            let written = durable::replace_private(&path, &records.to_file());
+            written.map_err(KeyStoreError::io(&path))?;
+            if !known.differ.is_empty() {
+                let (path, count) = (path.display(), known.differ.len());
+                let ids = named_keys(&known.differ);
+                (self.log)(&format!(
+                    "{path}: known keys were missing or out of date, and were written again ({count}): {ids}"
+                ));
+            }
+            *known = Known {
+                records: Arc::new(records),
+                // The change is made even if this fails. Without a version the file is read again.
+                version: self.version().ok().flatten(),
+                ..Known::default()
+            };
         }
         Ok((outcome, Arc::clone(&known.records)))
     }
-
-    /// Locks the directory until the returned file is dropped.
-    fn lock(&self, timeout: Option<Duration>) -> Result<File, KeyStoreError> {
-        let lock = durable::lock(&self.directory, timeout);
-        lock.map_err(KeyStoreError::io(&self.directory))
-    }
-}
-
-/// Describes the keys of this server that were written to its file again.
-pub(super) fn rewritten_keys(ids: &[KeyId]) -> String {
-    let count = ids.len();
-    let (plural, were) = if count == 1 {
-        ("", "was")
-    } else {
-        ("s", "were")
-    };
-    let named = named_keys(ids);
-    format!(
-        "{count} key{plural} that this server knows {were} missing or out of date, and {were} written again: \
-         {named}"
-    )
 }
 
 /// Returns a text with the ids; of many ids, the first ones and the number of the others.
@@ -317,9 +286,7 @@ mod tests {
         let ids: Vec<KeyId> = (0..13)
             .map(|_| NewKey::random(&KeyPrefix::default()).id)
             .collect();
-        let line = rewritten_keys(&ids);
-        assert!(line.starts_with("13 keys that this server knows were"));
+        let line = named_keys(&ids);
         assert!(line.ends_with(&format!("{} and 3 more", ids[9])), "{line}");
-        assert!(rewritten_keys(&ids[..1]).starts_with("1 key that this server knows was"));
     }
 }

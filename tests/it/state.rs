@@ -114,11 +114,11 @@ fn a_server_writes_keys_again_that_its_file_has_lost() {
         None => std::fs::remove_file(state.file()).unwrap(),
         Some(text) => state.replace(text),
     };
-    for (lost, count) in [(None, "3 keys"), (Some(&older), "2 keys"), (None, "4 keys")] {
+    for (lost, count) in [(None, 3), (Some(&older), 2), (None, 4)] {
         lose(lost.map(String::as_str));
         let new = lost.map(|_| state.issue());
         server.await_line(&format!(
-            "{count} that this server knows were missing or out of date"
+            "known keys were missing or out of date, and were written again ({count}): "
         ));
         check(&mut client);
         if let Some(new) = new {
@@ -127,7 +127,7 @@ fn a_server_writes_keys_again_that_its_file_has_lost() {
     }
     // A file that lacks nothing is only read.
     state.replace(&newer);
-    server.await_line("1 key that this server knows was missing or out of date");
+    server.await_line("were written again (1): ");
     let repaired = std::fs::read_to_string(state.file()).unwrap();
     state.replace(&repaired);
     assert!(server.terminate().success());
