@@ -187,6 +187,8 @@ struct Credits {
     taken_alone: u32,
     /// The store may know less than `granted`.
     is_unsettled: bool,
+    /// The counts are of before a restart, and the store has not answered since: what others admitted is not known.
+    is_alone: bool,
 }
 
 impl Credits {
@@ -207,6 +209,7 @@ impl Credits {
             share: 0,
             taken_alone: 0,
             is_unsettled: false,
+            is_alone: false,
         };
         credits.set_share(servers);
         credits
@@ -219,7 +222,11 @@ impl Credits {
     /// Requests that remain, without what other servers were granted since the last answer. Never
     /// rises.
     fn remaining(&self) -> u32 {
-        let left = self.limit.saturating_sub(self.total);
+        let left = if self.is_alone {
+            self.share
+        } else {
+            self.limit.saturating_sub(self.total)
+        };
         (self.unspent() + left).min(self.shown)
     }
 
@@ -286,6 +293,7 @@ impl Credits {
         self.grant = answer.granted.saturating_sub(self.granted);
         self.granted = self.granted.max(answer.granted);
         self.is_unsettled = self.granted > answer.granted;
+        self.is_alone = false;
         let total = answer.total + (self.granted - answer.granted);
         self.total = match action {
             // A store that has lost data does not know yet what other servers send later.

@@ -144,9 +144,8 @@ impl LeaseTable {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Counts a request of a client against its lease, and in its counter of this server.
-    ///
-    /// `may_wait` is false for a request that has waited long enough.
+    /// Counts a request of a client against its lease, and in its counter of this server. `may_wait` is false for one
+    /// that has waited long enough.
     pub fn admit(
         &self,
         client: LeaseClient,
@@ -223,14 +222,22 @@ impl LeaseTable {
         let mut shard = self.shard(client);
         match shard.get_mut(&client) {
             Some(credits) if credits.day >= day => {
-                // After a restart, the first admitted request may show all of the limit again.
                 if credits.counted + credits.spent > 0 {
                     credits.shown = credits.remaining();
                 }
                 credits.shown.min(left)
             }
+            _ if self.is_alone(limit - left) => {
+                (limit / self.settings.servers).saturating_sub(limit - left)
+            }
             _ => left,
         }
+    }
+
+    /// Returns `true` if more than the reserve of a client was counted before its lease began, in an earlier start, and
+    /// the store does not say what others admitted.
+    fn is_alone(&self, counted: u32) -> bool {
+        counted > 1 && !self.state().grants()
     }
 
     pub fn answer(&self, request: &LeaseRequest, answer: LeaseAnswer, now: UnixSeconds) {
@@ -332,7 +339,9 @@ impl LeaseTable {
             }
             self.clients.fetch_add(1, Ordering::Relaxed);
         }
-        let credits = Credits::new(day, limit, known, self.settings.servers);
+        let mut credits = Credits::new(day, limit, known, self.settings.servers);
+        // The figure that was shown before the restart had what others admitted. This server admits its share.
+        credits.is_alone = self.is_alone(known);
         Ok(entry.insert_entry(credits).into_mut())
     }
 

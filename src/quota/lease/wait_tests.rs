@@ -125,3 +125,39 @@ fn credits_are_taken_without_the_store_only_while_it_does_not_answer() {
         assert_eq!(admitted(300, true), 0, "after an outage: {is_outage}");
     }
 }
+
+/// What other servers admitted before a restart is known to the store only.
+#[test]
+fn a_server_that_starts_without_the_store_shows_what_it_admits_then() {
+    for returns_after in [0, 5, 70] {
+        let (table, _) = table(2, OutagePolicy::Share);
+        let (client, counts) = (LeaseClient::Key(1), Counts::default());
+        let counter = Counter(&counts, (client, NOW.day));
+        for _ in 0..30 {
+            let _ = counter.admit(200);
+        }
+        // It had shown 70: another server had admitted 100.
+        let peek = || table.peek(client, 200, NOW.day, &counter);
+        assert_eq!(peek(), 70);
+        for remaining in (0..70).rev().take(returns_after) {
+            let admitted = table.admit(client, 200, NOW, true, &counter);
+            assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
+            assert_eq!(peek(), remaining);
+        }
+        if returns_after == 70 {
+            let refused = table.admit(client, 200, NOW, true, &counter);
+            assert!(matches!(refused, Err(NoLease::Unavailable)));
+        }
+        let shown = peek();
+        table.set_state(StoreState::Ready);
+        for request in table.settlements() {
+            let answer = LeaseAnswer {
+                granted: request.granted,
+                total: 130 + request.granted,
+                limit: 200,
+            };
+            table.answer(&request, answer, UnixSeconds(0));
+            assert!(peek() <= shown);
+        }
+    }
+}
