@@ -5,25 +5,20 @@ use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use redis::RedisError;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::day_counts::{BATCH, DayCounts};
-use super::node::{NodeConnection, problem};
-use super::outage_log::OutageLog;
-use super::pace::Pace;
+use super::node::NodeConnection;
 use super::script::{Answer, StoreClient};
 use crate::calendar::{Clock, UnixSeconds, UtcDay};
-use crate::observe::Log;
+use crate::observe::{DedupLog, Log};
 use crate::quota::{
     LeaseRequest, LeaseTable, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
 };
 use crate::sync::Ordering;
 
-/// A store that has not answered for this long is away.
-const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// Calls after which requests are gathered until an answer comes. A store needs a few milliseconds for the largest
 /// one, so an answer does not wait for long behind those of others.
 const CALLS_MAX: usize = 8;
@@ -34,6 +29,10 @@ const HEARTBEAT_SETTLING: Duration = Duration::from_millis(50);
 /// After the first of some requests, for the others of the same moment. They are sent in one call: the store handles
 /// a third as many of them.
 const GATHERING: Duration = Duration::from_micros(250);
+/// Late answers in a row after which the store is slow.
+const LATE_MAX: u32 = 3;
+/// A store is slow until no answer has been late for this long.
+const STEADY: Duration = Duration::from_secs(1);
 /// For giving back credits when the server stops.
 const STOP_MAX: Duration = Duration::from_secs(1);
 /// Leases of yesterday are removed at this second of a day, when no request of yesterday is left.
@@ -48,6 +47,8 @@ const UNSETTLED: &str = "it is new, or has lost data, and not all servers have s
 
 /// A batch of requests that the store has answered.
 struct Answered {
+    /// The day on which it was sent.
+    day: UtcDay,
     batch: Vec<LeaseRequest>,
     /// They are those of a pass over all counts.
     is_of_pass: bool,
@@ -63,8 +64,12 @@ pub(super) struct CountSharing {
     requests: UnboundedReceiver<LeaseRequest>,
     /// Dropped when the start of the server may continue.
     started: Option<mpsc::Sender<()>>,
-    outage: OutageLog,
-    pace: Pace,
+    /// Problems of the store: one line for an outage, and more only where its problem changes.
+    problems: DedupLog,
+    /// What a line about a problem ends with.
+    rule: String,
+    /// Late answers in a row, and when the last one came.
+    late: (u32, Instant),
     /// Batches of all counts, which are sent once for each connection and marker.
     pass: Receiver<Vec<LeaseRequest>>,
     /// The first day whose leases have not been removed.
@@ -89,10 +94,6 @@ impl CountSharing {
             }
             OutagePolicy::Refuse => "clients without credits here get a 503".to_owned(),
         };
-        let around = [
-            "shared quota: the store is unusable: ".to_owned(),
-            format!("; until it grants credits, {rule}"),
-        ];
         CountSharing {
             server: StoreClient {
                 directory: counts.anonymous.directory_id(),
@@ -107,8 +108,9 @@ impl CountSharing {
             clock,
             requests,
             started: Some(started),
-            outage: OutageLog::new(log, around),
-            pace: Pace::default(),
+            problems: DedupLog::new(log),
+            rule,
+            late: (0, Instant::now()),
             pass: channel(1).1,
             swept: UtcDay(0),
             is_up: false,
@@ -159,7 +161,11 @@ impl CountSharing {
             }
             calls.spawn(self.call(node, batch, is_of_pass));
             let is_settling = self.leases.state() == StoreState::Settling;
-            let pause = if is_settling { HEARTBEAT_SETTLING } else { HEARTBEAT };
+            let pause = if is_settling {
+                HEARTBEAT_SETTLING
+            } else {
+                HEARTBEAT
+            };
             heartbeat.as_mut().reset(Instant::now() + pause);
         }
     }
@@ -172,16 +178,21 @@ impl CountSharing {
         is_of_pass: bool,
     ) -> impl Future<Output = Result<Answered, String>> + use<> {
         self.sweep();
-        let (node, server, leases) = (Arc::clone(node), self.server.clone(), Arc::clone(&self.leases));
+        let (node, server, leases) = (
+            Arc::clone(node),
+            self.server.clone(),
+            Arc::clone(&self.leases),
+        );
         let (tag_seed, today) = (self.counts.anonymous.tag_seed(), self.clock.now().day);
         async move {
             let store = (node.connection.clone(), &*node.run_id);
             let answer = server.call(store, random(), tag_seed, today, &batch);
-            let (answer, is_late) = in_time(&leases, answer).await?;
+            let (answer, is_late) = in_time(&leases, answer).await;
             Ok(Answered {
+                day: today,
                 batch,
                 is_of_pass,
-                answer,
+                answer: answer?,
                 is_late,
             })
         }
@@ -190,8 +201,15 @@ impl CountSharing {
     /// Passes the answers to a batch to its clients. If the store has lost data, or this is the first answer, a pass
     /// over all counts begins.
     fn take(&mut self, answered: Answered) {
-        let Answered { batch, answer, is_late, .. } = answered;
-        let log = &self.outage.log;
+        let Answered {
+            day,
+            batch,
+            answer,
+            is_late,
+            ..
+        } = answered;
+        self.set_pace(is_late);
+        let log = &self.problems.log;
         self.server.has_counts = true;
         if let Err(error) = self.counts.anonymous.adopt_tag_seed(answer.tag_seed) {
             log.write(&format!("shared quota: {error}"));
@@ -199,7 +217,7 @@ impl CountSharing {
         // Before a pass: the counters that it reads have all requests that earlier reserves admitted.
         let (today, now) = (self.clock.now().day, self.clock.now().moment());
         self.leases
-            .set_reserve_day(answer.has_reserve.then_some(today));
+            .set_reserve_day(answer.has_reserve.then_some(day));
         let metrics = &self.leases.metrics;
         let figure = |name| answer.memory.get(name);
         if let Some(used) = figure("used_memory") {
@@ -213,7 +231,6 @@ impl CountSharing {
             self.pass = self.counts.pass(Arc::clone(&self.leases), today);
             self.server.marker = answer.marker;
         }
-        self.pace.record(is_late, metrics, log);
         self.leases.set_state(if answer.blocked >= today {
             StoreState::Settling
         } else if is_late {
@@ -241,16 +258,39 @@ impl CountSharing {
         }
     }
 
+    /// Records an answer, and whether it came later than [`STORE_WAIT_MAX`].
+    fn set_pace(&mut self, is_late: bool) {
+        let (count, latest) = &mut self.late;
+        *count = if is_late { *count + 1 } else { 0 };
+        let slow = &self.leases.metrics.slow;
+        let was_slow = slow.load(Ordering::Relaxed) == 1;
+        if is_late {
+            *latest = Instant::now();
+        }
+        let most = STORE_WAIT_MAX.as_millis();
+        if !was_slow && *count >= LATE_MAX {
+            slow.store(1, Ordering::Relaxed);
+            self.problems.log.write(&format!(
+                "shared quota: the store is slow: {LATE_MAX} answers in a row took over {most} ms; requests do not \
+                 wait for it"
+            ));
+        } else if was_slow && latest.elapsed() >= STEADY {
+            slow.store(0, Ordering::Relaxed);
+            let line = "shared quota: the store answers in time again";
+            self.problems.log.write(line);
+        }
+    }
+
     /// Logs that the store grants credits, or that it grants none for too long since a connection began.
     fn report(&mut self, node: &NodeConnection, connected: Instant) {
         let grants = self.leases.state().grants();
         if grants && !self.is_up {
-            self.outage.end();
             self.is_up = true;
+            self.problems.reset();
             let line = format!("shared quota: {} grants credits", node.node);
-            self.outage.log.write(&line);
+            self.problems.log.write(&line);
             if let Some(warning) = &node.warning {
-                self.outage.log.write(warning);
+                self.problems.log.write(warning);
             }
             let started = self.started.take();
             tokio::spawn(async {
@@ -263,19 +303,23 @@ impl CountSharing {
         }
     }
 
-    /// Logs the problem of an outage.
+    /// Logs the problem of an outage, but for the first one: the attempt to connect after it shows the cause.
     fn report_down(&mut self, problem: &str) {
-        self.is_up = false;
-        if self.outage.report(problem) {
+        if std::mem::take(&mut self.is_up) {
             self.leases.metrics.outages.fetch_add(1, Ordering::Relaxed);
+            return;
         }
+        let rule = &self.rule;
+        self.problems.write(format!(
+            "shared quota: the store is unusable: {problem}; until it grants credits, {rule}"
+        ));
     }
 
     /// Records that the store is away, and why.
     pub(super) fn set_away(&mut self, problem: &str) {
         self.started = None;
         self.leases.set_away();
-        self.pace = Pace::default();
+        self.late.0 = 0;
         self.leases.metrics.slow.store(0, Ordering::Relaxed);
         // They are sent again with the figures of then.
         while self.requests.try_recv().is_ok() {}
@@ -298,22 +342,14 @@ impl CountSharing {
 }
 
 /// Awaits an answer, and returns `true` with it if it is late. After [`STORE_WAIT_MAX`] no request begins to wait for
-/// the store; after [`ANSWER_MAX`] it is away.
-async fn in_time<T>(
-    leases: &LeaseTable,
-    answer: impl Future<Output = Result<T, RedisError>>,
-) -> Result<(T, bool), String> {
+/// the store.
+async fn in_time<T>(leases: &LeaseTable, answer: impl Future<Output = T>) -> (T, bool) {
     let mut answer = pin!(answer);
-    let first = timeout(STORE_WAIT_MAX, &mut answer).await;
-    let is_late = first.is_err();
-    let answer = if let Ok(answer) = first {
-        answer
-    } else {
-        leases.set_late();
-        let answer = timeout(ANSWER_MAX.saturating_sub(STORE_WAIT_MAX), answer).await;
-        answer.map_err(|_| format!("no answer within {} s", ANSWER_MAX.as_secs()))?
-    };
-    Ok((answer.map_err(problem)?, is_late))
+    if let Ok(answer) = timeout(STORE_WAIT_MAX, &mut answer).await {
+        return (answer, false);
+    }
+    leases.set_late();
+    (answer.await, true)
 }
 
 fn random() -> u64 {

@@ -2,11 +2,11 @@
 -- those that have changed since a number.
 -- KEYS: 1 hash of ids and records, 2 sorted set of ids by the number of their last change, 3 hash of addresses and
 --       the ids of their active free keys
--- ARGV: 1 generation that the server knows, 2 highest number that it knows, 3 name of a new generation,
+-- ARGV: 1 generation that the server knows, 2 number up to which it has the changes, 3 name of a new generation,
 --       4 secret of sign-up, or nothing, 5 most active free keys of an address if one is to be added, or nothing,
---       6 number, 7 most records in the answer, 8... records; an id alone removes a record that cannot be read
--- Answer: generation, highest number, secret, 1 if the key was refused, number up to which records are answered,
---         and those records: an id and its record, which is empty if no valid one is stored
+--       6 most records in the answer, 7... records; an id alone removes a record that cannot be read
+-- Answer: generation, secret, 1 if the key was refused, number up to which records are answered, and those records,
+--         of another generation from its beginning: an id and its record, which is empty if no valid one is stored
 local GENERATION, SECRET = 'generation', 'secret'
 local ID_BYTES, RECORD_BYTES_MAX, IDS_BYTES_MAX = 10, 1024, 1100
 local TIME_MAX, NUMBER_MAX, IDS_MAX = 2^40, 2^50, 2^20
@@ -131,7 +131,7 @@ generation = field(KEYS[1], GENERATION, #ARGV[3])
 number = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
 local is_whole = generation and field(KEYS[3], GENERATION, #ARGV[3]) == generation
   and redis.call('ZSCORE', KEYS[2], generation) and number and number < NUMBER_MAX and number % 1 == 0
--- A lower number than the server knows: an older copy of the data.
+-- A lower number than the server has: an older copy of the data.
 if not is_whole or generation == ARGV[1] and number < tonumber(ARGV[2]) then
   begin_generation()
 end
@@ -142,7 +142,7 @@ if ARGV[4] ~= '' and (not secret or not string.match(secret, '^' .. string.rep('
 end
 local is_refused = 0
 if ARGV[5] ~= '' and generation == ARGV[1] then
-  local record = parsed(ARGV[8])
+  local record = parsed(ARGV[7])
   local count = 0
   -- It is stored if an answer was lost.
   if not stored(record.id) then
@@ -153,10 +153,10 @@ if ARGV[5] ~= '' and generation == ARGV[1] then
   elseif count >= tonumber(ARGV[5]) then
     is_refused = 1
   else
-    put(ARGV[8])
+    put(ARGV[7])
   end
 elseif ARGV[5] == '' then
-  for at = 8, #ARGV do
+  for at = 7, #ARGV do
     if #ARGV[at] == ID_BYTES then
       remove(ARGV[at])
     else
@@ -165,8 +165,8 @@ elseif ARGV[5] == '' then
   end
 end
 
-local from = tonumber(ARGV[6])
-local changed = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. from, '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[7])
+local from = generation == ARGV[1] and tonumber(ARGV[2]) or 0
+local changed = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. from, '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[6])
 local records = {}
 for at = 1, #changed, 2 do
   local id = changed[at]
@@ -185,4 +185,4 @@ for at = 1, #changed, 2 do
     redis.call('ZREM', KEYS[2], id)
   end
 end
-return {generation, string.format('%.0f', number), secret or '', is_refused, string.format('%.0f', from), records}
+return {generation, secret or '', is_refused, string.format('%.0f', from), records}

@@ -18,12 +18,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::spawn_blocking;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::key_script::Call;
 use super::key_view::{Answer, KeyView};
-use super::node::{NodeConnection, problem};
-use super::outage_log::OutageLog;
+use super::node::NodeConnection;
 use crate::keys::{
     KeyRecord, KeySharing, KeyStore, KeyStoreError, SharedKeysState, SignupSecret, hex, named_keys,
     parse_hex,
@@ -34,20 +32,16 @@ use crate::sync::{Mutex, lock};
 
 /// Between two exchanges.
 const POLL: Duration = Duration::from_millis(250);
-/// For one call, which transfers at most a few hundred records.
-const CALL_MAX: Duration = Duration::from_secs(1);
 /// For adding a key of sign-up.
 const ADD_MAX: Duration = Duration::from_secs(3);
-/// Losses in one exchange after which it is given up.
-const LOSSES_MAX: u32 = 3;
 /// Time after which a secret is created if the store has none: a server that has one stores it before.
 const SECRET_PAUSE: Duration = Duration::from_secs(2);
 
-/// A key to be added, and what the store says: whether it was.
+/// A key to be added, and the way back for `true` if it was.
 struct Addition {
     record: KeyRecord,
     expires: Instant,
-    result: mpsc::SyncSender<Option<bool>>,
+    result: mpsc::SyncSender<bool>,
 }
 
 /// Shares the keys of a state directory.
@@ -58,7 +52,8 @@ pub(crate) struct KeyExchange {
     additions: UnboundedReceiver<Addition>,
     /// Dropped when the start of the server may continue: a server without keys would refuse valid ones.
     pub(super) started: Option<mpsc::Sender<()>>,
-    outage: OutageLog,
+    /// Problems of an outage, of which each is logged once.
+    problems: DedupLog,
     repairs: DedupLog,
     view: KeyView,
     has_signup: bool,
@@ -82,7 +77,6 @@ impl KeyExchange {
             secret,
         }));
         let (sender, additions) = unbounded_channel();
-        let around = ["shared keys: ", "; the known keys stay valid"];
         let exchange = KeyExchange {
             keys,
             reload: Arc::new(reload),
@@ -90,7 +84,7 @@ impl KeyExchange {
             additions,
             started: None,
             repairs: DedupLog::new(log.clone()),
-            outage: OutageLog::new(log, around.map(str::to_owned)),
+            problems: DedupLog::new(log),
             view: KeyView::default(),
             has_signup,
             without_secret_since: None,
@@ -108,7 +102,7 @@ impl KeyExchange {
                 result,
             };
             sender.send(addition).ok()?;
-            added.recv_timeout(ADD_MAX).ok()?
+            added.recv_timeout(ADD_MAX).ok()
         };
         let add = Arc::new(add);
         (exchange, KeySharing { state: shared, add })
@@ -117,6 +111,8 @@ impl KeyExchange {
     /// Exchanges keys until the connection ends.
     pub(super) async fn serve(&mut self, node: &NodeConnection) -> ! {
         let failed = |problem| format!("{}: {problem}", node.node);
+        // The store may have lost keys since the last connection.
+        self.view = KeyView::default();
         loop {
             let exchanged = self.exchange(node).await;
             self.report(exchanged.map_err(failed));
@@ -131,47 +127,49 @@ impl KeyExchange {
         }
     }
 
-    /// Logs an outage and its end, and sets the state that pages and metrics show.
+    /// Logs an outage and its end, and sets the state that pages and metrics show. The first problem is not logged: the
+    /// attempt after it shows the cause.
     pub(super) fn report(&mut self, exchanged: Result<(), String>) {
         self.started = None;
         let mut state = lock(&self.state);
-        state.is_up = exchanged.is_ok();
+        let was_up = mem::replace(&mut state.is_up, exchanged.is_ok());
         if let Err(problem) = exchanged {
-            self.view.forget();
-            self.outage.report(&problem);
+            self.view = KeyView::default();
+            if !was_up {
+                let line = format!("shared keys: {problem}; the known keys stay valid");
+                self.problems.write(line);
+            }
             return;
         }
         (state.has_exchanged, state.exchanged) = (true, Instant::now());
-        if self.outage.end() {
+        if self.problems.reset() {
             let line = "shared keys: exchanged with the store again";
-            self.outage.log.write(line);
+            self.problems.log.write(line);
         }
     }
 
     /// Exchanges with the store what this server or the store lacks.
     async fn exchange(&mut self, node: &NodeConnection) -> Result<(), String> {
-        let (mut losses, mut is_first) = (0, true);
+        let mut received = Vec::new();
         loop {
             let mut view = mem::take(&mut self.view);
             // On another thread: a comparison of many keys would delay answers to requests.
             let compared = self.with_keys(move |keys| {
-                view.set_own(keys.current()?);
-                let lines = view.next_call();
+                let lines = view.next_lines(keys.current()?);
                 Ok((view, lines))
             });
             let (view, lines) = compared.await?;
             self.view = view;
-            let Some(lines) = lines.or(is_first.then(Vec::new)) else {
-                break;
-            };
-            is_first = false;
             let answer = self.call(node, "", &lines).await?;
-            losses += u32::from(!self.view.take(answer));
-            if losses > LOSSES_MAX {
-                return Err("the store has lost the keys again and again".to_owned());
+            received.extend(self.view.take(answer));
+            if !self.view.is_incomplete() {
+                break;
             }
         }
-        self.merge().await
+        if !received.is_empty() {
+            self.merge(received).await?;
+        }
+        Ok(())
     }
 
     /// Calls the script with lines that it adds; at most one, and the limit of active keys, if that is given.
@@ -186,15 +184,13 @@ impl KeyExchange {
         let is_due = self.has_signup && now.duration_since(*since) >= SECRET_PAUSE;
         let known = lock(&self.state).secret;
         let secret = known.or_else(|| is_due.then(SignupSecret::random));
-        let call = Call {
-            view: &self.view,
-            secret: &secret.map(|secret| hex(&secret.0)).unwrap_or_default(),
-            free_max,
-            lines,
-        };
-        let late = |_| format!("no answer within {} s", CALL_MAX.as_secs());
-        let called = timeout(CALL_MAX, call.send(node.connection.clone())).await;
-        let (answer, secret) = called.map_err(late)?.map_err(problem)?;
+        let offered = secret.map(|secret| hex(&secret.0)).unwrap_or_default();
+        let connection = node.connection.clone();
+        let called = self.view.call(connection, &offered, free_max, lines);
+        let (answer, secret) = called.await?;
+        if !["", &*answer.generation].contains(&&*self.view.generation) {
+            return Err("the store has lost keys".to_owned());
+        }
         if let Some(secret) = parse_hex(&secret).map(SignupSecret)
             && self.has_signup
             && known != Some(secret)
@@ -208,11 +204,7 @@ impl KeyExchange {
     }
 
     /// Merges the received records into the key file.
-    async fn merge(&mut self) -> Result<(), String> {
-        if self.view.received.is_empty() {
-            return Ok(());
-        }
-        let received = mem::take(&mut self.view.received);
+    async fn merge(&mut self, received: Vec<KeyRecord>) -> Result<(), String> {
         let reload = Arc::clone(&self.reload);
         let merged = self.with_keys(move |keys| {
             let others = keys.merge(&received)?;
@@ -221,7 +213,7 @@ impl KeyExchange {
         });
         let others = merged.await?;
         if !others.is_empty() {
-            self.view.repair(&others);
+            self.view.repair(others.iter().copied());
             self.repairs.write(format!(
                 "shared keys: the store had another key in place of {}, which this server stores again",
                 named_keys(&others)
@@ -237,11 +229,9 @@ impl KeyExchange {
         if Instant::now() < addition.expires {
             let (limit, line) = (FREE_KEYS_MAX.to_string(), addition.record.to_shared_line());
             let answer = self.call(node, &limit, &[line]).await?;
-            let is_added = !answer.is_refused;
-            // Nothing if the store has lost keys.
-            let result = self.view.take(answer).then_some(is_added);
-            // The receiver may have stopped waiting.
-            let _ = addition.result.try_send(result);
+            // The receiver may have stopped waiting. If the store has lost keys, it gets no answer. The next exchange
+            // receives the record again, with all other changes.
+            let _ = addition.result.try_send(!answer.is_refused);
         }
         Ok(())
     }

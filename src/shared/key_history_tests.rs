@@ -6,7 +6,6 @@ use std::path::Path;
 use arbtest::arbitrary::{Result as Arbitrary, Unstructured};
 
 use super::key_model_tests::Model;
-use super::key_script::Call;
 use super::key_view::KeyView;
 use crate::calendar::UnixSeconds;
 use crate::durable;
@@ -52,28 +51,19 @@ impl Server {
         Ok(())
     }
 
-    /// Makes one call. Its answer may be lost. Returns `false` if no call was needed and nothing was received.
+    /// Makes one call. Its answer may be lost. Returns `false` if nothing was sent or received.
     fn exchange(&mut self, store: &mut Model, new: &str, is_lost: bool) -> bool {
-        self.view.set_own(self.keys.current().unwrap());
-        let lines = self.view.next_call();
-        let is_needed = lines.is_some();
-        let call = Call {
-            view: &self.view,
-            secret: "",
-            free_max: "",
-            lines: &lines.unwrap_or_default(),
-        };
-        let answer = store.call(&call, new);
-        if is_lost {
-            self.view.forget();
+        let lines = self.view.next_lines(self.keys.current().unwrap());
+        let answer = store.call(&self.view, "", &lines, new);
+        if is_lost || !["", &answer.generation].contains(&&*self.view.generation) {
+            self.view = KeyView::default();
             return true;
         }
-        let is_same = self.view.take(answer);
-        let received = std::mem::take(&mut self.view.received);
+        let received = self.view.take(answer);
         assert_eq!(self.keys.merge(&received).unwrap(), []);
         // As the thread that polls the file does.
         self.keys.repair().unwrap();
-        is_needed || !is_same || !received.is_empty()
+        !lines.is_empty() || self.view.is_incomplete() || !received.is_empty()
     }
 }
 
@@ -118,7 +108,7 @@ fn history(u: &mut Unstructured<'_>, directory: &Path) -> Arbitrary<()> {
                 };
                 if u.arbitrary()? {
                     for server in &mut servers {
-                        server.view.forget();
+                        server.view = KeyView::default();
                     }
                 }
             }
@@ -155,7 +145,7 @@ fn assert_nothing_is_lost(servers: &mut [Server; 3], store: &mut Model) {
     // An exchange after a restart of the store compares everything.
     let mut known = BTreeMap::new();
     for server in servers.iter_mut() {
-        server.view.forget();
+        server.view = KeyView::default();
         join(
             &mut known,
             server.keys.current().unwrap().as_slice().to_vec(),

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::key_script::Call;
-use super::key_view::Answer;
+use super::key_view::{Answer, KeyView};
 use crate::keys::KeyRecord;
 use crate::model::{FREE_KEYS_MAX, Tier};
 
@@ -41,8 +40,8 @@ impl Model {
     }
 
     /// Begins a generation if the numbers or the generation are lost, or older than what a server knows.
-    fn begin_if_lost(&mut self, call: &Call<'_>, new: &str) {
-        let is_older = self.generation == call.view.generation && self.number < call.view.number;
+    fn begin_if_lost(&mut self, view: &KeyView, new: &str) {
+        let is_older = self.generation == view.generation && self.number < view.seen;
         if self.generation.is_empty() || is_older {
             let records = std::mem::take(self).records;
             for (id, line) in records {
@@ -56,18 +55,25 @@ impl Model {
         }
     }
 
-    pub(super) fn call(&mut self, call: &Call<'_>, new: &str) -> Answer {
-        self.begin_if_lost(call, new);
+    /// The call of a server, with the name of a new generation.
+    pub(super) fn call(
+        &mut self,
+        view: &KeyView,
+        free_max: &str,
+        lines: &[String],
+        new: &str,
+    ) -> Answer {
+        self.begin_if_lost(view, new);
         let mut is_refused = false;
-        if call.free_max.is_empty() {
-            for line in call.lines {
+        if free_max.is_empty() {
+            for line in lines {
                 match line.len() {
                     10 => self.change(line, None),
                     _ => self.put(line),
                 }
             }
-        } else if self.generation == call.view.generation {
-            let added = KeyRecord::parse_shared_line(call.lines[0].as_bytes()).unwrap();
+        } else if self.generation == view.generation {
+            let added = KeyRecord::parse_shared_line(lines[0].as_bytes()).unwrap();
             let known = self.records.keys().filter_map(|id| self.parsed(id));
             let active = known.filter(|key| {
                 key.tier == Tier::Free && key.revoked.is_none() && key.address == added.address
@@ -75,7 +81,7 @@ impl Model {
             let is_full = active.count() >= FREE_KEYS_MAX;
             is_refused = is_full && self.parsed(&added.id.to_string()).is_none();
             if !is_refused {
-                self.put(&call.lines[0]);
+                self.put(&lines[0]);
             }
         }
         let mut changed: Vec<(u64, String)> = self
@@ -83,9 +89,11 @@ impl Model {
             .iter()
             .map(|it| (*it.1, it.0.clone()))
             .collect();
-        changed.retain(|(number, _)| *number > call.view.seen);
+        let is_same = self.generation == view.generation;
+        let from = if is_same { view.seen } else { 0 };
+        changed.retain(|(number, _)| *number > from);
         changed.sort();
-        let seen = changed.last().map_or(call.view.seen, |(number, _)| *number);
+        let seen = changed.last().map_or(from, |(number, _)| *number);
         let mut records = Vec::new();
         for (_, id) in changed {
             let line = self.records.get(&id).cloned().unwrap_or_default();
@@ -98,7 +106,6 @@ impl Model {
         }
         Answer {
             generation: self.generation.clone(),
-            number: self.number,
             seen,
             is_refused,
             records,

@@ -1,20 +1,28 @@
 //! [`KeyView`]: the keys that the store is known to have, compared with those of this server. It decides
-//! what is exchanged, and knows nothing of connections.
+//! what is exchanged, and calls the script that does it.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::mem;
+use std::sync::{Arc, LazyLock};
 
+use redis::aio::MultiplexedConnection;
+
+use super::cached_script::CachedScript;
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeyId, KeyRecord, KeyRecords};
 
 /// Most records in one call, in each direction.
 pub(super) const PAGE: usize = 256;
 
+/// The records; the numbers of their changes; the active free keys of each address. The number in the names is
+/// the version of their format.
+const KEYS: [&str; 3] = ["imq:2:keys", "imq:2:keys:changes", "imq:2:keys:free"];
+static SCRIPT: LazyLock<CachedScript> =
+    LazyLock::new(|| CachedScript::new(include_str!("exchange_keys.lua")));
+
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) generation: String,
-    /// Highest number of a change.
-    pub(super) number: u64,
     /// Number up to which the changes are in `records`.
     pub(super) seen: u64,
     /// A key was not added, since its address has the most active ones.
@@ -23,103 +31,117 @@ pub(super) struct Answer {
     pub(super) records: Vec<(String, Vec<u8>)>,
 }
 
-/// The store as this server knows it.
+/// The store as this server knows it. What is not known is compared again: the store may have lost keys while there
+/// was no connection.
 #[derive(Debug, Default)]
 pub(super) struct KeyView {
-    /// Another one means that the store has lost keys. Empty after a connection was opened: the store may
-    /// have lost keys meanwhile that this server knows it had.
+    /// Another one means that the store has lost keys. Empty before the first answer.
     pub(super) generation: String,
-    /// Highest number of a change.
-    pub(super) number: u64,
     /// All changes up to this number have been received.
     pub(super) seen: u64,
+    /// The store may have more changes.
+    has_more: bool,
     /// The states of the keys in the store.
     states: HashMap<KeyId, (UnixSeconds, Option<UnixSeconds>)>,
     /// Ids of records that cannot be read.
     unreadable: Vec<String>,
-    /// Records that have been received and not yet merged.
-    pub(super) received: Vec<KeyRecord>,
     own: Arc<KeyRecords>,
     /// The store is known to have as many of the own records.
     compared: usize,
 }
 
 impl KeyView {
-    /// Forgets all that is known of the store. Records that were received from it stay valid.
-    pub(super) fn forget(&mut self) {
-        *self = KeyView {
-            received: std::mem::take(&mut self.received),
-            own: Arc::clone(&self.own),
-            ..KeyView::default()
-        };
-    }
-
-    pub(super) fn set_own(&mut self, own: Arc<KeyRecords>) {
+    /// Returns the lines of the next call: records that the store lacks. Those that it has are received first, so that
+    /// only these are sent.
+    pub(super) fn next_lines(&mut self, own: Arc<KeyRecords>) -> Vec<String> {
         if !Arc::ptr_eq(&self.own, &own) {
-            self.own = own;
-            self.compared = 0;
+            (self.own, self.compared) = (own, 0);
         }
-    }
-
-    /// Returns the arguments of the next call; `None` if no further call is needed. Records that the store
-    /// has are received first, so that only those are sent which it lacks.
-    pub(super) fn next_call(&mut self) -> Option<Vec<String>> {
-        if self.generation.is_empty() || self.seen < self.number {
-            return Some(Vec::new());
+        if self.has_more || self.generation.is_empty() {
+            return Vec::new();
         }
-        let mut lines = std::mem::take(&mut self.unreadable);
-        let mut sent = 0;
+        let mut lines = mem::take(&mut self.unreadable);
+        let most = lines.len() + PAGE;
         for key in &self.own.as_slice()[self.compared..] {
-            if sent == PAGE {
+            if lines.len() == most {
                 break;
             }
             self.compared += 1;
             let known = self.states.get(&key.id);
             if known.is_none_or(|known| *known < key.state()) {
-                // Otherwise the call fails, and all is forgotten.
+                // If the call fails, all is forgotten.
                 self.states.insert(key.id, key.state());
                 lines.push(key.to_shared_line());
-                sent += 1;
             }
         }
-        (!lines.is_empty()).then_some(lines)
+        lines
     }
 
-    /// Takes over an answer. Returns `false` if the store has lost keys, and all begins again.
-    pub(super) fn take(&mut self, answer: Answer) -> bool {
-        if answer.generation != self.generation {
-            self.forget();
-            (self.generation, self.number) = (answer.generation, answer.number);
-            return false;
-        }
-        (self.number, self.seen) = (answer.number, answer.seen);
+    /// Calls the script with records to be stored; with `free_max`, the most active free keys of an address, one that
+    /// is to be added below it. Returns the answer, and the secret of sign-up in the store: `secret` if it had none.
+    pub(super) async fn call(
+        &self,
+        connection: MultiplexedConnection,
+        secret: &str,
+        free_max: &str,
+        lines: &[String],
+    ) -> Result<(Answer, String), String> {
+        let random = getrandom::u64().expect("the system gives random numbers");
+        let new_generation = format!("{random:016x}");
+        let reply = SCRIPT.call(connection, KEYS.len(), |command| {
+            command.arg(&KEYS).arg(&self.generation).arg(self.seen);
+            command.arg(&new_generation).arg(secret).arg(free_max);
+            command.arg(PAGE).arg(lines);
+        });
+        let (generation, secret, is_refused, seen, records) = reply.await?;
+        let answer = Answer {
+            generation,
+            seen,
+            is_refused,
+            records,
+        };
+        Ok((answer, secret))
+    }
+
+    /// Takes over an answer, and returns the records in it. After the first answer, one of another generation must not
+    /// be taken over: all begins again with another view.
+    pub(super) fn take(&mut self, answer: Answer) -> Vec<KeyRecord> {
+        (self.generation, self.seen) = (answer.generation, answer.seen);
+        self.has_more = answer.records.len() == PAGE;
+        let mut received = Vec::new();
         for (id, line) in answer.records {
             match KeyRecord::parse_shared_line(&line) {
                 Ok(key) if key.id.to_string() == id => {
                     if self.states.insert(key.id, key.state()) != Some(key.state()) {
                         self.compared = 0;
                     }
-                    self.received.push(key);
+                    received.push(key);
                 }
                 _ => {
-                    self.compared = 0;
-                    if let Ok(id) = id.parse() {
-                        self.states.remove(&id);
-                    }
+                    self.repair(id.parse().ok());
                     if !line.is_empty() {
                         self.unreadable.push(id);
                     }
                 }
             }
         }
-        true
+        received
     }
 
-    /// Sends own records again whose ids have other keys in the store.
-    pub(super) fn repair(&mut self, others: &[KeyId]) {
-        for id in others {
-            self.states.remove(id);
+    /// Returns `true` if the store may have or lack records that were not in a call.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.has_more || self.compared < self.own.as_slice().len() || !self.unreadable.is_empty()
+    }
+
+    /// Sends own records with these ids again: the store has none, or those of other keys.
+    pub(super) fn repair(&mut self, ids: impl IntoIterator<Item = KeyId>) {
+        for id in ids {
+            self.states.remove(&id);
         }
         self.compared = 0;
     }
 }
+
+#[cfg(test)]
+#[path = "key_script_tests.rs"]
+mod tests;

@@ -13,22 +13,17 @@
 //! - `node`: a connection to the node that accepts writes
 //! - `cached_script`: a script that runs in the store
 //! - `shared_quota`: the thread, its connections
-//! - `counts`: joining, batches of requests for credits; `script`: the scripts for them
+//! - `counts`: batches of requests for credits, the state of the store; `script`: the script for them
 //! - `day_counts`: the counters of this server, for a store that has lost data
-//! - `pace`: whether the store is slow
 //! - `key_exchange`: the records of keys, from and to each server
-//! - `key_view`: which records a server exchanges; `key_script`: the script that exchanges them
-//! - `outage_log`: the log of outages
+//! - `key_view`: which records a server exchanges, by a script
 
 mod cached_script;
 mod counts;
 mod day_counts;
 mod key_exchange;
-mod key_script;
 mod key_view;
 mod node;
-mod outage_log;
-mod pace;
 mod script;
 mod settings;
 mod shared_quota;

@@ -1,6 +1,5 @@
 //! A connection to the node of the store that accepts writes.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ErrorKind, InfoDict, RedisConnectionInfo, RedisError};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -16,8 +15,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::settings::{SharedQuotaSettings, StoreNode};
 use crate::tls::{client_config, handshake_problem};
 
-/// For the name of a node, and then for a connection and the check of the node. Nodes of one network
-/// answer in milliseconds.
+/// For a connection and the check of the node. Nodes of one network answer in milliseconds.
 const CONNECT_MAX: Duration = Duration::from_millis(500);
 /// Longest text of the store in the log.
 const TEXT_CHARS_MAX: usize = 120;
@@ -51,28 +49,23 @@ async fn reach(
     settings: &SharedQuotaSettings,
     password: Option<&str>,
 ) -> Result<NodeConnection, String> {
-    let late = |_| format!("no answer within {} ms", CONNECT_MAX.as_millis());
-    // Each time: after a failover, the name may lead to another node.
-    let found = timeout(CONNECT_MAX, lookup_host((node.host.as_str(), node.port))).await;
-    let found = found.map_err(late);
-    let found = found.and_then(|found| found.map_err(|error| error.to_string()));
-    let addresses = found.map_err(|problem| format!("the name does not resolve: {problem}"))?;
-    let addresses: Vec<SocketAddr> = addresses.collect();
-    let opening = open(node, &addresses, settings.ca_file.as_deref(), password);
-    match timeout(CONNECT_MAX, opening).await {
-        Ok(opened) => opened,
+    // Resolves the name each time: after a failover, it may lead to another node.
+    let opening = open(node, settings.ca_file.as_deref(), password);
+    let Ok(opened) = timeout(CONNECT_MAX, opening).await else {
         // A store without TLS waits for the rest of what it takes for a command.
-        Err(elapsed) if node.is_tls => Err(format!(
-            "{}; if it does not use TLS, write redis://",
-            late(elapsed)
-        )),
-        Err(elapsed) => Err(late(elapsed)),
-    }
+        let hint = if node.is_tls {
+            "; if it does not use TLS, write redis://"
+        } else {
+            ""
+        };
+        let millis = CONNECT_MAX.as_millis();
+        return Err(format!("no answer within {millis} ms{hint}"));
+    };
+    opened
 }
 
 async fn open(
     node: &StoreNode,
-    addresses: &[SocketAddr],
     ca_file: Option<&Path>,
     password: Option<&str>,
 ) -> Result<NodeConnection, String> {
@@ -83,7 +76,7 @@ async fn open(
     if let Some(password) = password {
         info = info.set_password(password);
     }
-    let stream = TcpStream::connect(addresses).await;
+    let stream = TcpStream::connect((&*node.host, node.port)).await;
     let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
     let stream = stream.map_err(|error| error.to_string())?;
     let logged_in = if node.is_tls {

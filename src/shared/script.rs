@@ -1,12 +1,11 @@
 //! [`StoreClient`]: a server, as the script of counts in the store knows it.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
+use redis::InfoDict;
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, InfoDict, RedisError};
 
-use super::cached_script::CachedScript;
+use super::cached_script::{ANSWER_MAX, CachedScript};
 use crate::calendar::UtcDay;
 use crate::quota::{GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest};
 
@@ -15,8 +14,6 @@ use crate::quota::{GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseReques
 const SERVICE: &str = "imq:3:service";
 static SCRIPT: LazyLock<CachedScript> =
     LazyLock::new(|| CachedScript::new(include_str!("counts.lua")));
-/// A server without a call for this long does not count as one that has sent its counts.
-const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// A start of a server.
 #[derive(Clone, Debug)]
@@ -61,7 +58,7 @@ impl StoreClient {
         tag_seed: u64,
         today: UtcDay,
         requests: &[LeaseRequest],
-    ) -> Result<Answer, RedisError> {
+    ) -> Result<Answer, String> {
         let answer = SCRIPT.call(connection, 1 + requests.len(), |command| {
             command.arg(SERVICE);
             for request in requests {
@@ -70,7 +67,7 @@ impl StoreClient {
             command.arg(&self.marker).arg(hex(new_marker)).arg(run_id);
             command.arg(hex(tag_seed)).arg(hex(self.directory));
             command.arg(hex(self.start)).arg(today.0).arg(&self.settled);
-            command.arg(self.servers).arg(SILENCE_MAX.as_millis());
+            command.arg(self.servers).arg(ANSWER_MAX.as_millis());
             command.arg(u32::from(self.has_counts)).arg(GRANT_MAX);
             for request in requests {
                 command.arg(figures(request));
@@ -79,7 +76,7 @@ impl StoreClient {
         let (marker, tag_seed, blocked, has_reserve, memory, figures) = answer.await?;
         let (tag_seed, figures): (String, Vec<u32>) = (tag_seed, figures);
         let tag_seed = u64::from_str_radix(&tag_seed, 16)
-            .map_err(|_| RedisError::from((ErrorKind::Parse, "the tag seed is no number")))?;
+            .map_err(|_| "the tag seed is no number".to_owned())?;
         let (figures, _) = figures.as_chunks();
         let leases = figures.iter().map(|&[granted, total, limit]| LeaseAnswer {
             granted,

@@ -92,7 +92,12 @@ async fn run(
             _ = &mut stopped => return,
         };
         let problem = match connected {
-            Err(problem) => problem,
+            Err(problem) => {
+                if let Some(keys) = &mut keys {
+                    keys.report(Err(problem.clone()));
+                }
+                problem
+            }
             Ok(node) => select! {
                 biased;
                 _ = &mut stopped => return counts.give_back(&node).await,
@@ -106,9 +111,6 @@ async fn run(
             },
         };
         counts.set_away(&problem);
-        if let Some(keys) = &mut keys {
-            keys.report(Err(problem));
-        }
         select! {
             () = sleep(RETRY) => {}
             _ = &mut stopped => return,

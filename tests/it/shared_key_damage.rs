@@ -133,7 +133,7 @@ fn no_value_in_the_store_changes_a_key_file_or_takes_memory() {
         let after: Vec<Vec<u8>> = read();
         assert_eq!(after, before, "{script}");
         for (peer, peak) in scene.peers.iter().zip(&peaks) {
-            let more = peer.server.peak_kib() - peak;
+            let more = peer.server.peak_kib().saturating_sub(*peak);
             assert!(more <= MORE_KIB_MAX, "{more} KiB: {script}");
         }
         wait_for("an exchange", || {
