@@ -8,7 +8,7 @@ use zerocopy::little_endian::{I32, U64};
 
 use super::history_input::{Creator, HistoryInput};
 use super::list_sections;
-use super::packed_day::{RANGE_ISLANDS, row_number};
+use super::packed_day::RANGE_ISLANDS;
 use super::render;
 use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
@@ -45,8 +45,8 @@ pub(crate) fn write<W: Write>(
             for island in rendered {
                 out.body(&island.detail)?;
                 out.body(&island.ccu)?;
-                if let Some((first, last)) = island.seen {
-                    new[first as usize].push((row_number(rows.len()), last));
+                if let Some((first, last, metrics)) = island.seen {
+                    new[first].push((rows.len(), last, metrics));
                 }
                 ccu_histories += u64::from(island.has_peak);
                 rows.push(island.list_row);
@@ -115,15 +115,15 @@ fn ranking(input: &HistoryInput<'_>, day: usize) -> Vec<u8> {
     render::ranking(&input.day_texts[day], date_before, places, input.published)
 }
 
-/// `/v1/new/{date}`, from the islands first seen on that day, each with the last day it was seen.
-fn new_islands(input: &HistoryInput<'_>, day: usize, islands: &[(u32, u32)]) -> Vec<u8> {
+/// `/v1/new/{date}`, from the islands first seen on that day, each with the last day it was seen and its metrics of that
+/// day.
+fn new_islands(
+    input: &HistoryInput<'_>,
+    day: usize,
+    islands: &[(usize, usize, Metrics)],
+) -> Vec<u8> {
     let date = input.day_texts[day].as_str();
-    let with_metrics = |(island, last): &(u32, u32)| {
-        let row = input.days[day].row(*island as usize);
-        let metrics = row.map_or(Metrics::NULL, |row| row.metrics);
-        (*island as usize, *last as usize, metrics)
-    };
-    let mut islands: Vec<(usize, usize, Metrics)> = islands.iter().map(with_metrics).collect();
+    let mut islands: Vec<&(usize, usize, Metrics)> = islands.iter().collect();
     islands.sort_by_key(|(_, _, metrics)| Reverse(metrics.count(SortField::PeakCcu)));
     let rows = islands.iter().map(|(island, last, metrics)| {
         let seen = Some((date, input.day_texts[*last].as_str()));
@@ -133,62 +133,50 @@ fn new_islands(input: &HistoryInput<'_>, day: usize, islands: &[(u32, u32)]) -> 
     render::new_islands(date, rows, input.published)
 }
 
-/// Rows by day of each island of a range, oldest first.
-type Timelines = Vec<Vec<(u32, DayRow)>>;
-
 struct RenderedIsland {
     list_row: Vec<u8>,
     detail: PackedBody,
     ccu: PackedBody,
-    /// First and last day on which the island was seen.
-    seen: Option<(u32, u32)>,
+    /// First and last day on which the island was seen, and its metrics on the first.
+    seen: Option<(usize, usize, Metrics)>,
     /// Whether the island has a peak on any day.
     has_peak: bool,
 }
 
-/// Renders one range of islands: converts rows by day to rows by island. The state is reused.
+/// Renders one range of islands: converts rows by day to rows by island, oldest first. The state is reused.
 fn render_range(
     input: &HistoryInput<'_>,
-    (compressor, timelines): &mut (Compressor, Timelines),
+    (compressor, timelines): &mut (Compressor, Vec<Vec<(usize, DayRow)>>),
     range: usize,
 ) -> Vec<RenderedIsland> {
     let first = range * RANGE_ISLANDS;
     timelines.iter_mut().for_each(Vec::clear);
-    for (day, rows) in (0..).zip(&input.days) {
+    for (day, rows) in input.days.iter().enumerate() {
         for row in rows.range(range) {
             timelines[row.island as usize - first].push((day, row));
         }
     }
-    let islands = (first..input.catalogue.islands.len()).zip(timelines);
-    islands
-        .map(|(number, timeline)| render_island(input, compressor, number, timeline))
-        .collect()
-}
-
-fn render_island(
-    input: &HistoryInput<'_>,
-    compressor: &mut Compressor,
-    number: usize,
-    timeline: &[(u32, DayRow)],
-) -> RenderedIsland {
-    let island = &input.catalogue.islands[number];
-    let text = |day: u32| input.day_texts[day as usize].as_str();
-    let ends = timeline.first().zip(timeline.last());
-    let seen = ends.map(|((first, _), (last, _))| (*first, *last));
-    let seen_texts = seen.map(|(first, last)| (text(first), text(last)));
-    let metrics = &input.latest[number];
-    let list_row = render::summary(island, seen_texts, input.latest_day(), metrics);
-    let series = timeline.iter().filter(|(_, row)| row.is_daily);
-    let series = series.map(|(day, row)| (text(*day), &row.metrics));
-    let peaks = timeline
-        .iter()
-        .filter_map(|(day, row)| Some((text(*day), row.peak_ccu()?)));
-    let has_peak = peaks.clone().next().is_some();
-    RenderedIsland {
-        detail: compressor.pack(&render::island(&list_row, series, input.published)),
-        ccu: compressor.pack(&render::ccu(island.code, peaks, input.published)),
-        list_row,
-        seen,
-        has_peak,
-    }
+    let text = |day: usize| input.day_texts[day].as_str();
+    let render = |(number, timeline): (usize, &mut Vec<(usize, DayRow)>)| {
+        let island = &input.catalogue.islands[number];
+        let ends = timeline.first().zip(timeline.last());
+        let seen = ends.map(|((first, row), (last, _))| (*first, *last, row.metrics));
+        let seen_texts = seen.map(|(first, last, _)| (text(first), text(last)));
+        let metrics = &input.latest[number];
+        let list_row = render::summary(island, seen_texts, input.latest_day(), metrics);
+        let series = timeline.iter().filter(|(_, row)| row.is_daily);
+        let series = series.map(|(day, row)| (text(*day), &row.metrics));
+        let peaks = timeline.iter();
+        let peaks = peaks.filter_map(|(day, row)| Some((text(*day), row.peak_ccu()?)));
+        let has_peak = peaks.clone().next().is_some();
+        RenderedIsland {
+            detail: compressor.pack(&render::island(&list_row, series, input.published)),
+            ccu: compressor.pack(&render::ccu(island.code, peaks, input.published)),
+            list_row,
+            seen,
+            has_peak,
+        }
+    };
+    let islands = first..input.catalogue.islands.len();
+    islands.zip(timelines).map(render).collect()
 }

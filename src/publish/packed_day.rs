@@ -12,8 +12,6 @@ use crate::model::SortField;
 
 /// Islands per range: few enough that the rows of all their days fit in the CPU cache.
 pub(crate) const RANGE_ISLANDS: usize = 256;
-/// Most decimals are hundredths, which are packed into one or two bytes.
-const HUNDREDTHS: f64 = 100.0;
 /// Number of metrics that are counts, which come before the decimals.
 const COUNTS: usize = SortField::ALL.len();
 
@@ -85,11 +83,6 @@ impl PackedDay {
     pub(crate) fn rows(&self) -> impl Iterator<Item = DayRow> {
         (0..self.starts.len() - 1).flat_map(|range| self.range(range))
     }
-
-    pub(crate) fn row(&self, island: usize) -> Option<DayRow> {
-        let mut rows = self.range(island / RANGE_ISLANDS);
-        rows.find(|row| row.island as usize == island)
-    }
 }
 
 /// Returns the number of metrics that are packed: a row of a ccu file has only the first.
@@ -99,13 +92,20 @@ fn values(is_daily: bool) -> usize {
 
 /// Returns a value as a number that is small for most values: 0 for a null, a count plus 1; of a decimal twice its
 /// hundredths plus 1, or twice its bits plus 2 if it has more digits. The sign bit of a decimal is 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "any other number of hundredths does not convert back"
+)]
 fn to_number(place: usize, value: u64) -> u64 {
     if place < COUNTS || value == u64::MAX {
         return value.wrapping_add(1);
     }
-    match to_hundredths(f64::from_bits(value)) {
-        Some(hundredths) => u64::from(hundredths) * 2 + 1,
-        None => value * 2 + 2,
+    let hundredths = (f64::from_bits(value) * 100.0).round() as u32;
+    if from_hundredths(hundredths) == value {
+        u64::from(hundredths) * 2 + 1
+    } else {
+        value * 2 + 2
     }
 }
 
@@ -113,7 +113,7 @@ fn from_number(place: usize, number: u64) -> u64 {
     if place < COUNTS || number == 0 {
         number.wrapping_sub(1)
     } else if number % 2 == 1 {
-        from_hundredths(index(number / 2)).to_bits()
+        from_hundredths(index(number / 2))
     } else {
         number / 2 - 1
     }
@@ -147,19 +147,9 @@ fn index(number: u64) -> u32 {
     u32::try_from(number).expect("packed from 32 bits")
 }
 
-/// Returns the hundredths of a decimal if they convert back to the same number.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "any other number does not convert back"
-)]
-fn to_hundredths(decimal: f64) -> Option<u32> {
-    let hundredths = (decimal * HUNDREDTHS).round() as u32;
-    (from_hundredths(hundredths).to_bits() == decimal.to_bits()).then_some(hundredths)
-}
-
-fn from_hundredths(hundredths: u32) -> f64 {
-    f64::from(hundredths) / HUNDREDTHS
+/// Returns the bits of a decimal.
+fn from_hundredths(hundredths: u32) -> u64 {
+    (f64::from(hundredths) / 100.0).to_bits()
 }
 
 #[cfg(test)]
@@ -209,9 +199,11 @@ mod tests {
             let found: Vec<DayRow> = packed.rows().collect();
             // Compares the bits too, since equal values may have different ones.
             assert_eq!(format!("{found:?}"), format!("{expected:?}"));
-            for island in 0..islands {
-                let row = expected.iter().find(|row| row.island as usize == island);
-                assert_eq!(packed.row(island).as_ref(), row);
+            for range in 0..islands.div_ceil(RANGE_ISLANDS) {
+                let of_range = |row: &&DayRow| row.island as usize / RANGE_ISLANDS == range;
+                let expected: Vec<&DayRow> = expected.iter().filter(of_range).collect();
+                let found: Vec<DayRow> = packed.range(range).collect();
+                assert_eq!(format!("{found:?}"), format!("{expected:?}"));
             }
             Ok(())
         });
