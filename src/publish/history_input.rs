@@ -69,8 +69,7 @@ impl<'a> Creator<'a> {
     pub(crate) fn collect(input: &HistoryInput<'a>) -> Vec<Creator<'a>> {
         let mut by_slug: BTreeMap<&str, Creator<'a>> = BTreeMap::new();
         for profile in &input.catalogue.profiles {
-            let creator = by_slug.entry(profile.slug.as_str()).or_default();
-            creator.profile = Some(profile);
+            by_slug.entry(profile.slug.as_str()).or_default().profile = Some(profile);
         }
         for (row, island) in input.catalogue.islands.iter().enumerate() {
             let Some(slug) = island.creator.as_ref().map(CreatorSlug::as_str) else {

@@ -32,7 +32,6 @@ pub(crate) fn write_index<'a, W: Write>(
     out.array::<U64>(common_rows, sets.into_iter().flatten())
 }
 
-/// A suffix of a row's text.
 #[derive(Clone, Copy)]
 struct Suffix {
     /// Bytes of the suffix at the current sorting depth.
@@ -43,15 +42,12 @@ struct Suffix {
 }
 
 impl Suffix {
-    fn bytes<'t>(&self, texts: &'t [String]) -> &'t [u8] {
-        &texts[self.row as usize].as_bytes()[self.at as usize..]
-    }
-
     /// Returns eight bytes from `depth` on as one comparable number. Each byte is incremented,
     /// which cannot overflow since no byte of UTF-8 is 255; 0 then marks the end of the text.
     fn key_at(&self, depth: usize, texts: &[String]) -> u64 {
         let mut key = [0; KEY_BYTES];
-        let rest = self.bytes(texts).get(depth..).unwrap_or_default();
+        let text = texts[self.row as usize].as_bytes();
+        let rest = text.get(self.at as usize + depth..).unwrap_or_default();
         for (to, byte) in key.iter_mut().zip(rest) {
             *to = byte + 1;
         }
