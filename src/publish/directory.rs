@@ -17,7 +17,7 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 
 use super::options::{PublishError, PublishOptions, in_file};
-use super::sources::Sources;
+use super::previous::Sources;
 use crate::durable::{self, AtomicFile, TEMP_SUFFIX};
 use crate::snapshot::{Dumps, Identity, Manifest, Payload};
 

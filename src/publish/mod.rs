@@ -7,7 +7,7 @@
 //!
 //! In reading order:
 //!
-//! - `run` with its `options`: one publish; `refusal`: when it is refused; `previous` with its `sources`: the last one;
+//! - `run` with its `options`: one publish; `refusal`: when it is refused; `previous`: the last one;
 //!   `plan`: what is kept of it; `directory`: the published files, and the removal of stale ones;
 //! - `tables`, `packed_day`: the dataset as columns; `history_input`: what the history is made from;
 //! - `history_payload`, `live_payload`: the two payload files; their parts `list_sections` and
@@ -32,7 +32,6 @@ mod run;
 mod sample;
 #[cfg(test)]
 mod selection_tests;
-mod sources;
 mod tables;
 mod text_index;
 mod whole_files;

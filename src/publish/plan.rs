@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::live_payload::LiveInput;
 use super::options::PublishOptions;
-use super::previous::Previous;
-use super::sources::Sources;
+use super::previous::{Previous, Sources};
 use crate::dataset::{DatasetReader, Faults, LoadError, WHOLE_FILES};
 use crate::snapshot::{Manifest, Payload};
 

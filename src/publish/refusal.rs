@@ -8,8 +8,7 @@ use std::path::{self, Component, Path, PathBuf};
 
 use super::directory::is_published;
 use super::options::{PublishError, PublishOptions, in_file};
-use super::previous::Previous;
-use super::sources::Sources;
+use super::previous::{Previous, Sources};
 use crate::calendar::UtcDay;
 use crate::dataset::{DatasetReader, Files, validate};
 use crate::regular_file::Directory;

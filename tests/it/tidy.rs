@@ -246,7 +246,7 @@ fn stray_serializers(path: &str, source: &str) -> Vec<String> {
         "dataset/fault.rs",
         "dataset/files.rs",
         "keys/key_file.rs",
-        "publish/sources.rs",
+        "publish/previous.rs",
         "server/http/api_error.rs",
         "site/",
         "snapshot/dumps.rs",
