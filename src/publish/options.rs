@@ -30,7 +30,6 @@ pub enum PublishEvent<'a> {
     Warnings(&'a Faults),
     /// The manifest is about to be replaced, which publishes everything.
     Committing,
-    /// Progress of one phase.
     Progress {
         what: &'static str,
         done: usize,

@@ -78,7 +78,6 @@ impl Plan {
         self.known.files.contains_key(name)
     }
 
-    /// Returns whether a dump of the previous publish is kept.
     pub(super) fn keeps_dump(&self, dump: &str) -> bool {
         if WHOLE_FILES.iter().any(|(file, ..)| *file == dump) {
             return self.kept_history.is_some();
@@ -129,8 +128,13 @@ fn summarized(differences: &[(String, &str)]) -> String {
     let Some(((name, difference), others)) = differences.split_first() else {
         return "as always".to_owned();
     };
-    match others.len() {
-        0 => format!("{name} {difference}"),
-        more => format!("{name} {difference} and {more} more"),
+    and_more(format!("{name} {difference}"), others.len())
+}
+
+/// Returns some of the items of a list, given as text, with the number of the others.
+pub(super) fn and_more(some: String, others: usize) -> String {
+    match others {
+        0 => some,
+        more => format!("{some} and {more} more"),
     }
 }

@@ -8,6 +8,7 @@ use std::path::{self, Component, Path, PathBuf};
 
 use super::directory::is_published;
 use super::options::{PublishError, PublishOptions, in_file};
+use super::plan::and_more;
 use super::previous::{Previous, Sources};
 use crate::calendar::UtcDay;
 use crate::dataset::{DatasetReader, Files, validate};
@@ -27,18 +28,18 @@ pub(super) fn refuse_target(
         return Ok(());
     }
     let directory = options.directory;
-    let (path, problem) = if is_within(files, directory)? {
-        let problem = "the target must be outside the dataset";
-        (directory.to_owned(), problem)
-    } else if let Some(path) = foreign_file(directory).map_err(in_file(directory))? {
-        let problem = "the target must be a new, empty or published directory, got a file that no publish wrote";
-        (path, problem)
-    } else {
-        return Ok(());
+    let refused = |path: &Path, problem| {
+        let path = path.display();
+        let text = format!("{path}: {problem}; --force publishes there");
+        Err(PublishError::Refused(text))
     };
-    let path = path.display();
-    let text = format!("{path}: {problem}; --force publishes there");
-    Err(PublishError::Refused(text))
+    if is_within(files, directory)? {
+        return refused(directory, "the target must be outside the dataset");
+    }
+    let problem =
+        "the target must be a new, empty or published directory, got a file that no publish wrote";
+    let foreign = foreign_file(directory).map_err(in_file(directory))?;
+    foreign.map_or(Ok(()), |path| refused(&path, problem))
 }
 
 /// Returns whether a directory, which need not exist, is the dataset or lies in it.
@@ -133,18 +134,11 @@ pub(super) fn refuse_loss(
     }
     // A fault, such as a file of a day under another name, may be the reason.
     validate(dataset, &mut |_, _| ())?;
-    let few: Vec<String> = lost
-        .iter()
-        .take(DAYS_NAMED)
-        .map(UtcDay::to_string)
-        .collect();
-    let more = match lost.len() - few.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let few = few.join(", ");
+    let few = lost.iter().take(DAYS_NAMED).map(UtcDay::to_string);
+    let few: Vec<String> = few.collect();
+    let listed = and_more(few.join(", "), lost.len() - few.len());
     Err(PublishError::Refused(format!(
-        "the dataset must have all days of the published data, got no file for {few}{more}; \
+        "the dataset must have all days of the published data, got no file for {listed}; \
          --force publishes without them"
     )))
 }
