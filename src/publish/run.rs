@@ -1,8 +1,6 @@
 //! Entry point of publishing: the steps from a dataset to a published directory.
 
-use std::collections::HashSet;
 use std::io::Write as _;
-use std::path::Path;
 
 use super::directory::{HISTORY, INDEX, LIVE, create_dumps_folder, remove_stale_files, write_file};
 use super::dumps_writer::DumpsWriter;
@@ -51,22 +49,18 @@ pub fn publish(
     // Frees disk space first: the leftovers of a killed publish may fill most of the disk. Without
     // a manifest they cannot be distinguished from published files.
     let kept = previous.names();
-    remove_others(directory, kept.as_ref(), notify);
+    // A failure does not fail the publish.
+    let removed = remove_stale_files(directory, kept.as_ref());
+    removed.unwrap_or_else(|error| notify(PublishEvent::CleanupFailed(&error)));
     let published = publish_changes(&dataset, &previous, plan, options, notify);
     if published.is_err() || kept.is_none() {
         // The manifest may be the previous one or the new one, and a crash may bring back the previous one.
         let current = Previous::read(directory).ok().and_then(|now| now.names());
         let kept = current.map(|names| &names | &kept.unwrap_or_default());
-        remove_others(directory, kept.as_ref(), notify);
+        let removed = remove_stale_files(directory, kept.as_ref());
+        removed.unwrap_or_else(|error| notify(PublishEvent::CleanupFailed(&error)));
     }
     published
-}
-
-/// Removes files of other publishes. A failure is reported, and does not fail the publish.
-fn remove_others(directory: &Path, kept: Option<&HashSet<String>>, notify: EventSink<'_>) {
-    if let Err(error) = remove_stale_files(directory, kept) {
-        notify(PublishEvent::CleanupFailed(&error));
-    }
 }
 
 /// Renders what has changed since the previous publish, writes the files, and writes the manifest, which makes
