@@ -39,11 +39,7 @@ pub const SAMPLE_FILES: &[(&str, &[u8])] = files! {
 const PUBLISHED: UnixSeconds = UnixSeconds(1_795_262_700);
 
 /// Publishes the sample in memory and opens it. An error cannot occur, which a test verifies.
-pub fn open_sample(service: &SiteSettings) -> Result<Snapshot, String> {
-    open(service).map_err(|error| error.to_string())
-}
-
-fn open(service: &SiteSettings) -> Result<Snapshot, Box<dyn Error>> {
+pub fn open_sample(service: &SiteSettings) -> Result<Snapshot, Box<dyn Error>> {
     let ([history, live], dumps) = render()?;
     let history = History::open(history)?;
     let live = Live::open(live)?;

@@ -1,5 +1,6 @@
 //! The settings of a server, and the errors of its start.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -68,7 +69,7 @@ pub(crate) struct Settings {
     /// The published directory; the built-in sample dataset by default.
     pub(crate) published: Option<PathBuf>,
     /// Opens the sample dataset with a cache of some bytes.
-    pub(crate) open_sample: fn(&SiteSettings) -> Result<Snapshot, String>,
+    pub(crate) open_sample: fn(&SiteSettings) -> Result<Snapshot, Box<dyn Error>>,
     pub(crate) listen: Vec<SocketAddr>,
     pub(crate) listen_tls: Vec<SocketAddr>,
     /// The files of a certificate chain and of its private key, both PEM, which TLS requires.
