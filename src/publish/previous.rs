@@ -4,14 +4,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::options::{PublishError, PublishOptions, in_file};
 use crate::dataset::{Fault, FileStamp};
-use crate::durable;
 use crate::regular_file::Directory;
 use crate::snapshot::{CONTENT_VERSION, Dump, Dumps, History, Manifest};
 
@@ -33,14 +32,9 @@ impl Previous {
     pub(super) fn read(directory: &Path) -> Result<Previous, PublishError> {
         let path = directory.join(Manifest::FILE);
         let directory = Directory::open(directory).map_err(in_file(&path))?;
-        let is_invalid = |error: &io::Error| {
-            matches!(
-                error.kind(),
-                ErrorKind::InvalidData | ErrorKind::UnexpectedEof
-            )
-        };
+        let invalid = [ErrorKind::InvalidData, ErrorKind::UnexpectedEof];
         let manifest = match Manifest::read(&directory) {
-            Err(error) if is_invalid(&error) => None,
+            Err(error) if invalid.contains(&error.kind()) => None,
             read => read.map_err(in_file(&path))?,
         };
         let manifest = manifest.unwrap_or_default();
@@ -75,7 +69,6 @@ impl Previous {
         }
     }
 
-    /// Iterates over the published dumps.
     pub(super) fn dump_files(&self) -> impl Iterator<Item = &Dump> {
         self.dumps.iter().flat_map(Dumps::files)
     }
@@ -95,11 +88,8 @@ impl Previous {
         let is_known = self.manifest != Manifest::default();
         let is_known = is_known && self.dumps.is_some() == self.manifest.dumps.is_some();
         let named = self.manifest.files().map(|named| named.file.clone());
-        is_known.then(|| {
-            named
-                .chain(self.dump_files().map(Dump::stored_name))
-                .collect()
-        })
+        let named = named.chain(self.dump_files().map(Dump::stored_name));
+        is_known.then(|| named.collect())
     }
 }
 
@@ -108,7 +98,6 @@ impl Previous {
 #[serde(default)]
 pub(super) struct Sources {
     pub(super) program: String,
-    /// The manifest of the publish.
     pub(super) published: Manifest,
     /// Metadata that identify the content of a file; `None` if it was written to shortly before it was read.
     pub(super) files: BTreeMap<String, Option<FileStamp>>,
@@ -131,11 +120,5 @@ impl Sources {
     pub(super) fn read(directory: &Directory) -> Sources {
         let text = directory.read(Sources::FILE, BYTES_MAX);
         serde_json::from_slice(&text.unwrap_or_default()).unwrap_or_default()
-    }
-
-    /// Writes the list to a directory, replacing an earlier one.
-    pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
-        let text = serde_json::to_vec(self)?;
-        durable::replace(&directory.join(Sources::FILE), &text)
     }
 }

@@ -110,8 +110,9 @@ fn publish_changes(
     };
     let summary = plan.summary.clone();
     let sources = plan.into_sources(dataset, manifest.clone(), (&tables.live, &warnings));
-    let written = sources.write(directory);
-    written.map_err(in_file(&directory.join(Sources::FILE)))?;
+    let path = directory.join(Sources::FILE);
+    let text = serde_json::to_vec(&sources).expect("a list is text and numbers");
+    durable::replace(&path, &text).map_err(in_file(&path))?;
     let path = directory.join(Manifest::FILE);
     let mut text = serde_json::to_vec_pretty(&manifest).expect("a manifest is text and numbers");
     text.push(b'\n');
