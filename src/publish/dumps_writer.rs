@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
+use std::mem;
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -13,26 +14,24 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::options::{PublishError, in_file};
+use super::packed_day::PackedDay;
 use super::plan::Plan;
 use super::render;
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Cell, DatasetReader, FileKind, write_csv};
+use crate::dataset::{
+    Cell, DatasetReader, DayFiles, DayRow, FileKind, Island, write_csv, write_csv_row,
+};
 use crate::durable::{self, TEMP_SUFFIX};
-use crate::snapshot::{DumpContent, DumpFile, DumpIndex, Dumps, HashingWriter};
+use crate::snapshot::{DumpFile, DumpIndex, Dumps, HashingWriter};
 use crate::sync::{Mutex, lock};
 
 /// gzip level of CSV. A higher one takes twice the time for 5 % fewer bytes.
-pub(super) const CSV_LEVEL: u32 = 2;
+const CSV_LEVEL: u32 = 2;
 /// gzip level of JSON, whose repeated member names compress well at any level.
 const JSON_LEVEL: u32 = 1;
-/// Size of the buffer of rows in bytes.
-const BUFFER: usize = 1 << 16;
 /// Notice of a dataset that has none of its own (SPEC section 1).
 const NOTICE: &str = "The underlying metrics are facts from a third-party public ecosystem interface. \
     This compilation is not affiliated with that third party.";
-
-/// A dump that is being compressed.
-pub(super) type GzipFile = GzEncoder<HashingWriter<Output>>;
 
 pub(super) struct DumpsWriter<'a> {
     /// The folder of the published directory; `None` if the dumps are written to memory.
@@ -64,101 +63,123 @@ impl<'a> DumpsWriter<'a> {
         }
     }
 
-    /// Returns the path of a file until it is complete.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    /// Writes a file with `write`, and completes it: syncs and renames it, or keeps its content, and adds it to the
+    /// index.
+    fn write_file(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), PublishError> {
         let folder = self.folder.clone().unwrap_or_default();
-        folder.join(name.replace('/', "-") + TEMP_SUFFIX)
-    }
-
-    fn create(&self, name: &str) -> io::Result<HashingWriter<Output>> {
-        let output = if self.folder.is_some() {
+        let unfinished = folder.join(name.replace('/', "-") + TEMP_SUFFIX);
+        let mut content = Vec::new();
+        let write_file = || {
+            let create = |_| File::create(&unfinished);
+            let mut file = self.folder.as_ref().map(create).transpose()?;
             // Unbuffered, since writes are large.
-            Output::File(File::create(self.path(name))?)
-        } else {
-            Output::Memory(Vec::new())
-        };
-        Ok(HashingWriter::new(output))
-    }
-
-    /// Creates a file that is one gzip member (RFC 1952): readers that stop after the first one lose nothing.
-    pub(super) fn create_gzip(&self, name: &str, level: u32) -> io::Result<GzipFile> {
-        Ok(GzEncoder::new(self.create(name)?, Compression::new(level)))
-    }
-
-    /// Completes a file: syncs and renames it, or keeps its content, and adds it to the index.
-    pub(super) fn complete(&self, name: &str, file: HashingWriter<Output>) -> io::Result<()> {
-        let (output, bytes, sha256) = file.finish();
-        let content = match output {
-            Output::File(synced) => {
-                synced.sync_all()?;
-                fs::rename(self.path(name), self.path(name).with_file_name(&sha256))?;
-                Bytes::new()
+            let mut out = HashingWriter::new(match &mut file {
+                Some(file) => file as &mut dyn Write,
+                None => &mut content,
+            });
+            write(&mut out)?;
+            let (_, bytes, sha256) = out.finish();
+            if let Some(file) = file {
+                file.sync_all()?;
+                fs::rename(&unfinished, folder.join(&sha256))?;
             }
-            Output::Memory(content) => content.into(),
+            Ok::<_, io::Error>((bytes, sha256))
         };
+        let (bytes, sha256) = write_file().map_err(in_file(&unfinished))?;
         let file = DumpFile {
             file: name.to_owned(),
             modified: self.modified(name, &sha256),
             bytes,
             sha256,
         };
-        lock(&self.files).insert(name.to_owned(), (file, content));
+        lock(&self.files).insert(name.to_owned(), (file, content.into()));
         Ok(())
     }
 
-    /// Writes the four dumps of a dataset file, unless they are kept: its rows as CSV, then as JSON.
-    pub(super) fn write<'c>(
+    /// Writes a file that is one gzip member (RFC 1952): readers that stop after the first one lose nothing.
+    fn write_gzip(
         &self,
         name: &str,
-        kind: FileKind,
+        level: u32,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), PublishError> {
+        self.write_file(name, |out| {
+            let mut gzip = GzEncoder::new(out, Compression::new(level));
+            write(&mut gzip)?;
+            gzip.finish().map(drop)
+        })
+    }
+
+    /// Writes the four dumps of a dataset file, unless they are kept: its rows as CSV, then as JSON. `text` is a buffer,
+    /// which is reused since fresh memory costs as much time as the rows.
+    pub(super) fn write<'c>(
+        &self,
+        text: &mut Vec<u8>,
+        (name, kind): (&str, FileKind),
         rows: impl Iterator<Item: IntoIterator<Item = Cell<'c>>> + Clone,
     ) -> Result<(), PublishError> {
         if self.plan.keeps(name) {
             return Ok(());
         }
-        let stem = name.strip_suffix(".csv").unwrap_or(name);
-        self.write_pair(name, CSV_LEVEL, |out| write_csv(out, kind, rows.clone()))?;
+        text.clear();
+        write_csv(text, kind, rows.clone()).expect("writing to memory does not fail");
+        self.write_pair(name, CSV_LEVEL, text)?;
         // An array of objects, one per line.
-        self.write_pair(&format!("{stem}.json"), JSON_LEVEL, |out| {
-            let (mut object, mut separator, mut end) = (Vec::new(), "[\n", "[]\n");
-            for row in rows {
-                object.clear();
-                render::dump_row(&mut object, kind, row);
-                out.write_all(separator.as_bytes())?;
-                out.write_all(&object)?;
-                (separator, end) = (",\n", "\n]\n");
-            }
-            out.write_all(end.as_bytes())
-        })
+        text.clear();
+        let (mut separator, mut end) = ("[\n", "[]\n");
+        for row in rows {
+            text.extend_from_slice(separator.as_bytes());
+            render::dump_row(text, kind, row);
+            (separator, end) = (",\n", "\n]\n");
+        }
+        text.extend_from_slice(end.as_bytes());
+        let stem = name.strip_suffix(".csv").unwrap_or(name);
+        self.write_pair(&format!("{stem}.json"), JSON_LEVEL, text)
     }
 
-    pub(super) fn write_notice(&self, notice: &str) -> Result<(), PublishError> {
-        let name = DatasetReader::NOTICE;
-        let write_file = || {
-            let mut file = self.create(name)?;
-            writeln!(file, "{notice}")?;
-            self.complete(name, file)
-        };
-        write_file().map_err(in_file(&self.path(name)))
+    /// Writes a file and its gzip form.
+    fn write_pair(&self, name: &str, level: u32, text: &[u8]) -> Result<(), PublishError> {
+        self.write_file(name, |out| out.write_all(text))?;
+        self.write_gzip(&format!("{name}.gz"), level, |out| out.write_all(text))
     }
 
-    /// Writes a file and its gzip form in one pass.
-    fn write_pair(
+    /// Writes one of the files with the rows of many days, from all days and their rows. Each is written anew by each
+    /// publish that renders the history, by one encoder. Parts that end with a full flush could be compressed in
+    /// parallel, and be copied to the next publish; `benches/README.md` has the measurements that decided against them.
+    pub(super) fn write_days(
         &self,
-        name: &str,
-        level: u32,
-        write: impl FnOnce(&mut BufWriter<GzipTee>) -> io::Result<()>,
+        text: &mut Vec<u8>,
+        islands: &[Island],
+        (days, rows): (&[DayFiles], &[PackedDay]),
+        (name, kind, newest): (&str, FileKind, Option<usize>),
     ) -> Result<(), PublishError> {
-        let write_files = || {
-            let gzip_name = format!("{name}.gz");
-            let (plain, gzip) = (self.create(name)?, self.create_gzip(&gzip_name, level)?);
-            let mut out = BufWriter::with_capacity(BUFFER, GzipTee { plain, gzip });
-            write(&mut out)?;
-            let GzipTee { plain, gzip } = out.into_inner()?;
-            self.complete(name, plain)?;
-            self.complete(&gzip_name, gzip.finish()?)
+        let is_of_kind = |files: &&DayFiles| files.files.iter().any(|(other, _)| *other == kind);
+        let first = newest.and_then(|count| days.iter().filter(is_of_kind).nth_back(count - 1));
+        let since = first.map(|files| files.day);
+        let columns = kind.columns().0;
+        // The daily rows; or the known peaks of both kinds.
+        let is_in = |row: &DayRow| match kind {
+            FileKind::Daily => row.is_daily,
+            _ => row.peak_ccu().is_some(),
         };
-        write_files().map_err(in_file(&self.path(name)))
+        self.write_gzip(name, CSV_LEVEL, |out| {
+            writeln!(out, "date,{}", columns.join(","))?;
+            for packed in rows.iter().filter(|packed| Some(packed.day) >= since) {
+                text.clear();
+                let date = format!("{},", packed.day);
+                for row in packed.rows().filter(is_in) {
+                    text.extend_from_slice(date.as_bytes());
+                    let code = islands[row.island as usize].code;
+                    write_csv_row(text, row.metrics.cells(code).take(columns.len()))?;
+                }
+                out.write_all(text)?;
+            }
+            Ok(())
+        })
     }
 
     /// Returns the time of the last change of a file's bytes. Unchanged bytes keep their time even
@@ -171,74 +192,123 @@ impl<'a> DumpsWriter<'a> {
         }
         let later = before.map(|before| UnixSeconds(before.modified.0 + 1));
         let later = later.filter(|later| later.has_text());
-        later
-            .map_or(self.published, |later| later.max(self.published))
-            .to_string()
+        let modified = later.map_or(self.published, |later| later.max(self.published));
+        modified.to_string()
     }
 
-    fn index(&self, (credit, notice): (&str, Option<&str>)) -> DumpIndex {
-        let files = lock(&self.files);
-        DumpIndex {
+    /// Writes the dataset's own notice, if it has one, and makes the names of the files durable. Returns their index,
+    /// and the contents of those in memory.
+    pub(super) fn finish(
+        self,
+        (credit, notice): (&str, Option<&str>),
+    ) -> Result<(DumpIndex, BTreeMap<String, Bytes>), PublishError> {
+        if let Some(notice) = notice {
+            self.write_file(DatasetReader::NOTICE, |out| writeln!(out, "{notice}"))?;
+        }
+        if let Some(folder) = &self.folder {
+            durable::sync_directory(folder).map_err(in_file(folder))?;
+        }
+        let files = mem::take(&mut *lock(&self.files)).into_iter();
+        let files = files.map(|(name, (file, content))| (file, (name, content)));
+        let (files, contents) = files.unzip();
+        let index = DumpIndex {
             generated_at: self.published.to_string(),
             license: "CC-BY-4.0".to_owned(),
             license_url: "https://creativecommons.org/licenses/by/4.0/".to_owned(),
             credit: credit.to_owned(),
             notice: notice.unwrap_or(NOTICE).to_owned(),
-            files: files.values().map(|(file, _)| file.clone()).collect(),
+            files,
+        };
+        Ok((index, contents))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use flate2::bufread::GzDecoder;
+
+    use super::*;
+    use crate::calendar::UtcDay;
+    use crate::dataset::{Metrics, WHOLE_FILES};
+    use crate::model::IslandCode;
+
+    /// Returns the rows of a day, of numbers that compress badly, and their lines in the files of daily rows and of
+    /// peaks.
+    fn rows(state: &mut u64, day: UtcDay, islands: &[Island]) -> (Vec<DayRow>, [String; 2]) {
+        let (mut rows, mut lines) = (Vec::new(), [String::new(), String::new()]);
+        for (island, found) in (0..).zip(islands) {
+            let counts = [33, 49, 40].map(|bits| {
+                *state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                *state >> bits
+            });
+            let ([peak, players, minutes], code) = (counts, found.code);
+            let is_daily = peak % 3 > 0;
+            let metrics = if is_daily {
+                lines[0] += &format!("{day},{code},{peak},{players},{minutes},,,,0.25,,\n");
+                let counts = [Some(peak), Some(players), Some(minutes), None, None, None];
+                Metrics::new(counts, [Some(0.25), None, None])
+            } else {
+                Metrics::of_peak(Some(peak))
+            };
+            lines[1] += &format!("{day},{code},{peak}\n");
+            rows.push(DayRow {
+                island,
+                is_daily,
+                metrics,
+            });
         }
+        (rows, lines)
     }
 
-    /// Returns the dumps that were written to memory, with a credit and the dataset's own notice.
-    pub(super) fn into_memory(self, lines: (&str, Option<&str>)) -> Result<Dumps, String> {
-        let index = self.index(lines);
-        let (text, files) = (index.to_json(), lock(&self.files));
-        let content_of = |name: &str| Some(DumpContent::Memory(files.get(name)?.1.clone()));
-        Dumps::new(index, text, content_of)
-    }
-
-    /// Makes the names of the files durable, and returns the text of their index, with a credit and the dataset's own
-    /// notice.
-    pub(super) fn finish(self, lines: (&str, Option<&str>)) -> Result<Vec<u8>, PublishError> {
-        if let Some(folder) = &self.folder {
-            durable::sync_directory(folder).map_err(in_file(folder))?;
+    #[test]
+    fn each_file_is_one_whole_member_however_long_the_days_are() {
+        let island = |number| Island {
+            code: IslandCode::from_number(number).unwrap(),
+            title: Box::default(),
+            creator: None,
+            created_in: None,
+            tags: Box::default(),
+        };
+        let islands: Vec<Island> = (0..30_000).map(island).collect();
+        let days: Vec<DayFiles> = (1..=40)
+            .map(|day| {
+                let files = vec![(FileKind::Daily, format!("daily/{day}.csv"))];
+                let day = UtcDay(day);
+                DayFiles { day, files }
+            })
+            .collect();
+        let (mut state, mut packed, mut lines) = (1, Vec::new(), Vec::new());
+        for (files, count) in days.iter().zip([0, 1, 20, 30_000].into_iter().cycle()) {
+            let (rows, of_day) = rows(&mut state, files.day, &islands[..count]);
+            packed.push(PackedDay::new(files.day, &rows, islands.len()));
+            lines.push(of_day);
         }
-        Ok(self.index(lines).to_json())
-    }
-}
-
-/// A file and its gzip form.
-struct GzipTee {
-    plain: HashingWriter<Output>,
-    gzip: GzipFile,
-}
-
-impl Write for GzipTee {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.plain.write_all(bytes)?;
-        self.gzip.write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A dump that is being written.
-pub(super) enum Output {
-    File(File),
-    Memory(Vec<u8>),
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Output::File(file) => file.write(bytes),
-            Output::Memory(content) => content.write(bytes),
+        let plan = Plan::default();
+        let dumps = DumpsWriter::new(None, (&plan, None), UnixSeconds(0));
+        for file in WHOLE_FILES {
+            let text = &mut Vec::new();
+            let written = dumps.write_days(text, &islands, (&days, &packed), file);
+            written.unwrap();
         }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        let (_, contents) = dumps.finish(("", None)).unwrap();
+        for ((name, kind, _), since) in WHOLE_FILES.into_iter().zip([0, 10, 0]) {
+            let mut want = format!("date,{}\n", kind.columns().0.join(","));
+            for of_day in &lines[since..] {
+                want += &of_day[usize::from(kind == FileKind::Ccu)];
+            }
+            // A reader of one member, which verifies its checksum and length, reads everything.
+            let mut reader = GzDecoder::new(&contents[name][..]);
+            let mut found = String::new();
+            reader.read_to_string(&mut found).unwrap();
+            assert!(found == want, "{name}");
+            assert!(
+                reader.into_inner().is_empty(),
+                "something follows the member"
+            );
+        }
     }
 }

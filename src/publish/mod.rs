@@ -12,7 +12,7 @@
 //! - `tables`, `packed_day`: the dataset as columns; `history_input`: what the history is made from;
 //! - `history_payload`, `live_payload`: the two payload files; their parts `list_sections` and
 //!   `text_index`; `render`: the JSON of responses;
-//! - `dumps_writer`, `whole_files`: files for download; `sample`: the sample dataset in memory.
+//! - `dumps_writer`: files for download; `sample`: the sample dataset in memory.
 
 #[cfg(test)]
 mod damage_tests;
@@ -34,7 +34,6 @@ mod sample;
 mod selection_tests;
 mod tables;
 mod text_index;
-mod whole_files;
 
 pub use options::{DEFAULT_CREDIT, PublishError, PublishEvent, PublishOptions, Published};
 pub use run::publish;

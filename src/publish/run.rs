@@ -75,11 +75,13 @@ fn publish_changes(
     let (directory, published) = (options.directory, options.published);
     let folder = Some(directory.join(Dumps::FOLDER));
     let dumps = DumpsWriter::new(folder, (&plan, previous.dumps.as_ref()), published);
+    let notice = dataset.notice()?;
     let tables = tables::read(dataset, &dumps, notify);
     let warnings = dataset.take_warnings();
     notify(PublishEvent::Warnings(&warnings));
     let tables = tables?;
-    let index = dumps.finish((options.credit, tables.notice.as_deref()))?;
+    let (index, _) = dumps.finish((options.credit, notice.as_deref()))?;
+    let index = index.to_json();
     let history = match &plan.kept_history {
         Some(history) => history.clone(),
         None => write_file(options, HISTORY, |out| {

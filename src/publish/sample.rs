@@ -11,7 +11,7 @@ use super::{history_payload, live_payload, tables};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
 use crate::site::SiteSettings;
-use crate::snapshot::{Dumps, History, Live, Snapshot, Storage};
+use crate::snapshot::{DumpContent, Dumps, History, Live, Snapshot, Storage};
 
 macro_rules! files {
     ($($folder:literal: $($stem:literal)*;)*) => {
@@ -54,6 +54,7 @@ fn render() -> Result<([Storage; 2], Dumps), Box<dyn Error>> {
     let dataset = DatasetReader::open(&files, PUBLISHED.day())?;
     let plan = Plan::default();
     let dumps = DumpsWriter::new(None, (&plan, None), PUBLISHED);
+    let notice = dataset.notice()?;
     let tables = tables::read(&dataset, &dumps, &mut |_| {})?;
     let input = HistoryInput::new(&tables.catalogue, tables.days, PUBLISHED);
     let (mut history, mut live_bytes) = (Vec::new(), Vec::new());
@@ -61,8 +62,10 @@ fn render() -> Result<([Storage; 2], Dumps), Box<dyn Error>> {
     let islands = &tables.catalogue.islands;
     live_payload::write(islands, &tables.live, PUBLISHED, &mut live_bytes)?;
     let payloads = [history, live_bytes].map(|bytes| Storage::Memory(bytes.into()));
-    let dumps = dumps.into_memory((DEFAULT_CREDIT, tables.notice.as_deref()))?;
-    Ok((payloads, dumps))
+    let (index, contents) = dumps.finish((DEFAULT_CREDIT, notice.as_deref()))?;
+    let text = index.to_json();
+    let content_of = |name: &str| Some(DumpContent::Memory(contents.get(name)?.clone()));
+    Ok((payloads, Dumps::new(index, text, content_of)?))
 }
 
 #[cfg(test)]
