@@ -37,6 +37,8 @@ for target in "${targets[@]}"; do
     corpus=$out/corpus/$target
     log=$out/$target.log
     mkdir -p "$corpus" "$out/found"
+    # A seed with more header lines than a head may have.
+    [ "$target" != request ] || printf '%s\n' 'GET /v1 HTTP/1.1' 'Host: x.test' A:\ {1..101} '' >"$corpus/many-lines"
     # Heads over 8 KiB are refused, so inputs of `request` may be longer.
     longest=4096
     [ "$target" != request ] || longest=12288

@@ -1,15 +1,15 @@
 //! A published catalogue of the size at which responses are many megabytes.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::published::history_file;
+use crate::processes::stderr_of;
+use crate::published::{flip, history_file};
 use crate::random_dataset::GENERATED_AT;
-use crate::support::{TempDir, publish, run, write_file};
+use crate::support::{TempDir, command, publish, write_file};
 
 pub(crate) const ISLANDS: u32 = 30_000;
 /// Islands of the largest creator.
@@ -98,21 +98,12 @@ impl Catalogue {
 
     /// Publishes the same dataset ten minutes later.
     pub(crate) fn publish_again(&self) {
-        let dataset = self.original.dataset();
-        let command = [
-            "publish",
-            "--full",
-            "--generated-at",
-            "2026-11-21T00:20:00Z",
-        ];
-        let places = [
-            "--dataset",
-            dataset.to_str().unwrap(),
-            "--to",
-            self.published.to_str().unwrap(),
-        ];
-        let output = run(&[&command[..], &places].concat());
-        assert!(output.status.success(), "{output:?}");
+        let mut publish = command();
+        publish.args(["publish", "--full"]);
+        publish.args(["--generated-at", "2026-11-21T00:20:00Z"]);
+        publish.arg("--dataset").arg(self.original.dataset());
+        publish.arg("--to").arg(&self.published);
+        stderr_of(&publish.output().unwrap(), 0);
     }
 
     /// Position and length of a stored body in the history.
@@ -123,13 +114,6 @@ impl Catalogue {
     }
 
     pub(crate) fn flip(&self, at: u64) {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .open(&self.history)
-            .unwrap();
-        let mut byte = [0];
-        file.read_exact_at(&mut byte, at).unwrap();
-        file.write_all_at(&[byte[0] ^ 32], at).unwrap();
+        flip(&self.history, at, 32);
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::net::SocketAddr;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use memchr::memmem;
 use crate::admin::{address, metrics};
 use crate::oracle::World;
 use crate::processes::{shows, stderr_of, wait_for};
-use crate::published::history_file;
+use crate::published::{flip, history_file};
 use crate::support::{Client, Reply, Server, TempDir, publish, run};
 
 const LATER: &str = "2026-11-21T00:20:00Z";
@@ -121,14 +120,6 @@ fn is_refused(reply: &Reply, target: &str) {
     }
 }
 
-/// Flips a byte in place. A second time restores it.
-fn flip(path: &Path, at: u64) {
-    let file = File::options().read(true).write(true).open(path).unwrap();
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, at).unwrap();
-    file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
-}
-
 /// A server with an admin listener, and the address of that.
 pub(crate) fn monitored(directory: &Path, words: &[&str]) -> (Server, SocketAddr) {
     let (admin, port) = address();
@@ -172,7 +163,7 @@ fn a_damaged_body_fails_alone_and_is_counted_and_logged_once_in_ten_seconds() {
     let left = |reply: &Reply| -> u64 { reply.expect("x-ratelimit-remaining").parse().unwrap() };
     let before = left(&client.get("/v1"));
     let damaged = offset + *length as u64 / 2;
-    flip(&published.history, damaged);
+    flip(&published.history, damaged, 16);
     let checked = run(&[
         "check",
         "--published",
@@ -197,7 +188,7 @@ fn a_damaged_body_fails_alone_and_is_counted_and_logged_once_in_ten_seconds() {
     published.only_these_fail(&mut client, &[*target].into());
     expect_damage(&server, admin, 502, begun);
     // It was never cached: as soon as the file is repaired, the body is served.
-    flip(&published.history, damaged);
+    flip(&published.history, damaged, 16);
     published.only_these_fail(&mut client, &BTreeSet::new());
     expect_damage(&server, admin, 502, begun);
 }
@@ -253,7 +244,7 @@ fn the_same_file_put_there_again_heals_at_a_reload() {
     let mut client = server.connect();
     let copy = published.directory.join("copy");
     fs::copy(&published.history, &copy).unwrap();
-    flip(&published.history, *offset);
+    flip(&published.history, *offset, 16);
     is_refused(&client.get(target), target);
     server.await_line("a response could not be sent: ");
     // As a copy does that renames each file into place.
@@ -261,7 +252,7 @@ fn the_same_file_put_there_again_heals_at_a_reload() {
     server.hang_up();
     published.heals(&mut client, target);
     // The repaired file is served because it was read again: another flip is another failure.
-    flip(&published.history, *offset);
+    flip(&published.history, *offset, 16);
     let fresh = Server::of(&published.directory, &[]);
     is_refused(&fresh.connect().get(target), target);
 }

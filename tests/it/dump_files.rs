@@ -3,7 +3,6 @@
 //! Depends on the layout of the directory only, not on how the program reads it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::oracle::World;
+use crate::payload_file::{manifest, replace_manifest};
 use crate::support::{Reply, TempDir, write_bytes};
 
 /// Publish time of the dumps of these tests, and the same as an HTTP date.
@@ -101,12 +101,9 @@ pub(crate) fn entry(name: &str, index: &[u8]) -> Value {
 
 /// Sets the dumps in the manifest, atomically.
 pub(crate) fn name_dumps(published: &Path, entry: &Value) {
-    let path = published.join("manifest.json");
-    let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let mut manifest = manifest(published);
     manifest["dumps"] = entry.clone();
-    let unfinished = published.join("manifest.json.new");
-    write_bytes(&unfinished, manifest.to_string().as_bytes());
-    fs::rename(unfinished, path).unwrap();
+    replace_manifest(published, &manifest);
 }
 
 /// Writes dumps and publishes them.

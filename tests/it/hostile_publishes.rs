@@ -14,6 +14,7 @@ use crate::payload_file::{
     CREATOR_ROWS, DAYS, PAGE_TEMPLATES, PayloadFile, ROWS, TAG_NAMES, manifest, replace_manifest,
 };
 use crate::processes::{shows, wait_for};
+use crate::published::flip;
 use crate::random_dataset::GENERATED_AT;
 use crate::support::{Client, Server, TempDir, publish, run, write_bytes};
 
@@ -175,12 +176,9 @@ fn a_refused_publish_is_read_again_only_when_it_changes() {
     let scene = Scene::new(&[]);
     let mut history = scene.payload("history");
     // A section that no reader knows: four megabytes that are read, and more than all polls read.
-    history.sections.push((1000, vec![7; 4 << 20]));
+    history.payload.sections.push((1000, vec![7; 4 << 20]));
     let change = |path: &Path, bits: u8| {
-        let file = File::options().read(true).write(true).open(path).unwrap();
-        let (mut byte, at) = ([0], file.metadata().unwrap().len() - (1 << 20));
-        file.read_exact_at(&mut byte, at).unwrap();
-        file.write_all_at(&[byte[0] ^ bits], at).unwrap();
+        flip(path, path.metadata().unwrap().len() - (1 << 20), bits);
     };
     let (path, manifest) = history.write();
     change(&path, 1);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::damaged_files::in_a_path;
 use crate::oracle::{COUNTS, World};
-use crate::oracle_query::form;
+use crate::oracle_query::READER;
 use crate::support::{BASE_URL, Client, Reply, Server, TempDir};
 
 /// A dataset with enough islands for several pages, and with days.
@@ -211,7 +211,7 @@ fn a_part_of_a_title_or_slug_finds_it_in_either_case() {
 
 /// The pairs of a query without `limit` and `offset`.
 fn filters(target: &str) -> BTreeSet<(String, String)> {
-    let mut pairs = form(target.split_once('?').unwrap().1).unwrap();
+    let mut pairs = READER.pairs(target.split_once('?').map(|at| at.1)).unwrap();
     pairs.retain(|(name, _)| name != "limit" && name != "offset");
     pairs.into_iter().collect()
 }

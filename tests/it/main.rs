@@ -118,6 +118,8 @@ mod oracle_query;
 mod pages;
 mod parsed_targets;
 mod payload_file;
+#[path = "../fuzz/src/plain.rs"]
+mod plain;
 mod power_loss;
 mod processes;
 mod published;
@@ -162,6 +164,8 @@ mod store;
 mod store_proxy;
 mod strace;
 mod support;
+#[path = "../fuzz/src/targets.rs"]
+mod targets;
 mod tidy;
 mod timeouts;
 #[cfg(feature = "tls")]

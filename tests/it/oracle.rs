@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use island_metrics::request::Endpoint;
 use serde_json::{Map, Value, json};
 
-use crate::oracle_query::{decode, filter, fold, form, integer, looks_like, once, search};
+use crate::oracle_query::{READER, filter, integer, once, search};
+use crate::plain::{Pairs, has_shape};
 
 /// The six counts, in the order of a daily file's columns.
 pub(crate) const COUNTS: [&str; 6] = [
@@ -88,7 +89,7 @@ fn add_metrics(body: &mut Map<String, Value>, row: &Row) {
 }
 
 /// The requested page of all rows.
-fn page(pairs: &[(String, String)], name: &str, rows: Vec<Value>, t: &str) -> Verdict {
+fn page(pairs: &Pairs, name: &str, rows: Vec<Value>, t: &str) -> Verdict {
     let limit = integer(pairs, "limit", 50, (1, 200))?;
     let offset = integer(pairs, "offset", 0, (0, u64::MAX))?;
     let total = rows.len() as u64;
@@ -111,7 +112,7 @@ impl World {
         let segments: Option<Vec<String>> = path
             .split('/')
             .skip(1)
-            .map(|segment| decode(segment, false))
+            .map(|segment| READER.decode(segment, false))
             .collect();
         let segments = segments.ok_or(BAD)?;
         let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -131,7 +132,7 @@ impl World {
         if segments[1..] == ["health"] {
             return Ok(self.health());
         }
-        let pairs = form(query).ok_or(BAD)?;
+        let pairs = READER.pairs(Some(query)).ok_or(BAD)?;
         match segments[1..] {
             [] => Ok(self.index()),
             ["islands"] => self.island_list(&pairs),
@@ -225,30 +226,32 @@ impl World {
             "lastPublish": self.generated_at, "meta": self.meta()})
     }
 
-    fn island_list(&self, pairs: &[(String, String)]) -> Verdict {
-        let sort = once(pairs, "sort")?.unwrap_or("peakCCU");
+    fn island_list(&self, pairs: &Pairs) -> Verdict {
+        let sort = once(pairs, "sort")?.unwrap_or_else(|| "peakCCU".to_owned());
         let which = COUNTS.iter().position(|name| *name == sort).ok_or(BAD)?;
-        let ascending = match once(pairs, "order")? {
+        let ascending = match once(pairs, "order")?.as_deref() {
             None | Some("desc") => false,
             Some("asc") => true,
             Some(_) => return Err(BAD),
         };
         let created_in = once(pairs, "createdIn")?;
+        let created_in = created_in.as_deref();
         if !matches!(created_in, None | Some("uefn" | "creative")) {
             return Err(BAD);
         }
         let tag = filter(pairs, "tag")?;
         let creator = filter(pairs, "creator")?;
-        let q = search(pairs)?.map(fold);
+        let q = search(pairs)?;
         let days = self.days();
         let latest = days.last().map(String::as_str);
         let mut codes = self.codes();
         codes.retain(|code| {
             let island = &self.islands[*code];
-            tag.is_none_or(|tag| island.tags.iter().any(|t| t == tag))
-                && creator.is_none_or(|slug| island.creator.as_deref() == Some(slug))
+            tag.as_ref().is_none_or(|tag| island.tags.contains(tag))
+                && (creator.is_none() || island.creator == creator)
                 && created_in.is_none_or(|tool| island.created_in == Some(tool))
-                && q.as_ref().is_none_or(|q| fold(&island.title).contains(q))
+                && q.as_ref()
+                    .is_none_or(|q| READER.fold(&island.title).contains(q))
         });
         codes.sort_by_key(|code| (by_value(self.count(code, latest, which), ascending), *code));
         let rows = codes
@@ -260,7 +263,7 @@ impl World {
 
     /// A well-formed code of a tracked island.
     fn tracked(&self, code: &str) -> Result<(), Refusal> {
-        if !looks_like(code, "dddd-dddd-dddd") {
+        if !has_shape(code, "0000-0000-0000") {
             return Err(BAD);
         }
         if self.islands.contains_key(code) {
@@ -336,10 +339,10 @@ impl World {
         body
     }
 
-    fn creator_list(&self, pairs: &[(String, String)]) -> Verdict {
-        let q = search(pairs)?.map(fold);
+    fn creator_list(&self, pairs: &Pairs) -> Verdict {
+        let q = search(pairs)?;
         let mut slugs: Vec<_> = self.slugs().into_iter().collect();
-        slugs.retain(|slug| q.as_ref().is_none_or(|q| fold(slug).contains(q)));
+        slugs.retain(|slug| q.as_ref().is_none_or(|q| READER.fold(slug).contains(q)));
         slugs.sort_by_key(|slug| (by_value(self.creator_sum(slug, 0), false), *slug));
         let rows = slugs.iter().map(|slug| self.aggregate(slug)).collect();
         page(pairs, "creators", rows, self.generated_at)

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::oracle::{BAD, MISSING, NOT_READY, Refusal, Verdict, World, by_value, sum};
-use crate::oracle_query::looks_like;
+use crate::plain::has_shape;
 
 impl World {
     /// The day of the dataset that a path names.
     pub(crate) fn held_day(&self, date: &str) -> Result<String, Refusal> {
-        if date != "latest" && !looks_like(date, "dddd-dd-dd") {
+        if date != "latest" && !has_shape(date, "0000-00-00") {
             return Err(BAD);
         }
         let days = self.days();

@@ -1,5 +1,9 @@
-//! Payload files changed by tests, with correct checksums: what a publisher could write. Follows the format
-//! in `src/snapshot/format.rs` and shares no code with it.
+//! Payload files changed by tests, with correct checksums: what a publisher could write. Reads and writes them as the
+//! fuzz target `snapshot` does.
+
+#[expect(dead_code, reason = "the fuzz target draws changes")]
+#[path = "../fuzz/src/payload.rs"]
+mod payload;
 
 use std::fs;
 use std::io::Write;
@@ -10,11 +14,7 @@ use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use crate::support::write_bytes;
-
-const MAGIC_BYTES: usize = 8;
-const ENTRY_BYTES: usize = 12;
-const TRAILER_BYTES: usize = 32;
-const RECORD_BYTES: usize = 24;
+use payload::{BODY_REF_BYTES, Payload, word};
 
 /// Ids of sections.
 const BODIES: u32 = 1;
@@ -31,11 +31,7 @@ pub(crate) struct PayloadFile {
     published: PathBuf,
     /// Its member of the manifest.
     part: &'static str,
-    /// The magic and the bodies.
-    head: Vec<u8>,
-    pub(crate) sections: Vec<(u32, Vec<u8>)>,
-    /// The publish timestamp, as in the trailer.
-    time: [u8; 8],
+    pub(crate) payload: Payload,
 }
 
 /// The manifest of a published directory.
@@ -48,34 +44,23 @@ impl PayloadFile {
     pub(crate) fn read(published: &Path, part: &'static str) -> PayloadFile {
         let name = manifest(published)[part]["file"].clone();
         let file = fs::read(published.join(name.as_str().unwrap())).unwrap();
-        let (front, trailer) = file.split_at(file.len() - TRAILER_BYTES);
-        let (mut start, count) = (long(trailer, 0), word(trailer, 16));
-        let head = file[..start].to_vec();
-        let contents = &front[front.len() - count * ENTRY_BYTES..];
-        let section = |entry: &[u8]| {
-            let bytes = &file[start..][..long(entry, 0)];
-            start += bytes.len();
-            (u32::try_from(word(entry, 8)).unwrap(), bytes.to_vec())
-        };
         PayloadFile {
             published: published.to_owned(),
             part,
-            head,
-            sections: contents.chunks_exact(ENTRY_BYTES).map(section).collect(),
-            time: trailer[8..16].try_into().unwrap(),
+            payload: Payload::of(&file),
         }
     }
 
     /// The content of a section.
     pub(crate) fn section(&mut self, id: u32) -> &mut Vec<u8> {
-        let mut sections = self.sections.iter_mut();
+        let mut sections = self.payload.sections.iter_mut();
         &mut sections.find(|(other, _)| *other == id).unwrap().1
     }
 
     /// Appends bytes to the last text of a section of texts.
     pub(crate) fn lengthen_last_text(&mut self, id: u32, bytes: usize) {
         let section = self.section(id);
-        let last_bound = word(section, 0) - 4;
+        let last_bound = word(section, 0) as usize - 4;
         let end = u32::try_from(section.len() + bytes).unwrap();
         section[last_bound..last_bound + 4].copy_from_slice(&end.to_le_bytes());
         section.resize(section.len() + bytes, b' ');
@@ -102,7 +87,7 @@ impl PayloadFile {
         filler: (&[u8], usize),
         end: &str,
     ) {
-        let (offset, mut plain) = (self.head.len() as u64, crc32fast::Hasher::new());
+        let (offset, mut plain) = (self.payload.head.len() as u64, crc32fast::Hasher::new());
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         let mut plain_bytes = 0;
         let mut write = |bytes: &[u8]| {
@@ -128,15 +113,16 @@ impl PayloadFile {
         for number in lengths.into_iter().chain(checksums) {
             record.extend(number.to_le_bytes());
         }
-        self.head.extend(gzip);
+        self.payload.head.extend(gzip);
         let bodies = self.section(BODIES);
-        bodies[number * RECORD_BYTES..][..RECORD_BYTES].copy_from_slice(&record);
+        bodies[number * BODY_REF_BYTES..][..BODY_REF_BYTES].copy_from_slice(&record);
     }
 
     /// Replaces a body by another one, which is stored once.
     pub(crate) fn copy_body(&mut self, from: usize, to: usize) {
-        let record = from * RECORD_BYTES..(from + 1) * RECORD_BYTES;
-        self.section(BODIES).copy_within(record, to * RECORD_BYTES);
+        let record = from * BODY_REF_BYTES..(from + 1) * BODY_REF_BYTES;
+        self.section(BODIES)
+            .copy_within(record, to * BODY_REF_BYTES);
     }
 
     /// Publishes the file in the place of the one that was read; returns its path.
@@ -148,19 +134,8 @@ impl PayloadFile {
 
     /// Writes the file; returns its path, and the manifest that names it.
     pub(crate) fn write(&self) -> (PathBuf, Value) {
-        let (mut file, mut contents) = (self.head.clone(), Vec::new());
-        for (id, bytes) in &self.sections {
-            file.extend(bytes);
-            contents.extend((bytes.len() as u64).to_le_bytes());
-            contents.extend(id.to_le_bytes());
-        }
-        file.extend(contents);
-        file.extend((self.head.len() as u64).to_le_bytes());
-        file.extend(self.time);
-        file.extend(u32::try_from(self.sections.len()).unwrap().to_le_bytes());
-        let checksum = crc32fast::hash(&file[self.head.len()..]);
-        file.extend(checksum.to_le_bytes());
-        file.extend_from_within(..MAGIC_BYTES);
+        let file = self.payload.clone().sealed(false);
+        let checksum = word(&file, file.len() - 12);
         let mut manifest = manifest(&self.published);
         let payload = &mut manifest[self.part];
         let name = format!("{}-{checksum:08x}.snap", self.part);
@@ -178,13 +153,4 @@ pub(crate) fn replace_manifest(published: &Path, manifest: &Value) {
     let unfinished = published.join("manifest.json.new");
     write_bytes(&unfinished, manifest.to_string().as_bytes());
     fs::rename(unfinished, published.join("manifest.json")).unwrap();
-}
-
-fn word(bytes: &[u8], at: usize) -> usize {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
-}
-
-fn long(bytes: &[u8], at: usize) -> usize {
-    let long = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-    usize::try_from(long).unwrap()
 }

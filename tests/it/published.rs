@@ -4,7 +4,8 @@
 //! crate.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -261,6 +262,14 @@ pub(crate) fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     found
+}
+
+/// Flips bits of a byte in place. A second time restores it.
+pub(crate) fn flip(path: &Path, at: u64, bits: u8) {
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ bits], at).unwrap();
 }
 
 /// The payload file of the history in a directory that was published to once.

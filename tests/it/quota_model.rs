@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
-use crate::oracle_query::decode;
+use crate::oracle_query::READER;
 
 /// The result of GET for a target, for a client with quota left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,16 +131,9 @@ impl Ask {
             _ => return Err(()),
         }
         let uri = self.uri();
-        let (_, query) = uri.split_once('?').unwrap_or((&uri, ""));
-        let pairs = query
-            .split('&')
-            .map(|piece| piece.split_once('=').unwrap_or((piece, "")));
-        let keys: Vec<_> = pairs
-            .filter(|(name, _)| decode(name, true).as_deref() == Some("key"))
-            .collect();
-        match keys[..] {
+        match &READER.keys(uri.split_once('?').map(|parts| parts.1))[..] {
             [] => Ok(None),
-            [(_, value)] => decode(value, true).map(Some).ok_or(()),
+            [value] => value.clone().map(Some).ok_or(()),
             _ => Err(()),
         }
     }

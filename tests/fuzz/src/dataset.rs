@@ -100,26 +100,14 @@ fn has_its_place(fault: &Fault, files: &[(String, Vec<u8>)]) {
 )]
 fn publish(files: &[(String, Vec<u8>)]) {
     let scratch = Scratch::new();
-    let (dataset, published) = (scratch.join("dataset"), scratch.join("published"));
+    let dataset = scratch.join("dataset");
     for (name, content) in files {
         let path = dataset.join(name);
         fs::create_dir_all(path.parent().expect("below the dataset")).expect("there is room");
         fs::write(path, content).expect("there is room");
     }
-    let (from, to) = (
-        dataset.to_str().expect("plain"),
-        published.to_str().expect("plain"),
-    );
-    let time = "2026-11-21T00:00:00Z";
-    scratch::run(&[
-        "publish",
-        "--dataset",
-        from,
-        "--to",
-        to,
-        "--generated-at",
-        time,
-    ]);
+    let published = scratch::publish(&scratch, dataset.to_str().expect("plain"));
+    let to = published.to_str().expect("plain");
     scratch::run(&["check", "--published", to]);
 }
 

@@ -8,19 +8,19 @@ const ENTRY_BYTES: usize = 12;
 const TRAILER_BYTES: usize = 32;
 /// Bytes of the trailer in front of its checksum.
 const CHECKED_BYTES: usize = 20;
-const BODY_REF_BYTES: usize = 24;
+pub(crate) const BODY_REF_BYTES: usize = 24;
 /// Offset of the content in a gzip file of one stored block: after two headers.
 const STORED_AT: usize = 15;
 /// Bytes of a change in an input: a kind, a section, a position (two bytes), and a value (four bytes).
-pub const CHANGE_BYTES: usize = 8;
+pub(crate) const CHANGE_BYTES: usize = 8;
 
 /// The parts of a payload file.
 #[derive(Clone)]
-pub struct Payload {
+pub(crate) struct Payload {
     /// The magic, then the bodies.
-    head: Vec<u8>,
+    pub(crate) head: Vec<u8>,
     /// By id, in the order of the file.
-    sections: Vec<(u32, Vec<u8>)>,
+    pub(crate) sections: Vec<(u32, Vec<u8>)>,
     /// Changed bytes of the table of contents and of the trailer: position and value.
     in_table: Vec<(usize, u32)>,
     in_trailer: Vec<(usize, u32)>,
@@ -29,7 +29,7 @@ pub struct Payload {
 
 impl Payload {
     /// Parses a valid file.
-    pub fn of(file: &[u8]) -> Payload {
+    pub(crate) fn of(file: &[u8]) -> Payload {
         let (front, trailer) = file.split_at(file.len() - TRAILER_BYTES);
         let (mut start, count) = (long(trailer, 0), word(trailer, 16) as usize);
         let (head, table) = (&file[..start], &front[front.len() - count * ENTRY_BYTES..]);
@@ -49,7 +49,7 @@ impl Payload {
     }
 
     /// The same with one short body instead of all, which makes the file many times smaller.
-    pub fn with_one_body(mut self) -> Payload {
+    pub(crate) fn with_one_body(mut self) -> Payload {
         let plain = [b'.'; 40];
         // Its gzip form of one stored block (RFC 1951 section 3.2.4, RFC 1952).
         let mut gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x28\0\xd7\xff".to_vec();
@@ -72,7 +72,7 @@ impl Payload {
     }
 
     /// Applies one change.
-    pub fn change(&mut self, change: [u8; CHANGE_BYTES]) {
+    pub(crate) fn change(&mut self, change: [u8; CHANGE_BYTES]) {
         let [what, which, at0, at1, value @ ..] = change;
         let at = usize::from(u16::from_le_bytes([at0, at1]));
         let value = u32::from_le_bytes(value);
@@ -105,7 +105,7 @@ impl Payload {
     }
 
     /// The file with correct checksums; those of the bodies only on request.
-    pub fn sealed(mut self, seal_bodies: bool) -> Vec<u8> {
+    pub(crate) fn sealed(mut self, seal_bodies: bool) -> Vec<u8> {
         if seal_bodies {
             let head = &self.head;
             let of_bodies = self.sections.iter_mut().filter(|(id, _)| is_of_bodies(*id));
@@ -233,7 +233,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 

@@ -1,5 +1,5 @@
 //! A second parser of request targets, written from CONTRACT sections 4 to 6 and SPEC section 4 alone.
-//! It shares only the lists of paths and parameters with the server's parser, and is simple instead of fast.
+//! The oracle of `tests/it` reads targets with it too. It shares only the lists of paths and parameters with the server's parser, and is simple instead of fast.
 
 use island_metrics::request::{CREATOR_PARAMETERS, Endpoint, ISLAND_PARAMETERS, Kind};
 
@@ -72,7 +72,7 @@ const SORTS: [&str; 6] = [
     "recommendations",
 ];
 
-type Pairs = Vec<(String, String)>;
+pub(crate) type Pairs = Vec<(String, String)>;
 
 impl Plain {
     /// Whether the path is under `/v1`, and what the target means.
@@ -221,7 +221,7 @@ impl Plain {
 
     /// A text in which case does not count. Each character by itself: both cases of ẞ are ß first, whose
     /// upper case is SS.
-    fn fold(self, text: &str) -> String {
+    pub(crate) fn fold(self, text: &str) -> String {
         if self.0 == Mistake::LastSigma {
             return text.to_lowercase().replace('\u{307}', "");
         }
@@ -249,7 +249,7 @@ impl Plain {
 
     /// The value of a declared parameter; `None` if it appears more than once.
     #[expect(clippy::option_option, reason = "wrong, not there, or a value")]
-    fn once(self, pairs: &Pairs, name: &str) -> Option<Option<String>> {
+    pub(crate) fn once(self, pairs: &Pairs, name: &str) -> Option<Option<String>> {
         let found: Vec<&String> = pairs
             .iter()
             .filter(|(held, _)| held == name)
@@ -263,7 +263,7 @@ impl Plain {
         }
     }
 
-    fn integer(self, text: &str, (least, most): (u64, u64)) -> Option<u64> {
+    pub(crate) fn integer(self, text: &str, (least, most): (u64, u64)) -> Option<u64> {
         let text = match text.strip_prefix('+') {
             Some(rest) if self.0 == Mistake::SignedNumbers => rest,
             _ => text,
@@ -282,39 +282,21 @@ impl Plain {
 
     /// The pairs of a query, decoded; `None` if one is malformed.
     pub(crate) fn pairs(self, query: Option<&str>) -> Option<Pairs> {
-        let pieces = query
-            .unwrap_or("")
-            .split('&')
-            .filter(|piece| !piece.is_empty());
-        pieces
-            .map(|piece| {
-                let at = piece.find('=');
-                let name = &piece[..at.unwrap_or(piece.len())];
-                let value = at.map_or("", |at| &piece[at + 1..]);
-                Some((self.decode(name, true)?, self.decode(value, true)?))
-            })
+        halves(query)
+            .map(|(name, value)| Some((self.decode(name, true)?, self.decode(value, true)?)))
             .collect()
     }
 
     /// The values of the pairs whose decoded name is `key`; other pairs are ignored. A malformed value is
     /// `None`.
     pub(crate) fn keys(self, query: Option<&str>) -> Vec<Option<String>> {
-        let pieces = query
-            .unwrap_or("")
-            .split('&')
-            .filter(|piece| !piece.is_empty());
-        let halves = pieces.map(|piece| match piece.find('=') {
-            Some(at) => (&piece[..at], &piece[at + 1..]),
-            None => (piece, ""),
-        });
-        halves
-            .filter(|(name, _)| self.decode(name, true).as_deref() == Some("key"))
-            .map(|(_, value)| self.decode(value, true))
-            .collect()
+        let named =
+            halves(query).filter(|half| self.decode(half.0, true).as_deref() == Some("key"));
+        named.map(|half| self.decode(half.1, true)).collect()
     }
 
     /// Strict percent-decoding, applied once.
-    fn decode(self, text: &str, is_form: bool) -> Option<String> {
+    pub(crate) fn decode(self, text: &str, is_form: bool) -> Option<String> {
         let once = self.decode_once(text, is_form)?;
         if self.0 == Mistake::DecodedTwice {
             return self.decode_once(&once, false).or(Some(once));
@@ -354,8 +336,15 @@ impl Plain {
     }
 }
 
+/// The pieces of a query, each before and after its first `=`.
+fn halves(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    let pieces = query.unwrap_or("").split('&');
+    let pieces = pieces.filter(|piece| !piece.is_empty());
+    pieces.map(|piece| piece.split_once('=').unwrap_or((piece, "")))
+}
+
 /// Whether a text has digits where the shape has `0`, and the same characters elsewhere.
-fn has_shape(text: &str, shape: &str) -> bool {
+pub(crate) fn has_shape(text: &str, shape: &str) -> bool {
     text.chars().count() == shape.len()
         && text
             .chars()

@@ -22,25 +22,17 @@ const LOGGED_BYTES_MAX: usize = 512 + 5;
 
 /// A link to the same list parses as the same list.
 fn links_lead_back(path: &str, query: Option<&str>) {
-    match parse(path, query).route.map(|route| route.argument) {
-        Ok(Argument::Islands(query)) => {
-            let link = format!("{}{}", query.to_query(), query.page.offset);
-            assert_eq!(
-                ListQuery::parse(Some(&link), ISLAND_PARAMETERS),
-                Ok(query),
-                "{link}"
-            );
-        }
-        Ok(Argument::Creators(query)) => {
-            let link = format!("{}{}", query.to_query(), query.page.offset);
-            assert_eq!(
-                ListQuery::parse(Some(&link), CREATOR_PARAMETERS),
-                Ok(query),
-                "{link}"
-            );
-        }
-        _ => {}
-    }
+    let (query, parameters) = match parse(path, query).route.map(|route| route.argument) {
+        Ok(Argument::Islands(query)) => (query, ISLAND_PARAMETERS),
+        Ok(Argument::Creators(query)) => (query, CREATOR_PARAMETERS),
+        _ => return,
+    };
+    let link = format!("{}{}", query.to_query(), query.page.offset);
+    assert_eq!(
+        ListQuery::parse(Some(&link), parameters),
+        Ok(query),
+        "{link}"
+    );
 }
 
 /// One step of lenient decoding, as a reader of logs may do it.

@@ -43,3 +43,12 @@ pub fn run(words: &[&str]) {
     let code = island_metrics::cli::run(words.iter().map(OsString::from));
     assert_eq!(code, ExitCode::SUCCESS, "{words:?}");
 }
+
+/// Publishes a dataset; returns the published directory.
+pub fn publish(scratch: &Scratch, dataset: &str) -> PathBuf {
+    let published = scratch.join("published");
+    let to = published.to_str().expect("plain");
+    let time = ["--generated-at", "2026-11-21T00:00:00Z"];
+    run(&[&["publish", "--dataset", dataset, "--to", to], &time[..]].concat());
+    published
+}

@@ -5,6 +5,8 @@
 //! then corrected. The valid files are published from a synthetic dataset at the start.
 #![no_main]
 
+#[expect(dead_code, reason = "one number is enough")]
+mod draws;
 mod payload;
 mod scratch;
 
@@ -23,6 +25,7 @@ use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{History, Live, Snapshot, Storage};
 use libfuzzer_sys::fuzz_target;
 
+use draws::Draws;
 use payload::{CHANGE_BYTES, Payload};
 use scratch::Scratch;
 
@@ -73,27 +76,15 @@ struct Sound {
 
 static SOUND: LazyLock<Sound> = LazyLock::new(|| {
     let scratch = Scratch::new();
-    let (dataset, published) = (scratch.join("dataset"), scratch.join("published"));
-    let (from, to) = (
-        dataset.to_str().expect("plain"),
-        published.to_str().expect("plain"),
-    );
+    let dataset = scratch.join("dataset");
+    let from = dataset.to_str().expect("plain");
     let counts = "--islands 130 --creators 30 --days 1 --long-run-days 1 --seed 1";
     let synth: Vec<&str> = counts
         .split(' ')
         .chain(["--until", "2026-11-20", "--to", from])
         .collect();
     scratch::run(&[&["synth"], &synth[..]].concat());
-    let time = "2026-11-21T00:00:00Z";
-    scratch::run(&[
-        "publish",
-        "--dataset",
-        from,
-        "--to",
-        to,
-        "--generated-at",
-        time,
-    ]);
+    let published = scratch::publish(&scratch, from);
     let islands = fs::read_to_string(dataset.join("islands.csv")).expect("just written");
     let column = |at: usize| {
         let rows = islands.lines().skip(1);
@@ -115,18 +106,8 @@ fn payload(published: &Path, kind: &str) -> Payload {
     Payload::of(&fs::read(path).expect("just published"))
 }
 
-/// Numbers derived from an input.
-struct Draws(u64);
-
-impl Draws {
-    fn pick<'t>(&mut self, from: &'t [impl AsRef<str>]) -> &'t str {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let at = usize::try_from(self.0 >> 33).expect("31 bits");
-        from[at % from.len()].as_ref()
-    }
+fn pick<'t>(draws: &mut Draws, from: &'t [impl AsRef<str>]) -> &'t str {
+    from[draws.below(from.len())].as_ref()
 }
 
 fn query(draws: &mut Draws, slugs: &[String]) -> String {
@@ -134,24 +115,24 @@ fn query(draws: &mut Draws, slugs: &[String]) -> String {
     for Parameter { name, kind, .. } in ISLAND_PARAMETERS {
         let choices: Vec<&str>;
         let value = match kind {
-            Kind::Group(Grouping::Tag) => draws.pick(&TAGS),
-            Kind::Group(_) => draws.pick(slugs),
+            Kind::Group(Grouping::Tag) => pick(draws, &TAGS),
+            Kind::Group(_) => pick(draws, slugs),
             Kind::Choice { names, .. } => {
                 let names = names.iter().map(|(name, _)| *name);
                 choices = ["", ""].into_iter().chain(names).collect();
-                draws.pick(&choices)
+                pick(draws, &choices)
             }
-            Kind::Search => draws.pick(&NEEDLES),
-            Kind::AtLeast(_) | Kind::AtMost(_) => draws.pick(&["", "", "0", "9", "1000"]),
-            Kind::Sort => draws.pick(&SORTS),
-            Kind::Order => draws.pick(&["", "asc"]),
+            Kind::Search => pick(draws, &NEEDLES),
+            Kind::AtLeast(_) | Kind::AtMost(_) => pick(draws, &["", "", "0", "9", "1000"]),
+            Kind::Sort => pick(draws, &SORTS),
+            Kind::Order => pick(draws, &["", "asc"]),
             Kind::Limit | Kind::Offset => continue,
         };
         if !value.is_empty() {
             words.push(format!("{name}={value}"));
         }
     }
-    words.push(draws.pick(&PLACES).to_owned());
+    words.push(pick(draws, &PLACES).to_owned());
     words.join("&")
 }
 
@@ -190,7 +171,7 @@ fn ask_everything(snapshot: &Snapshot, draws: &mut Draws) {
             .iter()
             .take(if accepts_gzip { 1 } else { NEEDLES.len() })
         {
-            let query = format!("q={needle}&{}", draws.pick(&PLACES));
+            let query = format!("q={needle}&{}", pick(draws, &PLACES));
             let parsed = ListQuery::parse(Some(&query), CREATOR_PARAMETERS)
                 .expect("every query is a good one");
             get(Endpoint::Creators, Argument::Creators(parsed));
@@ -243,6 +224,6 @@ fuzz_target!(|input: &[u8]| {
     if is_open {
         let service = SiteSettings::new("http://x.test");
         let snapshot = Snapshot::new(history, live, None, &service, None);
-        ask_everything(&snapshot, &mut Draws(u64::from(crc32fast::hash(input))));
+        ask_everything(&snapshot, &mut Draws::of(input));
     }
 });
