@@ -63,3 +63,11 @@ attend() {
     wait "${started[attended]}"
     unset 'started[attended]'
 }
+
+# modules FOLDER: the packages of npm that FOLDER pins, in $tools/npm.
+modules() {
+    rm -rf "$tools/npm"
+    mkdir "$tools/npm"
+    cp "$1/package.json" "$1/package-lock.json" "$tools/npm/"
+    npm --prefix "$tools/npm" ci --no-audit --no-fund --ignore-scripts
+}

@@ -175,65 +175,58 @@ def edited(text, changes):
     return text
 
 
-def start_nginx(running):
-    port = free_port()
-    work = os.path.join(running.work, "nginx")
-    os.mkdir(work)
-    os.chmod(running.work, 0o755)
+def nginx(running, port, work):
     temporary = "".join(
         f"    {kind}_temp_path {work}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
-    text = edited(pathlib.Path(ROOT, "data/proxy/nginx.conf").read_text(), [
+    path = f"{work}/nginx.conf"
+    command = ["nginx", "-p", work, "-e", f"{work}/error.log", "-c", path]
+    return path, [
         ("listen 80;", f"listen 127.0.0.1:{port};"),
         ("server 127.0.0.1:8080;", f"server 127.0.0.1:{running.relay.port};"),
         ("pid /run/nginx.pid;", f"pid {work}/pid;\nerror_log {work}/error.log;"),
         # All clients share the connections to the server, so a desync of one client affects the next.
         ("worker_processes auto;", "worker_processes 1;"),
         ("http {\n", "http {\n" + temporary),
-    ])
-    path = os.path.join(work, "nginx.conf")
-    pathlib.Path(path).write_text(text)
-    command = ["nginx", "-p", work, "-e", f"{work}/error.log", "-c", path]
-    subprocess.run([*command, "-t", "-q"], check=True)
-    running.start([*command, "-g", "daemon off;"], port, "nginx")
-    return port
+    ], {}, [*command, "-t", "-q"], [*command, "-g", "daemon off;"]
 
 
-def start_caddy(running):
-    port = free_port()
-    work = os.path.join(running.work, "caddy")
-    os.mkdir(work)
-    text = edited(pathlib.Path(ROOT, "data/proxy/Caddyfile").read_text(), [
+def caddy(running, port, work):
+    path = f"{work}/Caddyfile"
+    home = {"HOME": work, "XDG_DATA_HOME": work, "XDG_CONFIG_HOME": work}
+    options = ["--config", path, "--adapter", "caddyfile"]
+    return path, [
         ("\napi.example {\n", f"\nhttp://api.example:{port} {{\n\tbind 127.0.0.1\n"),
         ("reverse_proxy 127.0.0.1:8080 {", f"reverse_proxy 127.0.0.1:{running.relay.port} {{"),
         ("\n{\n\tservers {", "\n{\n\tadmin off\n\tservers {"),
-    ])
-    path = os.path.join(work, "Caddyfile")
-    pathlib.Path(path).write_text(text)
-    home = {**os.environ, "HOME": work, "XDG_DATA_HOME": work, "XDG_CONFIG_HOME": work}
-    command = ["--config", path, "--adapter", "caddyfile"]
-    subprocess.run(["caddy", "validate", *command], check=True, env=home, capture_output=True)
-    running.start(["caddy", "run", *command], port, "caddy", env=home)
-    return port
+    ], home, ["caddy", "validate", *options], ["caddy", "run", *options]
 
 
-def start_haproxy(running):
-    port = free_port()
-    work = os.path.join(running.work, "haproxy")
-    os.mkdir(work)
-    text = edited(pathlib.Path(ROOT, "data/proxy/haproxy.cfg").read_text(), [
+def haproxy(running, port, work):
+    path = f"{work}/haproxy.cfg"
+    server = {"SERVER_1": f"127.0.0.1:{running.relay.port}"}
+    return path, [
         ("bind :80\n", f"bind 127.0.0.1:{port}\n"),
         # All clients share the connections to the server, as with nginx.
         ("global\n", "global\n    nbthread 1\n"),
         # One server.
         ('    server server-2 "${SERVER_2-10.0.0.12:8080}"\n', ""),
         ('    server server-3 "${SERVER_3-10.0.0.13:8080}"\n', ""),
-    ]).replace("check port 9108", f"check port {running.admin_port}")
-    path = os.path.join(work, "haproxy.cfg")
-    pathlib.Path(path).write_text(text)
-    environment = {**os.environ, "SERVER_1": f"127.0.0.1:{running.relay.port}"}
-    subprocess.run(["haproxy", "-c", "-q", "-f", path], check=True, env=environment)
-    running.start(["haproxy", "-db", "-f", path], port, "haproxy", env=environment)
+        ("check port 9108", f"check port {running.admin_port}"),
+    ], server, ["haproxy", "-c", "-q", "-f", path], ["haproxy", "-db", "-f", path]
+
+
+def start(proxy, running):
+    """Starts a proxy with its example, edited for loopback; returns its port."""
+    port, work = free_port(), os.path.join(running.work, proxy.__name__)
+    os.mkdir(work)
+    os.chmod(running.work, 0o755)
+    path, changes, environment, check, run = proxy(running, port, work)
+    example = pathlib.Path(ROOT, "data/proxy", os.path.basename(path))
+    pathlib.Path(path).write_text(edited(example.read_text(), changes))
+    environment = {**os.environ, **environment}
+    subprocess.run(check, check=True, env=environment, capture_output=True)
+    running.start(run, port, proxy.__name__, env=environment)
     return port
 
 
@@ -743,8 +736,8 @@ def main():
     told = {"error": {"message": 'unknown path "/v1/probe-8"; the endpoints are listed at /v1'}}
     judged = [judge((404, [], json.dumps(told).encode()), number) for number in (7, 8)]
     assert judged == [(False, True), (True, True)], "the judge sees nothing"
-    starts = {"nginx": start_nginx, "caddy": start_caddy, "haproxy": start_haproxy}
-    for name, start in starts.items():
+    for proxy in (nginx, caddy, haproxy):
+        name = proxy.__name__
         if arguments.only not in (None, name):
             continue
         if not shutil.which(name):
@@ -754,7 +747,7 @@ def main():
         with tempfile.TemporaryDirectory(prefix="island-metrics-proxies.") as work:
             running = Running(os.path.abspath(arguments.bin), work, arguments.canary)
             try:
-                port = start(running)
+                port = start(proxy, running)
                 answers = same_answers(port, running)
                 counted = counted_by_address(port)
                 kept = connections_kept(port, running.relay)

@@ -13,18 +13,6 @@ const AXE = readFileSync(modules.resolve("axe-core/axe.min.js"), "utf8");
 const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
 let claims = 0;
 
-/// Prints a claim if it is true, and otherwise ends the program.
-export const claim = async (what, check) => {
-  try {
-    await check();
-  } catch (error) {
-    console.error(`not so: ${what}`);
-    throw error;
-  }
-  claims += 1;
-  console.log(`ok ${what}`);
-};
-
 export const json = async (url, headers = {}) => (await fetch(url, { headers })).json();
 /// The address of a client, which the servers read as that of a trusted proxy.
 const from = address => ({ "X-Forwarded-For": address });
@@ -39,7 +27,7 @@ const newAddress = () => {
 };
 /// A new page of a visitor, and the messages of its console and its content security policy. Each visitor has an address
 /// of its own, since servers limit the pages of an address.
-export const open = async ({ address = newAddress(), ...options } = {}) => {
+const open = async ({ address = newAddress(), ...options } = {}) => {
   const extraHTTPHeaders = from(address);
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, extraHTTPHeaders, ...options });
   await context.addInitScript(() => {
@@ -55,6 +43,20 @@ export const open = async ({ address = newAddress(), ...options } = {}) => {
     if (![BY_IP, BY_MAIL, CLOSED].some(base => request.url().startsWith(base))) complaints.push(`asks ${request.url()}`);
   });
   return { address, context, page, complaints };
+};
+
+/// Checks a claim with a new page of a visitor; prints it if it is true, and otherwise ends the program.
+export const claim = async (what, options, check) => {
+  const opened = await open(options);
+  try {
+    await check(opened);
+  } catch (error) {
+    console.error(`not so: ${what}`);
+    throw error;
+  }
+  await opened.context.close();
+  claims += 1;
+  console.log(`ok ${what}`);
 };
 
 /// The texts around the dates that are broken into two lines. Code may be: its long lines wrap anywhere.

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 
-import { BY_IP, BY_MAIL, CLOSED, brokenDates, claim, close, json, left, open, sound } from "./browser.mjs";
+import { BY_IP, BY_MAIL, CLOSED, brokenDates, claim, close, json, left, sound } from "./browser.mjs";
 
 const WIDTHS = [360, 1280];
 
@@ -34,21 +34,19 @@ const PAGES = [
 for (const colorScheme of ["light", "dark"]) {
   for (const width of WIDTHS) {
     for (const [name, url, status = 200] of PAGES) {
-      await claim(`${name} at ${width} px, ${colorScheme}`, async () => {
-        const opened = await open({ viewport: { width, height: 800 }, colorScheme });
+      await claim(`${name} at ${width} px, ${colorScheme}`, { viewport: { width, height: 800 }, colorScheme }, async opened => {
         const answer = await opened.page.goto(url);
         assert.equal(answer.status(), status);
         // The browser logs every 404.
         if (status === 404) opened.complaints.length = 0;
         await sound(opened, name, { colorScheme });
         assert.equal(await left(opened.address), quota, `${name} spends quota`);
-        await opened.context.close();
       });
     }
   }
 }
 
-await claim("the reference with styles, scripts and icon has at most 30 KB compressed", async () => {
+await claim("the reference with styles, scripts and icon has at most 30 KB compressed", {}, async () => {
   const parts = ["docs", "assets/style.css", "assets/docs.css", "assets/site.js", "assets/docs.js", "assets/icon.svg"];
   const size = part => execFileSync("curl", ["-s", "-H", "Accept-Encoding: gzip", `${BY_IP}/${part}`]).length;
   const sizes = parts.map(size);
@@ -57,9 +55,9 @@ await claim("the reference with styles, scripts and icon has at most 30 KB compr
   assert.ok(all <= 30_000, String(all));
 });
 
-await claim("the curve shows the served points", async () => {
-  const { page, context } = await open();
+await claim("the curve shows the served points, and the page how old they are", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/`);
+  assert.match(await page.textContent("time.ago"), / ago$|^just now$/);
   const svg = page.locator("figure.chart > svg").first();
   const { points } = await json(`${BY_IP}/v1/live/intraday`);
   const max = await svg.getAttribute("data-max");
@@ -93,22 +91,18 @@ await claim("the curve shows the served points", async () => {
   await page.mouse.move(box.x + 60, box.y - 50);
   assert.ok((await page.locator("figure.chart output").first().textContent()).includes("highest"), "the description is back");
   assert.ok(!await svg.locator(".at").isVisible(), "the mark is gone");
-  await context.close();
 });
 
-await claim("the figures and the chart of an island are above the fold at 1280 x 900", async () => {
-  const { page, context } = await open({ viewport: { width: 1280, height: 900 } });
+await claim("the figures and the chart of an island are above the fold at 1280 x 900", { viewport: { width: 1280, height: 900 } }, async ({ page }) => {
   await page.goto(`${BY_IP}/islands/${island.code}`);
   const box = await page.locator("figure.chart > svg").boundingBox();
   assert.ok(box.y + box.height <= 900, `the chart ends at ${box.y + box.height}`);
   for (const name of ["Players now", "Peak of the day", "Highest known peak", "Rank by peak"]) {
     assert.ok(await page.locator("dt", { hasText: new RegExp(`^${name}$`) }).first().isVisible(), name);
   }
-  await context.close();
 });
 
-await claim("the chart of an island is at least 200 px high on a phone, and its range is kept without a script", async () => {
-  const { page, context } = await open({ viewport: { width: 390, height: 844 }, javaScriptEnabled: false });
+await claim("the chart of an island is at least 200 px high on a phone, and its range is kept without a script", { viewport: { width: 390, height: 844 }, javaScriptEnabled: false }, async ({ page }) => {
   await page.goto(`${BY_IP}/islands/${island.code}`);
   const box = await page.locator("figure.chart > svg").boundingBox();
   assert.ok(box.height >= 200, `${box.height} px`);
@@ -118,12 +112,11 @@ await claim("the chart of an island is at least 200 px high on a phone, and its 
   await page.click("nav.tabs a:has-text('Peak players')");
   const values = await page.locator("svg[data-values]").getAttribute("data-values");
   assert.equal(values.split(",").length, 30);
-  await context.close();
 });
 
-await claim("at any width, times below a chart do not touch, tiles hold their texts, and dates have one line", async () => {
-  for (const width of [360, 641, 700, 1280]) {
-    const { page, context } = await open({ viewport: { width, height: 800 } });
+for (const width of [360, 641, 700, 1280]) {
+  const holds = `at ${width} px, times below a chart do not touch, tiles hold their texts, and dates have one line`;
+  await claim(holds, { viewport: { width, height: 800 } }, async ({ page }) => {
     const urls = ["/", `/islands/${island.code}`, `/islands/${island.code}?days=30`].map(path => BY_IP + path);
     // The sample has 42 days.
     for (const url of [...urls, `${CLOSED}/islands/2708-3623-7025`]) {
@@ -138,34 +131,10 @@ await claim("at any width, times below a chart do not touch, tiles hold their te
       assert.deepEqual(spilled, [], `${url} at ${width} px`);
       assert.deepEqual(await page.evaluate(brokenDates), [], `${url} at ${width} px`);
     }
-    await context.close();
-  }
-});
-
-await claim("the dashboard has the ten of the ranking, and leads to their pages", async () => {
-  const { page, context } = await open();
-  await page.goto(`${BY_IP}/`);
-  const { ranking } = await json(`${BY_IP}/v1/rankings/latest`);
-  const rows = await page.locator("#summary section:first-of-type tbody tr").allTextContents();
-  assert.equal(rows.length, ranking.length);
-  ranking.forEach((entry, at) => {
-    for (const part of [entry.title, entry.peakCCU.toLocaleString("en")]) assert.ok(rows[at].includes(part), rows[at]);
   });
-  await page.click("#summary table a");
-  assert.equal(await page.textContent("h1"), ranking[0].title);
-  const { ccu } = await json(`${BY_IP}/v1/islands/${ranking[0].code}/ccu`);
-  const values = (await page.locator("svg[data-values]").getAttribute("data-values")).split(",").filter(Boolean);
-  assert.deepEqual(values.map(Number), ccu.map(([, peak]) => peak));
-  await page.goBack();
-  await page.click("#summary a:has-text('The hundred most played islands')");
-  assert.equal(await page.textContent("h1"), "Most played now");
-  await page.goBack();
-  assert.equal(await page.evaluate(() => document.querySelector("time.ago").textContent.match(/ ago$|^just now$/) !== null), true);
-  await context.close();
-});
+}
 
-await claim("a search finds what the API finds, page by page", async () => {
-  const { page, context } = await open();
+await claim("a search finds what the API finds, page by page", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/`);
   await page.fill("#q", "ra");
   await page.keyboard.press("Enter");
@@ -192,21 +161,9 @@ await claim("a search finds what the API finds, page by page", async () => {
   assert.equal(await page.locator("a[rel=next]").count(), 0);
   await page.click("a:text-is('First page')");
   assert.equal(page.url(), `${BY_IP}/islands`);
-  await context.close();
 });
 
-await claim("a search for a code goes to its island", async () => {
-  const { page, context } = await open();
-  await page.goto(`${BY_IP}/`);
-  await page.fill("#q", island.code);
-  await page.keyboard.press("Enter");
-  await page.waitForURL(new RegExp(`/islands/${island.code}$`));
-  assert.equal(await page.textContent("h1"), island.title);
-  await context.close();
-});
-
-await claim("islands are filtered and sorted by the form, with the keyboard alone, without a script", async () => {
-  const { page, context } = await open({ javaScriptEnabled: false });
+await claim("islands are filtered and sorted by the form, with the keyboard alone, without a script", { javaScriptEnabled: false }, async ({ page }) => {
   await page.goto(`${BY_IP}/islands`);
   await page.selectOption("select[name=tag]", "pvp");
   await page.selectOption("select[name=sort]", "plays");
@@ -219,11 +176,9 @@ await claim("islands are filtered and sorted by the form, with the keyboard alon
   await page.click("th a:has-text('Minutes played')");
   assert.equal(await page.locator("th[aria-sort=descending]").textContent(), "Minutes played\u00a0▼");
   assert.ok(page.url().includes("tag=pvp"), "filters are kept");
-  await context.close();
 });
 
-await claim("an island's metrics, a creator and days are reached by links", async () => {
-  const { page, context } = await open();
+await claim("an island's metrics, a creator and days are reached by links", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/islands/${island.code}`);
   await page.click("nav.tabs a:has-text('Plays')");
   const { series } = (await json(`${BY_IP}/v1/islands/${island.code}`)).island;
@@ -243,11 +198,9 @@ await claim("an island's metrics, a creator and days are reached by links", asyn
   await page.keyboard.press("Enter");
   await page.waitForURL(/date=/);
   assert.ok((await page.textContent("h1")).includes(days[5]));
-  await context.close();
 });
 
-await claim("the page of the header is marked, and what is not found offers a search", async () => {
-  const { page, context } = await open();
+await claim("the page of the header is marked, and what is not found offers a search", {}, async ({ page }) => {
   for (const path of ["islands", "creators", "live", "rankings", "new", "docs", "recipes", "keys", "dumps/"]) {
     await page.goto(`${BY_IP}/${path}`);
     const current = await page.locator("header [aria-current=page]").evaluateAll(links => links.map(link => link.href));
@@ -260,29 +213,23 @@ await claim("the page of the header is marked, and what is not found offers a se
   await page.fill("#q", "ra");
   await page.keyboard.press("Enter");
   await page.waitForURL(/islands\?q=ra/);
-  await context.close();
 });
 
-await claim("only a page that renews itself says so", async () => {
-  for (const javaScriptEnabled of [true, false]) {
-    const { page, context } = await open({ javaScriptEnabled });
+for (const javaScriptEnabled of [true, false]) {
+  await claim(`a page says that it renews itself: ${javaScriptEnabled}`, { javaScriptEnabled }, async ({ page }) => {
     await page.goto(`${BY_IP}/live`);
     assert.equal(await page.getByText("This page renews itself").isVisible(), javaScriptEnabled);
-    await context.close();
-  }
-});
+  });
+}
 
-await claim("the ranking explains its changes", async () => {
-  const { page, context } = await open();
+await claim("the ranking explains its changes", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/rankings`);
   const { previousDate } = await json(`${BY_IP}/v1/rankings/latest`);
   const text = await page.textContent("main");
   assert.ok(text.includes(`The change of rank is relative to ${previousDate}; – means`), text.slice(0, 300));
-  await context.close();
 });
 
-await claim("texts show no marks of Markdown", async () => {
-  const { page, context } = await open();
+await claim("texts show no marks of Markdown", {}, async ({ page }) => {
   for (const path of ["docs", "objects", "recipes", "gotchas", "changelog", "keys", "dumps/"]) {
     await page.goto(`${BY_IP}/${path}`);
     const text = await page.locator("main").evaluate(main => {
@@ -291,11 +238,9 @@ await claim("texts show no marks of Markdown", async () => {
     });
     assert.doesNotMatch(text, /[*`]|\]\(/, path);
   }
-  await context.close();
 });
 
-await claim("code is copied as it is shown", async () => {
-  const { page, context } = await open({ permissions: ["clipboard-read", "clipboard-write"] });
+await claim("code is copied as it is shown", { permissions: ["clipboard-read", "clipboard-write"] }, async ({ page }) => {
   for (const path of ["recipes", "docs", ""]) {
     await page.goto(`${BY_IP}/${path}`);
     const blocks = await page.locator("pre:not(summary pre)").count();
@@ -305,11 +250,9 @@ await claim("code is copied as it is shown", async () => {
     const shown = await page.locator(".copyable:visible pre").first().textContent();
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), shown);
   }
-  await context.close();
 });
 
-await claim("old data is marked by its age", async () => {
-  const { page, context } = await open();
+await claim("old data is marked by its age", {}, async ({ page }) => {
   await page.clock.setFixedTime(new Date("2027-03-23T12:00:00Z"));
   await page.goto(`${CLOSED}/`);
   const marks = await page.locator(".old:visible").allTextContents();
@@ -325,7 +268,6 @@ await claim("old data is marked by its age", async () => {
   await page.clock.setFixedTime(new Date("2026-11-21T12:10:00Z"));
   await page.goto(`${CLOSED}/`);
   assert.equal(await page.locator(".old:visible").count(), 0);
-  await context.close();
 });
 
 await import("./reference.mjs");

@@ -2,12 +2,11 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 
-import { BY_IP, claim, json, left, open, sound } from "./browser.mjs";
+import { BY_IP, claim, json, left, sound } from "./browser.mjs";
 
 const island = (await json(`${BY_IP}/v1/islands?limit=1`)).islands[0];
 
-await claim("Send shows status, time, headers and body, and its curl line does the same", async () => {
-  const { address, page, context, complaints } = await open();
+await claim("Send shows status, time, headers and body, and its curl line does the same", {}, async ({ address, page, complaints }) => {
   await page.goto(`${BY_IP}/docs`);
   const form = page.locator("#listIslands");
   await form.locator("[name=limit]").fill("2");
@@ -43,11 +42,9 @@ await claim("Send shows status, time, headers and body, and its curl line does t
   await form.locator("[name=limit]").fill("0");
   await form.locator("button.send").click();
   await page.waitForFunction(() => /^400/.test(document.querySelector("#listIslands .answer").textContent));
-  await context.close();
 });
 
-await claim("every endpoint can be sent from the reference", async () => {
-  const { page, context } = await open();
+await claim("every endpoint can be sent from the reference", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/docs`);
   // The examples are from the sample; the served data is different.
   for (const box of await page.locator("input[name=code]").all()) await box.fill(island.code);
@@ -58,11 +55,9 @@ await claim("every endpoint can be sent from the reference", async () => {
     await page.waitForFunction(line => /bytes/.test(line.textContent), await line.elementHandle());
     assert.match(await line.textContent(), /^200/, await form.getAttribute("id"));
   }
-  await context.close();
 });
 
-await claim("Send tells bytes, and what is no text is not shown as one", async () => {
-  const { page, context } = await open();
+await claim("Send tells bytes, and what is no text is not shown as one", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/docs`);
   const sent = async form => {
     await form.locator("button.send").click();
@@ -80,11 +75,9 @@ await claim("Send tells bytes, and what is no text is not shown as one", async (
     if (name.endsWith(".gz")) assert.equal(body, "binary, not shown");
     else assert.ok(body.endsWith(`\n… cut here; ${bytes(name)} bytes in all`), body.slice(-80));
   }
-  await context.close();
 });
 
-await claim("slips in the boxes are mended or told, and asked for as they are shown", async () => {
-  const { page, context, complaints } = await open();
+await claim("slips in the boxes are mended or told, and asked for as they are shown", {}, async ({ page, complaints }) => {
   await page.goto(`${BY_IP}/docs`);
   const sent = [];
   page.on("request", request => request.url().includes("/assets/") || sent.push(request.url()));
@@ -108,11 +101,9 @@ await claim("slips in the boxes are mended or told, and asked for as they are sh
   assert.equal(await page.evaluate(() => document.activeElement.id), "key");
   assert.deepEqual(sent, []);
   assert.deepEqual(complaints, []);
-  await context.close();
 });
 
-await claim("after Back the curl lines are those of the boxes", async () => {
-  const { page, context } = await open();
+await claim("after Back the curl lines are those of the boxes", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/docs`);
   await page.fill("#listIslands [name=q]", "maze");
   await page.goto(`${BY_IP}/gotchas`);
@@ -121,11 +112,9 @@ await claim("after Back the curl lines are those of the boxes", async () => {
   const curl = await page.textContent("#listIslands pre");
   assert.equal(curl.includes("q=maze"), typed === "maze", curl);
   assert.equal(typed, "maze");
-  await context.close();
 });
 
-await claim("every answer of the reference leads to its members, and back", async () => {
-  const { page, context } = await open();
+await claim("every answer of the reference leads to its members, and back", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/docs`);
   const links = await page.locator("form a[href^=objects]").evaluateAll(links => links.map(link => [link.closest("form").id, link.href]));
   assert.equal(links.length, await page.locator("form[id]").count());
@@ -136,22 +125,18 @@ await claim("every answer of the reference leads to its members, and back", asyn
     assert.ok(await page.locator(`:target ~ p a[href="docs#${id}"]`).count() > 0, id);
     assert.ok(await page.locator(":target ~ details pre").count() > 0, id);
   }
-  await context.close();
 });
 
-await claim("a title without a blank makes no page too wide", async () => {
-  const { page, context } = await open({ viewport: { width: 360, height: 800 } });
+await claim("a title without a blank makes no page too wide", { viewport: { width: 360, height: 800 } }, async ({ page }) => {
   for (const path of ["/", "/islands", "/creators", "/rankings", "/islands/" + island.code]) {
     await page.goto(BY_IP + path);
     await page.evaluate(() => document.querySelectorAll("bdi,h1").forEach(name => name.textContent = "W".repeat(45)));
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(wide <= 0, `${path}: ${wide} pixels too wide`);
   }
-  await context.close();
 });
 
-await claim("the reference can be read without a script, and printed", async () => {
-  const { page, context } = await open({ javaScriptEnabled: false });
+await claim("the reference can be read without a script, and printed", { javaScriptEnabled: false }, async ({ page }) => {
   await page.goto(`${BY_IP}/docs`);
   const text = await page.textContent("main");
   for (const part of ["1 to 200", "rate_limited", "curl '", "The number of rows on a page"]) assert.ok(text.includes(part), part);
@@ -172,20 +157,16 @@ await claim("the reference can be read without a script, and printed", async () 
   assert.equal(await page.locator("#q").isVisible(), true);
   assert.equal(await page.locator(".curve").count(), 1);
   assert.ok((await page.textContent("figcaption")).includes("highest"));
-  await context.close();
 });
 
-await claim("no box of the reference is printed", async () => {
-  const { page, context } = await open();
+await claim("no box of the reference is printed", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/docs`);
   assert.ok(await page.locator("input:visible").count() > 10);
   await page.emulateMedia({ media: "print" });
   assert.equal(await page.locator("input:visible, select:visible, button:visible, #keybox:visible").count(), 0);
-  await context.close();
 });
 
-await claim("the chosen language is remembered and used for all examples", async () => {
-  const { page, context } = await open();
+await claim("the chosen language is remembered and used for all examples", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/docs`);
   await page.focus("#getIsland [value=curl]");
   await page.keyboard.press("ArrowRight");
@@ -195,11 +176,9 @@ await claim("the chosen language is remembered and used for all examples", async
   await page.fill("#listIslands [name=q]", 'a "b"');
   const shown = await page.textContent("#listIslands pre.python");
   assert.ok(shown.includes('requests.get("') && shown.includes("q=a%20%22b%22"), shown);
-  await context.close();
 });
 
-await claim("the contents mark the current place, and fold on a phone", async () => {
-  const { page, context } = await open();
+await claim("the contents mark the current place, and fold on a phone", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/docs#getCreator`);
   await page.waitForFunction(() => document.querySelector(".side [aria-current]")?.hash === "#getCreator");
   await page.setViewportSize({ width: 360, height: 800 });
@@ -210,11 +189,9 @@ await claim("the contents mark the current place, and fold on a phone", async ()
   assert.equal(await page.locator(".side nav").isVisible(), false);
   const top = await page.locator("#quota").evaluate(heading => heading.getBoundingClientRect().top);
   assert.ok(top >= 0 && top < 400, String(top));
-  await context.close();
 });
 
-await claim("a response is shortened, and expands", async () => {
-  const { page, context } = await open({ javaScriptEnabled: false });
+await claim("a response is shortened, and expands", { javaScriptEnabled: false }, async ({ page }) => {
   await page.goto(`${BY_IP}/docs`);
   const response = page.locator("#listIslands .response");
   const { meta } = await json(`${BY_IP}/v1/islands?limit=2`);
@@ -222,13 +199,10 @@ await claim("a response is shortened, and expands", async () => {
   await response.locator("summary").click();
   assert.equal(await response.locator("summary pre").isVisible(), false);
   assert.deepEqual(JSON.parse(await response.locator("pre").last().textContent()).meta, meta);
-  await context.close();
 });
 
-await claim("the keyboard reaches the content first", async () => {
-  const { page, context } = await open();
+await claim("the keyboard reaches the content first", {}, async ({ page }) => {
   await page.goto(`${BY_IP}/docs`);
   await page.keyboard.press("Tab");
   assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to content");
-  await context.close();
 });

@@ -19,17 +19,14 @@ missing() {
 }
 [ -n "$chromium" ] || missing "apt-get install chromium"
 command -v npm >/dev/null || missing "apt-get install nodejs npm"
+work=$(mktemp -d "$tools/run.XXXXXX")
+source tests/servers.sh
 if ! cmp -s tests/pages/package-lock.json "$tools/installed"; then
-    rm -rf "$tools/npm" "$tools/installed"
-    mkdir "$tools/npm"
-    cp tests/pages/package.json tests/pages/package-lock.json "$tools/npm/"
-    npm --prefix "$tools/npm" ci --no-audit --no-fund --ignore-scripts >"$tools/npm.log" 2>&1 \
+    rm -f "$tools/installed"
+    modules tests/pages >"$tools/npm.log" 2>&1 \
         || { tail -n 3 "$tools/npm.log" >&2; missing "npm could not install playwright-core and axe-core"; }
     cp tests/pages/package-lock.json "$tools/installed"
 fi
-
-work=$(mktemp -d "$tools/run.XXXXXX")
-source tests/servers.sh
 
 "$bin" synth --islands 1200 --creators 300 --days 20 --until 2026-11-20 --to "$work/dataset" >/dev/null
 "$bin" publish --dataset "$work/dataset" --to "$work/published" >/dev/null 2>&1

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 
-import { BY_IP, BY_MAIL, CLOSED, MAIL, SHOTS, claim, json, open, sound } from "./browser.mjs";
+import { BY_IP, BY_MAIL, CLOSED, MAIL, SHOTS, claim, json, sound } from "./browser.mjs";
 
 const KEY = /^im_live_[0-9a-zA-Z]+_\S+$/;
 const limit_of = async (base, key) => {
@@ -12,9 +12,8 @@ const limit_of = async (base, key) => {
 };
 
 let issued, holder;
-await claim("sign-up by address shows a key that the API accepts, three at most", async () => {
-  const opened = await open();
-  const { page, context } = opened;
+await claim("sign-up by address shows a key that the API accepts, three at most", {}, async opened => {
+  const { page } = opened;
   await page.goto(`${BY_IP}/keys`);
   const keys = [];
   for (let count = 0; count < 3; count += 1) {
@@ -48,11 +47,9 @@ await claim("sign-up by address shows a key that the API accepts, three at most"
   await sound(opened, "keys-revoked");
   issued = keys[1];
   holder = opened.address;
-  await context.close();
 });
 
-await claim("a key in the reference stays in the page's memory", async () => {
-  const { page, context } = await open();
+await claim("a key in the reference stays in the page's memory", {}, async ({ page }) => {
   const sent = [];
   page.on("request", request => sent.push([request.url(), request.headers().authorization]));
   await page.goto(`${BY_IP}/docs`);
@@ -69,14 +66,12 @@ await claim("a key in the reference stays in the page's memory", async () => {
   assert.equal(kept, '[{},{},""]');
   await page.reload();
   assert.equal(await page.inputValue("#key"), "");
-  await context.close();
 });
 
-await claim("another site can neither read the page of keys nor act for its visitor", async () => {
+await claim("another site can neither read the page of keys nor act for its visitor", { address: holder }, async ({ page }) => {
   const evil = createServer((_, answer) => answer.setHeader("content-type", "text/html").end(`<form method=post
     action="${BY_IP}/keys"><input name=do value=issue><input name=pass value=x><button>x</button></form>`));
   await new Promise(ready => evil.listen(0, "127.0.0.1", ready));
-  const { page, context } = await open({ address: holder });
   await page.goto(`http://127.0.0.1:${evil.address().port}/`);
   const read = await page.evaluate(url => fetch(url).then(answer => answer.text(), () => "refused"), `${BY_IP}/keys`);
   assert.equal(read, "refused");
@@ -84,13 +79,11 @@ await claim("another site can neither read the page of keys nor act for its visi
   assert.match(await page.textContent("main"), /came from another site/);
   await page.goto(`${BY_IP}/keys`);
   assert.equal(await page.locator("button[value=revoke]").count(), 2);
-  await context.close();
   evil.close();
 });
 
-await claim("sign-up by mail: a link, a key, and nothing told of other addresses", async () => {
-  const opened = await open();
-  const { page, context } = opened;
+await claim("sign-up by mail: a link, a key, and nothing told of other addresses", {}, async opened => {
+  const { page } = opened;
   const ask = async address => {
     await page.goto(`${BY_MAIL}/keys`);
     await page.fill("#email", address);
@@ -115,16 +108,13 @@ await claim("sign-up by mail: a link, a key, and nothing told of other addresses
   assert.equal(await ask("ann@example.com"), first);
   await page.goto(`${link.slice(0, -3)}xyz`);
   assert.match(await page.textContent("main"), /not valid/);
-  await context.close();
 });
 
-await claim("where sign-up is closed a person is told so, and a program gets 404", async () => {
-  const { page, context } = await open();
+await claim("where sign-up is closed a person is told so, and a program gets 404", {}, async ({ page }) => {
   const answer = await page.goto(`${CLOSED}/keys`);
   assert.equal(answer.status(), 200);
   assert.match(await page.textContent("main"), /Sign-up is closed on this server\./);
   const told = await fetch(`${CLOSED}/keys`, { headers: { Accept: "application/json" } });
   const { error } = await told.json();
   assert.deepEqual([told.status, error.code, error.message], [404, "not_found", "sign-up is closed on this server"]);
-  await context.close();
 });

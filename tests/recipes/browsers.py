@@ -1,36 +1,16 @@
 """Checks of the recipes that are pages: in headless Chromium, from an origin that is not the server's."""
+# ruff: noqa: F405
 
 import contextlib
 import datetime
+import functools
 import http.server
 import json
 import os
 import re
 import threading
 
-from harness import (
-    BIN,
-    CHROMIUM,
-    DATASET,
-    HERE,
-    KEY,
-    NPM,
-    PUBLISHED,
-    SAMPLE,
-    SMALL,
-    WORK,
-    days,
-    get,
-    mark_log,
-    number,
-    requests_logged,
-    rows,
-    run,
-    same,
-    spend,
-    want,
-    written,
-)
+from harness import *  # noqa: F403
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
@@ -43,8 +23,7 @@ class Files(http.server.SimpleHTTPRequestHandler):
 @contextlib.contextmanager
 def site(recipe, base):
     """The address of a recipe, which is the only file of its server."""
-    path = written(recipe, base)
-    files = lambda *arguments: Files(*arguments, directory=os.path.dirname(path))
+    files = functools.partial(Files, directory=os.path.dirname(written(recipe, base)))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), files)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

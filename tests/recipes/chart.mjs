@@ -1,17 +1,10 @@
-// Reads the chart of each page in headless Chromium, and prints its content as JSON.
+// Reads the chart of each page, and prints its content.
 //   chart.mjs FOLDER_WITH_NODE_MODULES CHROMIUM PAGE...
-import { createRequire } from "node:module";
+import { withPage } from "./chromium.mjs";
 
-const [folder, executablePath, ...pages] = process.argv.slice(2);
-const { chromium } = createRequire(`${folder}/package.json`)("playwright-core");
-
-// Builds run as root, for which Chromium has no sandbox; the page is our own.
-const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
-try {
-  const page = await browser.newPage();
-  page.setDefaultTimeout(15_000);
+await withPage(async (page, ...urls) => {
   const seen = [];
-  for (const url of pages) {
+  for (const url of urls) {
     await page.goto(url);
     await page.waitForFunction(() => document.querySelector("h1").textContent !== "Loading …");
     seen.push(await page.evaluate(() => ({
@@ -20,7 +13,5 @@ try {
       labels: [...document.querySelectorAll("text")].map((text) => text.textContent),
     })));
   }
-  console.log(JSON.stringify(seen));
-} finally {
-  await browser.close();
-}
+  return seen;
+});

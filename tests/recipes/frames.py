@@ -1,27 +1,18 @@
 """Compares the frames of pandas_frames.py with the files of the dataset and the JSON of the API.
 
-usage: frames.py FOLDER_OF_THE_RECIPE BASE_URL DATASET
+usage: frames.py FOLDER_OF_THE_RECIPE
 """
 
-import csv
-import datetime
-import glob
-import json
-import os
 import sys
-import urllib.request
 
 import matplotlib.image
 import pandas as pd
+from browsers import known_peaks
+from harness import PUBLISHED, days, get, number, rows
 
-FOLDER, BASE, DATASET = sys.argv[1:]
+[FOLDER] = sys.argv[1:]
 sys.path.insert(0, FOLDER)
 import pandas_frames as recipe
-
-
-def get(path):
-    with urllib.request.urlopen(BASE + path) as answer:
-        return json.load(answer)
 
 
 def plain(value):
@@ -29,11 +20,6 @@ def plain(value):
     if isinstance(value, list):
         return value
     return None if pd.isna(value) else value
-
-
-def rows(name):
-    with open(name, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def curve(file):
@@ -48,32 +34,28 @@ def runs(numbers):
     return sum(number - 1 not in numbers for number in numbers)
 
 
-wanted = get("/v1/islands?sort=uniquePlayers&limit=200")["islands"]
+wanted = get(PUBLISHED, "/v1/islands?sort=uniquePlayers&limit=200")[1]["islands"]
 frame = recipe.page().reset_index()
 got = [{name: plain(value) for name, value in row.items()} for row in frame.to_dict("records")]
 assert got == wanted, "the page is not what the API says"
 assert frame["peakCCU"].dtype == "Int64", frame["peakCCU"].dtype
 
 # An island with a gap in its peaks; and one without peaks, if there is one.
-peaks = {}
-for name in sorted(glob.glob(f"{DATASET}/ccu/*.csv") + glob.glob(f"{DATASET}/daily/*.csv")):
-    for row in rows(name):
-        if row["peakCCU"]:
-            peaks.setdefault(row["code"], {})[os.path.basename(name)[:10]] = int(row["peakCCU"])
-islands = rows(f"{DATASET}/islands.csv")
+peaks = {code: dict(held) for code, held in known_peaks().items()}
+islands = rows("islands.csv")
 gaps = [code for code, held in peaks.items() if len(held) > 10 and len(pd.date_range(min(held), max(held))) > len(held)]
 never = [row["code"] for row in islands if row["code"] not in peaks]
 assert gaps, "no island has a gap"
 for code in gaps[:3] + never[:1]:
     series = recipe.peaks(code)
-    got = {day.strftime("%Y-%m-%d"): int(value) for day, value in series.items() if not pd.isna(value)}
+    got = {day.date(): int(value) for day, value in series.items() if not pd.isna(value)}
     assert got == peaks.get(code, {}), f"the peaks of {code} are not those of the dataset"
     if got:
         assert len(series) == len(pd.date_range(min(got), max(got))), f"{code} lacks days"
         # A title is plain text. This one is not a valid formula.
         recipe.plot(series, r"5$ \frac{$", f"{FOLDER}/{code}.png")
         drawn = curve(f"{FOLDER}/{code}.png")
-        known = {datetime.date.fromisoformat(day).toordinal(): peak for day, peak in peaks[code].items()}
+        known = {day.toordinal(): peak for day, peak in peaks[code].items()}
         assert runs(drawn) == runs(known), f"{code} is drawn in {runs(drawn)} pieces; it has {runs(known)}"
         # The curve is highest on the day with the highest peak, and its ends are the first and the last day.
         across = (max(known, key=known.get) - min(known)) / (max(known) - min(known))
@@ -83,9 +65,8 @@ for code in gaps[:3] + never[:1]:
 frame = recipe.history().reset_index()
 got = [(f"{date:%Y-%m-%d}", code, plain(peak), plain(share))
        for date, code, peak, share in zip(frame["date"], frame["code"], frame["peakCCU"], frame["retentionD7"])]
-wanted = [(os.path.basename(name)[:10], row["code"], int(row["peakCCU"]) if row["peakCCU"] else None,
-           float(row["retentionD7"]) if row["retentionD7"] else None)
-          for name in sorted(glob.glob(f"{DATASET}/daily/*.csv")) for row in rows(name)]
+wanted = [(day, row["code"], number(row["peakCCU"]), number(row["retentionD7"]))
+          for day in days() for row in rows(f"daily/{day}.csv")]
 assert got == wanted, "the history is not the dataset's daily files"
 
 frame = recipe.dump()

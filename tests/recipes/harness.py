@@ -31,17 +31,23 @@ def same(got, wanted, name):
     want(got == wanted, f"{name}: got {str(got)[:300]}; want {str(wanted)[:300]}")
 
 
+def changed(path, old, new, to=None):
+    """A file with another text in place of one that it must have, at a path of its own or in place."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    want(old in text, f"{path} does not have {old}")
+    to = to or path
+    with open(to, "w", encoding="utf-8") as file:
+        file.write(text.replace(old, new))
+    shutil.copymode(path, to)
+    return to
+
+
 def written(recipe, base, folder=None):
     """The recipe in a new directory, with the server's own address as the page shows it."""
     folder = folder or tempfile.mkdtemp(dir=WORK)
-    with open(os.path.join(RECIPES, recipe), encoding="utf-8") as file:
-        text = file.read()
-    want(PRINTED_BASE in text, f"{recipe} does not name {PRINTED_BASE}")
     path = os.path.join(folder, os.path.basename(recipe))
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text.replace(PRINTED_BASE, base))
-    shutil.copymode(os.path.join(RECIPES, recipe), path)
-    return path
+    return changed(os.path.join(RECIPES, recipe), PRINTED_BASE, base, path)
 
 
 def run(*command, folder=None, key=None, fails=False, seconds=SECONDS):

@@ -3,21 +3,15 @@
 //   most_played.mjs FOLDER_WITH_NODE_MODULES CHROMIUM PAGE [SERVER COMMAND...]
 // COMMAND publishes new data to SERVER. Without it, only the first state is printed.
 import { execFileSync } from "node:child_process";
-import { createRequire } from "node:module";
 
-const [folder, executablePath, page_url, server, ...command] = process.argv.slice(2);
-const { chromium } = createRequire(`${folder}/package.json`)("playwright-core");
-const published = async () => (await (await fetch(`${server}/v1/health`)).json()).lastPublish;
+import { withPage } from "./chromium.mjs";
 
-// Builds run as root, for which Chromium has no sandbox; the page is our own.
-const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
-try {
-  const page = await browser.newPage();
-  page.setDefaultTimeout(15_000);
+await withPage(async (page, url, server, ...command) => {
+  const published = async () => (await (await fetch(`${server}/v1/health`)).json()).lastPublish;
   let requests = 0;
   page.on("request", (request) => { requests += request.url().endsWith("/v1/live"); });
   await page.clock.install();
-  await page.goto(page_url);
+  await page.goto(url);
   await page.waitForFunction(() => document.querySelector("#status").textContent !== "Loading …");
 
   const state = async () => ({
@@ -54,7 +48,5 @@ try {
     await (await answer).finished();
     seen.push(await state());
   }
-  console.log(JSON.stringify(seen));
-} finally {
-  await browser.close();
-}
+  return seen;
+});

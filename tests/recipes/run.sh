@@ -25,14 +25,8 @@ packages() {
     python3 -m venv --clear "$tools/venv"
     "$tools/venv/bin/pip" install --quiet --disable-pip-version-check -r tests/recipes/requirements.txt
 }
-modules() {
-    rm -rf "$tools/npm"
-    mkdir "$tools/npm"
-    cp tests/recipes/package.json tests/recipes/package-lock.json "$tools/npm/"
-    npm --prefix "$tools/npm" ci --no-audit --no-fund --ignore-scripts
-}
 install venv tests/recipes/requirements.txt packages
-if command -v npm >/dev/null; then install npm tests/recipes/package-lock.json modules; fi
+if command -v npm >/dev/null; then install npm tests/recipes/package-lock.json modules tests/recipes; fi
 
 # Enough islands for several pages of every filter in a recipe. No recipe may spend the quota by itself.
 "$bin" synth --islands 1600 --creators 500 --days 20 --until 2026-11-20 --to "$work/dataset" >/dev/null
