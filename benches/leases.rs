@@ -1,8 +1,4 @@
-//! A simulated day of shared quotas: the requests of many servers with many clients to the store.
-//!
-//! `cargo bench --bench leases` runs the servers' real lease tables against the rule of the store's
-//! script, without a network, and prints the calls to the store and the leases that it keeps. See
-//! `benches/README.md`.
+//! A simulated day of shared quotas, with the lease tables of the servers. See `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -15,15 +11,15 @@ mod common;
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use common::is_quick;
 use island_metrics::calendar::{RequestTime, UnixSeconds, UtcDay};
 use island_metrics::quota::{
     ClientCounter, Decision, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest,
     LeaseTable, NoLease, OutagePolicy, SharingSettings, StoreState,
 };
+
+use crate::common::prelude::*;
 
 const DAY: UtcDay = UtcDay(20_777);
 const NOW: RequestTime = RequestTime {

@@ -1,9 +1,6 @@
 //! A key file of any size in the format of the program, and well-formed keys that are not in it.
 
-use std::fmt::Write as _;
-use std::path::Path;
-
-use crate::common::process::write_file;
+use crate::common::prelude::*;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

@@ -1,8 +1,4 @@
-//! Identification and admission of clients (address, key, quota), without sockets.
-//!
-//! `cargo bench --bench admission` prints nanoseconds of wall time a request, medians of interleaved
-//! rounds, beside the time of a cache miss in the same rounds; then throughput and memory. See
-//! `benches/README.md`.
+//! Identification and admission of clients (address, key, quota), without sockets. See `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -17,10 +13,7 @@ mod keys;
 mod timing;
 
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
-use std::thread;
-use std::time::Instant;
+use std::net::IpAddr;
 
 use hyper::HeaderMap;
 use island_metrics::calendar::{RequestTime, UtcDay};
@@ -31,17 +24,13 @@ use island_metrics::quota::{AnonymousClient, AnonymousQuota, Decision, KeyedQuot
 use island_metrics::request::{Endpoint, ProxyNetwork, TrustedProxies};
 use island_metrics::server::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 use island_metrics::sync::Replicated;
-
-use common::full_or_quick;
-use common::process::{Scratch, status_kib};
-use common::random::Random;
-use common::stats::nanos_each;
 use timing::{Chase, report};
+
+use crate::common::prelude::*;
 
 const DAY: i32 = 20_777;
 /// Requests a day, below every limit, so that all are admitted.
 const A_DAY: usize = 60_000;
-/// Days in a round.
 const DAYS: i32 = 5;
 const A_ROUND: usize = A_DAY * DAYS.unsigned_abs() as usize;
 
@@ -62,7 +51,6 @@ fn main() {
     requests(&gate(&records), count, full_or_quick(25, 1));
     timing::same_time(&records, full_or_quick(1_000_000, 2_000));
     throughput(full_or_quick(20_000_000, 100_000));
-    spray(full_or_quick(10_000_000, 10_000));
 }
 
 fn gate(records: &KeyRecords) -> QuotaGate {
@@ -260,38 +248,6 @@ fn throughput(calls: usize) {
     );
 }
 
-/// One request each of many IPv4 and IPv6 addresses, with a table for five million.
-fn spray(addresses: u32) {
-    let quota = AnonymousQuota::new(TableSize::for_clients(5_000_000));
-    let known = AnonymousClient::new(&quota, Ipv4Addr::new(192, 0, 2, 1).into());
-    let day = UtcDay(DAY);
-    for _ in 0..50 {
-        assert_ne!(quota.admit(known, 100, day), Decision::Refuse);
-    }
-    let before = own_kib("VmRSS:");
-    let begun = Instant::now();
-    let mut refused = 0;
-    for number in 0..addresses {
-        let networks = Ipv6Addr::from_bits(u128::from(number) << 70 | 0x2001 << 112);
-        for address in [
-            IpAddr::V4(Ipv4Addr::from_bits(number << 1)),
-            networks.into(),
-        ] {
-            let decision = quota.admit(AnonymousClient::new(&quota, address), 100, day);
-            refused += usize::from(decision == Decision::Refuse);
-        }
-    }
-    let each = begun.elapsed().as_secs_f64() * 1e9 / (2.0 * f64::from(addresses));
-    let after = own_kib("VmRSS:");
-    println!(
-        "{addresses} IPv4 and as many IPv6 addresses, one request each: {each:.0} ns an address, \
-         {refused} refused, memory {:+} KiB, a client counted before has {} of 50 left",
-        after - before,
-        quota.peek(known, 100, day)
-    );
-}
-
-/// Memory of the counters.
 fn counters(keys: u32) {
     let before = own_kib("VmRSS:");
     let quota = AnonymousQuota::new(TableSize::for_clients(5_000_000));

@@ -1,12 +1,10 @@
 //! Interleaved rounds, their medians, and a test that kinds of keys take the same time.
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use island_metrics::keys::{KeyPrefix, KeyRecords, KeyStatus, KeyTable};
 
-use crate::common::random::Random;
-use crate::common::stats::{median, median_ratio, nanos_each, sorted};
+use crate::common::prelude::*;
 use crate::keys::{known, unknown, wrong_secret};
 
 /// Prints the medians of all rounds, and the medians of each round's ratio to the first kind.

@@ -2,9 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::ready;
-use std::io::{self, Write as _};
-use std::net::Ipv4Addr;
-use std::path::Path;
 use std::str::FromStr as _;
 
 use bytes::Bytes;
@@ -17,8 +14,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpSocket;
 use tokio::runtime::Builder;
 
-use super::Outcome;
 use super::http::Response as Captured;
+use crate::common::prelude::*;
 
 /// Argument that runs a bench as this server.
 pub(crate) const FLAG: &str = "--bare-hyper";

@@ -1,15 +1,11 @@
 //! HTTP/1.1 as far as the load needs it: requests as bytes, responses delimited by Content-Length.
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-
 use memchr::memmem;
 use socket2::{Domain, Socket, Type};
 
-use super::process::write_file;
+use crate::common::prelude::*;
+
 pub(crate) use super::response::Response;
-use super::{Outcome, STALL};
 
 /// Headers that servers may set as they like: the time, their name, and what HTTP/1.1 implies.
 const OWN_HEADERS: [&str; 3] = ["date", "server", "connection"];
@@ -22,7 +18,6 @@ pub(crate) fn get(target: &str, headers: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nhost: bench\r\n{headers}\r\n").into_bytes()
 }
 
-/// The head of a response.
 pub(crate) struct Head {
     pub(crate) status: u16,
     /// Bytes of the head, with the empty line.
@@ -120,12 +115,10 @@ pub(crate) fn read_available(
     Ok(())
 }
 
-/// Connects from a local address.
 pub(crate) fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     connect_with(from, to, |_| Ok(()))
 }
 
-/// The same for a slow reader.
 pub(crate) fn connect_slow(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     connect_with(from, to, |socket| socket.set_recv_buffer_size(SLOW_BYTES))
 }
@@ -173,7 +166,6 @@ pub(crate) fn fetch(address: SocketAddr, request: &[u8]) -> Outcome<Response> {
     Response::parse(exchange(Ipv4Addr::LOCALHOST, address, request)?)
 }
 
-/// Requires the status 200.
 pub(crate) fn require_ok(response: &[u8]) -> Result<(), String> {
     match Head::read(response).map(|head| head.status) {
         Some(200) => Ok(()),

@@ -3,11 +3,7 @@
 //! Both poll without sleeping: the load has a core of its own, and a server that had to wake it
 //! would pay for that.
 
-use std::time::{Duration, Instant};
-
-use super::histogram::Histogram;
-use super::pool::Pool;
-use super::{Outcome, STALL};
+use crate::common::prelude::*;
 
 /// The requests of all runs: one repeated, or each of a list once.
 pub(crate) struct Requests {

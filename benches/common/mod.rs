@@ -14,6 +14,7 @@ pub(crate) mod http;
 pub(crate) mod loops;
 pub(crate) mod nginx;
 pub(crate) mod pool;
+pub(crate) mod prelude;
 pub(crate) mod process;
 pub(crate) mod random;
 pub(crate) mod requests;

@@ -1,14 +1,9 @@
 //! nginx, if it is installed: one worker that serves a static file with the same headers.
 
-use std::fmt::Write as _;
-use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
-use crate::common::http::{Response, get};
-use crate::common::process::{Server, command, free_address, installed, write_file};
+use crate::common::prelude::*;
 use crate::common::requests::{PAGE, if_none_match};
-use crate::common::{Outcome, SERVER_CORE};
 
 /// With tuning, larger bodies are sent by `sendfile`. For others one write of head and body is cheaper.
 const SENDFILE_BYTES: usize = 32 * 1024;

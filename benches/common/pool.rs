@@ -1,14 +1,12 @@
 //! Keep-alive connections that send prepared bytes and count whole responses.
 
-use std::io;
-use std::net::{self, Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::net;
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-use super::Outcome;
-use super::http::{Head, connect, read_some};
+use super::http::read_some;
+use crate::common::prelude::*;
 
 /// Source addresses from 127.0.1.1 on: an address may send 65,535 requests a day.
 pub(crate) struct Sources(u32);

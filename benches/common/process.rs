@@ -1,19 +1,17 @@
 //! Server processes: started, pinned to a core, measured through `/proc`, killed when dropped.
 
-use std::env;
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, ChildStderr, Stdio};
+use std::sync::atomic::AtomicU32;
+use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit, setrlimit};
 
-use super::{LOAD_CORE, Outcome, wait_for};
+use super::LOAD_CORE;
+use crate::common::prelude::*;
 
 /// Nanoseconds in a tick of `/proc/PID/stat`: `USER_HZ` is 100 on every Linux.
 const TICK_NANOS: u64 = 10_000_000;
@@ -197,7 +195,6 @@ pub(crate) struct Usage {
     pub(crate) resident_kib: u64,
     /// Resident memory that no file backs.
     pub(crate) anonymous_kib: u64,
-    /// Open descriptors.
     pub(crate) descriptors: usize,
 }
 
@@ -292,7 +289,6 @@ pub(crate) fn reference(flag: &str, captured: &Path, core: Option<u32>) -> Outco
     Ok(command)
 }
 
-/// The path of a program, if it is installed.
 pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     // nginx is in the last one, which is not in the path of all users.

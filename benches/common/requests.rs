@@ -2,14 +2,12 @@
 //! and searches than a cache has room for.
 
 use std::collections::{BTreeSet, HashSet};
-use std::net::SocketAddr;
 
 use island_metrics::model::{CreatedIn, SortField, SortOrder};
 use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::common::Outcome;
-use crate::common::http::{GZIP, found, get, text};
+use crate::common::prelude::*;
 
 pub(crate) const PAGE: &str = "/v1/islands?limit=50";
 /// Tags, and creators, used as filters.

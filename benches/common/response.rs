@@ -4,7 +4,6 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-/// A response, parsed.
 #[derive(Clone)]
 pub(crate) struct Response {
     pub(crate) raw: Vec<u8>,

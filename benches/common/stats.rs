@@ -1,9 +1,8 @@
 //! Times, medians, and ratios that a slow moment does not distort.
 
 use std::borrow::Borrow;
-use std::time::Instant;
 
-use super::Outcome;
+use crate::common::prelude::*;
 
 /// Measures two sides in turns, so many times each. The first of a round finds a cooler core, so the
 /// order alternates.

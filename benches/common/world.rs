@@ -1,13 +1,7 @@
 //! Synthetic datasets, published, and the release server started on them.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Instant;
-
-use super::http::found;
-use super::process::{Server, command, run};
-use super::{BINARY, Outcome, SERVER_CORE};
+use super::BINARY;
+use crate::common::prelude::*;
 
 /// When most benches publish, by `--generated-at`.
 pub(crate) const GENERATED_AT: &str = "2026-11-21T12:05:00Z";
@@ -32,7 +26,6 @@ pub(crate) fn synthesize(dataset: &Path, size: &str) -> Outcome<()> {
     run(synth).map(drop)
 }
 
-/// A command that publishes a dataset.
 pub(crate) fn publish_command(dataset: &Path, published: &Path, generated_at: &str) -> Command {
     let mut publish = command(BINARY, None);
     publish.arg("publish").arg("--dataset").arg(dataset);

@@ -1,15 +1,9 @@
 //! Short connections, each with one request: connections a second, and the server's CPU time for each.
 
-use std::time::Instant;
-
-use crate::common::http::{exchange, get, require_ok};
-use crate::common::pool::Sources;
-use crate::common::process::Server;
-use crate::common::stats::{in_turns, median, median_ratio};
-use crate::common::{Outcome, in_parallel};
+use crate::common::http::exchange;
+use crate::common::prelude::*;
 use crate::{Pair, TARGET};
 
-/// Concurrent clients.
 const CLIENTS: usize = 32;
 
 /// Makes so many visits; returns the server's CPU microseconds for each, and visits a second.

@@ -1,13 +1,6 @@
 //! Idle connections after one response: memory of each, and leaks after all are closed.
 
-use std::thread;
-use std::time::Duration;
-
-use crate::common::http::get;
-use crate::common::loops::{Requests, closed};
-use crate::common::pool::{Pool, Sources};
-use crate::common::process::{Server, Usage};
-use crate::common::{Outcome, STALL, wait_for};
+use crate::common::prelude::*;
 use crate::{Pair, TARGET};
 
 /// A leak shows as growth in each cycle.

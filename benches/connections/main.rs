@@ -1,7 +1,4 @@
-//! Connections: memory of an idle one, CPU time of a short one, and leaks; the release server beside a
-//! bare hyper.
-//!
-//! In: the release binary. Out: tables on stdout. See `benches/README.md`.
+//! Connections: memory of an idle one, CPU time of a short one, and leaks. See `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -14,14 +11,9 @@ mod churn;
 mod common;
 mod idle;
 
-use std::env;
 use std::ffi::OsString;
 
-use crate::common::http::found;
-use crate::common::pool::Sources;
-use crate::common::process::{Scratch, Server, pin_load, raise_limit, reference};
-use crate::common::world::{self, TINY};
-use crate::common::{Outcome, SERVER_CORE, bare, is_quick};
+use crate::common::prelude::*;
 
 /// Requested on every connection.
 const TARGET: &str = "/v1";

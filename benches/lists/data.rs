@@ -1,18 +1,15 @@
 //! Synthetic datasets of any size, published to a temporary directory and opened.
 
 use std::fs::File;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use island_metrics::calendar::UnixSeconds;
 use island_metrics::dataset::{DatasetReader, Files, Island};
-use island_metrics::model::{CreatedIn, CreatorSlug, fold};
+use island_metrics::model::{CreatorSlug, fold};
 use island_metrics::regular_file::Directory;
 use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{History, Manifest, Snapshot, Storage};
 
-use crate::common::process::{Scratch, run};
-use crate::common::world::{GENERATED_AT, publish_command, synthesize};
+use crate::common::prelude::*;
 
 /// The published islands, and values for queries.
 pub(crate) struct World {
@@ -85,18 +82,18 @@ impl World {
     }
 
     /// A tag by its rank.
-    pub(crate) fn tag(&self, place: usize) -> Option<String> {
-        self.tags.get(place).cloned()
+    pub(crate) fn tag(&self, place: usize) -> String {
+        format!("tag={}", self.tags[place].replace(' ', "+"))
     }
 
     /// The creator with most islands.
-    pub(crate) fn creator(&self) -> Option<String> {
-        self.creators.first().cloned()
+    pub(crate) fn creator(&self) -> String {
+        format!("creator={}", self.creators[0])
     }
 }
 
 /// The tool of most islands.
-pub(crate) const TOOL: Option<CreatedIn> = Some(CreatedIn::ALL[0]);
+pub(crate) const TOOL: &str = "createdIn=uefn";
 
 /// Distinct texts, the most frequent first.
 fn by_use<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {

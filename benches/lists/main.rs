@@ -1,7 +1,4 @@
-//! The two lists, without sockets: parsing the query, selecting the rows of a page, searching titles.
-//!
-//! `cargo bench --bench lists` prints nanoseconds of wall time, medians of interleaved rounds, and
-//! ratios. See `benches/README.md`.
+//! The two lists, without sockets: queries, rows of a page, searches. See `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -20,9 +17,9 @@ mod search;
 use std::cell::Cell;
 use std::hint::black_box;
 
-use island_metrics::model::{CreatedIn, SortField, SortOrder};
+use island_metrics::model::{SortField, SortOrder};
 use island_metrics::request::{
-    Argument, Endpoint, Filter, Grouping, ISLAND_PARAMETERS, ListQuery, Page, Route, parse,
+    Argument, Endpoint, Filter, ISLAND_PARAMETERS, ListQuery, Page, Route, parse,
 };
 use island_metrics::snapshot::Content;
 
@@ -48,31 +45,9 @@ fn main() {
     search::tables(&world, rounds.min(7));
 }
 
-/// The query of the first page in the default order.
-pub(crate) fn plain() -> ListQuery {
-    ListQuery::default()
-}
-
-/// The same with filters.
-pub(crate) fn filtered(
-    tag: Option<String>,
-    creator: Option<String>,
-    created_in: Option<CreatedIn>,
-) -> ListQuery {
-    let created_in = created_in.map(|tool| tool.as_str().to_owned());
-    let values = [
-        ("tag", Grouping::Tag, tag),
-        ("creator", Grouping::Creator, creator),
-        ("createdIn", Grouping::CreatedIn, created_in),
-    ];
-    let filters = values.into_iter().filter_map(|(name, grouping, value)| {
-        let filter = Filter::Group(grouping, value?.into());
-        Some((name, filter))
-    });
-    ListQuery {
-        filters: filters.collect(),
-        ..plain()
-    }
+/// The query of the first page in the default order, with filters as in a request.
+pub(crate) fn filtered(filters: &str) -> ListQuery {
+    ListQuery::parse(Some(filters), ISLAND_PARAMETERS).unwrap()
 }
 
 /// A query of another page.
@@ -81,7 +56,6 @@ pub(crate) fn at(offset: u64, query: ListQuery) -> ListQuery {
     ListQuery { page, ..query }
 }
 
-/// A query with a search.
 pub(crate) fn searching(needle: &str, mut query: ListQuery) -> ListQuery {
     query.filters.push(("q", Filter::search(needle)));
     query
@@ -143,7 +117,7 @@ pub(crate) fn in_every_order<'a>(world: &'a World, query: &ListQuery) -> Work<'a
 fn whole_pages(world: &World, step: u64) -> Work<'_> {
     // A prime, so that all rows are visited.
     const FAR: u64 = 7919;
-    let (queries, turn) = (orders(&plain()), Cell::new(0));
+    let (queries, turn) = (orders(&filtered("")), Cell::new(0));
     Box::new(move || {
         turn.set(turn.get() + 1);
         let offset = turn.get() * step * FAR % u64::from(world.islands);
@@ -158,28 +132,29 @@ fn whole_pages(world: &World, step: u64) -> Work<'_> {
     })
 }
 
-/// The name of a kind of page, and its query.
 type PageKind<'a> = (&'static str, &'a dyn Fn(&World) -> ListQuery);
 
 /// Pages by the number of islands.
 fn growth(worlds: &[World], rounds: usize) {
     let rows = |world: &World, share: f64| (f64::from(world.islands) * share) as u64;
     let kinds: [PageKind<'_>; 9] = [
-        ("page", &|_| plain()),
-        ("page, half-way in", &|world| at(rows(world, 0.5), plain())),
-        ("tag", &|world| filtered(world.tag(0), None, None)),
-        ("tag, 10 % in", &|world| {
-            at(rows(world, 0.1), filtered(world.tag(0), None, None))
+        ("page", &|_| filtered("")),
+        ("page, half-way in", &|world| {
+            at(rows(world, 0.5), filtered(""))
         }),
-        ("creator", &|world| filtered(None, world.creator(), None)),
-        ("createdIn", &|_| filtered(None, None, TOOL)),
+        ("tag", &|world| filtered(&world.tag(0))),
+        ("tag, 10 % in", &|world| {
+            at(rows(world, 0.1), filtered(&world.tag(0)))
+        }),
+        ("creator", &|world| filtered(&world.creator())),
+        ("createdIn", &|_| filtered(TOOL)),
         ("tag and createdIn", &|world| {
-            filtered(world.tag(0), None, TOOL)
+            filtered(&format!("{}&{TOOL}", world.tag(0)))
         }),
         ("search for a common word", &|world| {
-            searching(&world.words[0], plain())
+            searching(&world.words[0], filtered(""))
         }),
-        ("search for one byte", &|_| searching("a", plain())),
+        ("search for one byte", &|_| searching("a", filtered(""))),
     ];
     let work = kinds.iter().flat_map(|(_, query)| {
         worlds
@@ -216,22 +191,14 @@ fn combined(world: &World, rounds: usize) {
     // A creator of an island that has the commonest tag.
     let creator = world.creator();
     let kinds = [
-        ("rarest tag alone", filtered(rare.clone(), None, None)),
-        ("rarest tag, createdIn", filtered(rare, None, TOOL)),
-        (
-            "commonest tag, createdIn",
-            filtered(tag.clone(), None, TOOL),
-        ),
-        (
-            "commonest tag, largest creator",
-            filtered(tag.clone(), creator.clone(), None),
-        ),
-        (
-            "largest creator, createdIn",
-            filtered(None, creator.clone(), TOOL),
-        ),
-        ("all three", filtered(tag, creator, TOOL)),
-    ];
+        ("rarest tag alone", rare.clone()),
+        ("rarest tag, createdIn", format!("{rare}&{TOOL}")),
+        ("commonest tag, createdIn", format!("{tag}&{TOOL}")),
+        ("commonest tag, largest creator", format!("{tag}&{creator}")),
+        ("largest creator, createdIn", format!("{creator}&{TOOL}")),
+        ("all three", format!("{tag}&{creator}&{TOOL}")),
+    ]
+    .map(|(name, filters)| (name, filtered(&filters)));
     println!(
         "\n{:<46} {:>9} {:>10} {:>10}",
         format!("filters, {} islands", world.islands),

@@ -1,8 +1,6 @@
 //! Kinds of work measured in interleaved rounds.
 
-use std::time::Duration;
-
-use crate::common::stats::{median, nanos_each};
+use crate::common::prelude::*;
 
 /// Work that takes less is repeated in a round.
 const REPEAT: Duration = Duration::from_micros(200);
@@ -10,7 +8,6 @@ const REPEAT: Duration = Duration::from_micros(200);
 /// Work to measure. Its result keeps it from being optimized away.
 pub(crate) type Work<'a> = Box<dyn Fn() -> usize + 'a>;
 
-/// Nanoseconds of each kind in each round.
 pub(crate) fn measure(kinds: &[Work<'_>], rounds: usize) -> Vec<Vec<f64>> {
     let mut times = vec![Vec::new(); kinds.len()];
     let repeats: Vec<u32> = kinds.iter().map(repeats).collect();
@@ -22,7 +19,6 @@ pub(crate) fn measure(kinds: &[Work<'_>], rounds: usize) -> Vec<Vec<f64>> {
     times
 }
 
-/// The median of each kind.
 pub(crate) fn medians(kinds: &[Work<'_>], rounds: usize) -> Vec<f64> {
     measure(kinds, rounds).into_iter().map(median).collect()
 }

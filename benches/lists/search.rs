@@ -4,12 +4,11 @@ use island_metrics::model::fold;
 use island_metrics::request::ListQuery;
 use memchr::memmem::Finder;
 
-use crate::common::stats::{largest, median, median_ratio};
+use crate::common::prelude::*;
 use crate::data::{TOOL, World};
 use crate::rounds::{self, Work, medians};
-use crate::{at, filtered, in_every_order, plain, searching};
+use crate::{at, filtered, in_every_order, searching};
 
-/// Kinds of needles, and the needles of each.
 fn needles(world: &World) -> Vec<(&'static str, Vec<String>)> {
     let own = |list: &str| list.split('|').map(fold).collect::<Vec<_>>();
     let titles = (1..10).map(|at| world.title(world.ends.len() / 10 * at));
@@ -69,24 +68,21 @@ fn scan_text(world: &World, finder: &Finder<'_>) -> usize {
 const DEPTHS: [(u64, u64); 3] = [(0, 1), (1, 2), (9, 10)];
 
 /// Filters combined with a search.
-fn filters(world: &World) -> [(&'static str, ListQuery); 6] {
+fn filters(world: &World) -> [(&'static str, String); 6] {
     let tag = |place| world.tag(place);
     [
-        ("no filter", plain()),
-        ("commonest tag", filtered(tag(0), None, None)),
-        (
-            "middling tag",
-            filtered(tag(world.tags.len() / 2), None, None),
-        ),
-        ("creator", filtered(None, world.creator(), None)),
-        ("createdIn", filtered(None, None, TOOL)),
-        ("commonest tag, createdIn", filtered(tag(0), None, TOOL)),
+        ("no filter", String::new()),
+        ("commonest tag", tag(0)),
+        ("middling tag", tag(world.tags.len() / 2)),
+        ("creator", world.creator()),
+        ("createdIn", TOOL.to_owned()),
+        ("commonest tag, createdIn", format!("{}&{TOOL}", tag(0))),
     ]
 }
 
 pub(crate) fn tables(world: &World, rounds: usize) {
     for (name, filter) in filters(world) {
-        table(world, name, &filter, rounds);
+        table(world, name, &filtered(&filter), rounds);
     }
     creators(world, rounds);
 }
@@ -171,11 +167,10 @@ fn row(kind: &str, measured: &[Measured]) {
     );
 }
 
-/// Searches of creators.
 fn creators(world: &World, rounds: usize) {
     let needles = ["a", "er", "studios", "lucky", "zzz", "fox_koala"];
     let work = needles.iter().map(|needle| -> Work<'_> {
-        let query = searching(needle, plain());
+        let query = searching(needle, filtered(""));
         Box::new(move || world.history.select_creators(&query).rows.len())
     });
     let times = medians(&work.collect::<Vec<_>>(), rounds);

@@ -1,18 +1,13 @@
 //! The cases: the servers that take part in each, and their requests.
 
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::common::http::{Response, fetch, get};
-use crate::common::loops::Requests;
 use crate::common::nginx;
-use crate::common::process::{Server, command, reference};
+use crate::common::prelude::*;
 use crate::common::requests::{Compared, PAGE, compared, pages, searches};
-use crate::common::{Outcome, SERVER_CORE, bare, full_or_quick};
 use crate::epoll;
 use crate::rounds::round_count;
 
-/// A server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Real,
@@ -55,7 +50,6 @@ impl Kind {
     }
 }
 
-/// A server in a case.
 pub(crate) struct Contestant {
     pub(crate) kind: Kind,
     pub(crate) server: Rc<Server>,
@@ -72,7 +66,6 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Requests per second of the open loop.
     pub(crate) fn requests_per_second(&self) -> f64 {
         self.rate * self.contestants[0].requests.depth as f64
     }

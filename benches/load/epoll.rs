@@ -1,15 +1,11 @@
 //! Lower bound: an epoll loop that counts ends of heads and writes prepared bytes. It parses nothing
 //! and its `Date` is constant, so it measures what the kernel alone costs.
 
-use std::io::{self, Write as _};
-use std::net::Ipv4Addr;
-use std::path::Path;
-
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Registry, Token};
 
-use crate::common::Outcome;
-use crate::common::http::{Response, read_some};
+use crate::common::http::read_some;
+use crate::common::prelude::*;
 
 /// Argument that runs the bench as this server.
 pub(crate) const FLAG: &str = "--epoll-loop";

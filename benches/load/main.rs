@@ -1,10 +1,4 @@
-//! The release server under load, beside others that send the same bytes: a bare hyper, an epoll
-//! loop, axum, actix-web and nginx.
-//!
-//! In: the release binary and a synthetic dataset, or the published directory named by
-//! `IM_BENCH_PUBLISHED`. Out: a table on stdout, all rounds in `target/bench/load.csv`, and with
-//! `--save` medians and a chart in `benches/results` and the table in `benches/README.md`, which
-//! describes this bench.
+//! The release server under load, beside others that send the same bytes. See `benches/README.md`.
 #![expect(
     clippy::cast_precision_loss,
     clippy::print_stdout,
@@ -20,19 +14,12 @@ mod readme;
 mod report;
 mod rounds;
 
-use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::rc::Rc;
-use std::time::Instant;
 
 use crate::cases::{Case, Maker};
-use crate::common::pool::Sources;
-use crate::common::process::{Scratch, pin_load, run, write_file};
-use crate::common::stats::median;
-use crate::common::world::{self, MEDIUM, TINY};
-use crate::common::{BINARY, Outcome, bare, full_or_quick, is_quick};
+use crate::common::BINARY;
+use crate::common::prelude::*;
 use crate::rounds::{RATE_SHARE, Record, measure, warm};
 
 /// Builds `benches/rivals`, the crate with axum and actix-web, into `target/rivals` and returns the path of
@@ -103,10 +90,10 @@ fn benchmark(save: bool, chosen: &[String]) -> Outcome<()> {
 fn report(target: &Path, cases: &[Case], records: &[Record], save: bool) -> Outcome<()> {
     let rows = report::rows(cases, records);
     let rounds = records.last().map_or(0, |record| record.round + 1);
-    print!("{}", report::table(cases, &rows));
+    print!("\n{}", readme::table(cases, &rows));
     println!(
-        "\nmedians of {rounds} interleaved rounds; ratios are of CPU, round by round; latencies are \
-         from the scheduled moment, at {RATE_SHARE} of what the slowest server can do"
+        "\nmedians of {rounds} interleaved rounds; ratios are of CPU, round by round; requests/s \
+         and latencies from the scheduled moment, at {RATE_SHARE} of what the slowest server can do, are in the file"
     );
     let waited = median(records.iter().map(|record| record.busy.waited));
     println!(
@@ -119,15 +106,11 @@ fn report(target: &Path, cases: &[Case], records: &[Record], save: bool) -> Outc
     println!("all rounds: {}", raw.display());
     if save {
         let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/results");
-        write_file(&results.join("load.csv"), report::median_csv(cases, &rows))?;
-        write_file(&results.join("load.svg"), chart::svg(cases, &rows))?;
+        let svg = results.join("load.svg");
+        write_file(&svg, chart::svg(cases, &rows))?;
         let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/README.md");
         readme::update(&readme, cases, &rows)?;
-        println!(
-            "medians and chart: {}, table: {}",
-            results.display(),
-            readme.display()
-        );
+        println!("chart: {}, table: {}", svg.display(), readme.display());
     }
     Ok(())
 }

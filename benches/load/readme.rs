@@ -1,12 +1,7 @@
-//! The table in `benches/README.md`, replaced by `--save`.
-
-use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
+//! The table, as printed and as `--save` writes it to `benches/README.md`.
 
 use crate::cases::{Case, Kind};
-use crate::common::Outcome;
-use crate::common::process::write_file;
+use crate::common::prelude::*;
 use crate::report::Row;
 
 /// Lines around the table.
@@ -28,7 +23,7 @@ pub(crate) fn update(path: &Path, cases: &[Case], rows: &[Row]) -> Outcome<()> {
     write_file(path, format!("{before}{BEGIN}\n{table}\n{END}{after}"))
 }
 
-fn table(cases: &[Case], rows: &[Row]) -> String {
+pub(crate) fn table(cases: &[Case], rows: &[Row]) -> String {
     let mut text = HEAD.to_owned();
     let mut uncached = String::new();
     for (at, case) in cases.iter().enumerate() {

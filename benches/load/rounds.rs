@@ -1,11 +1,7 @@
 //! Measurement: in each round, each server of each case.
 
-use std::time::{Duration, Instant};
-
 use crate::cases::{Case, Contestant, Kind};
-use crate::common::loops::{closed, open};
-use crate::common::pool::Sources;
-use crate::common::{Outcome, full_or_quick};
+use crate::common::prelude::*;
 
 const CONNECTIONS: usize = 32;
 /// Rate of the open loop, as a share of the highest rate of the slowest server of a case.

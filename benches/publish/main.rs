@@ -1,9 +1,4 @@
-//! Publishing at the size of the platform: everything, one live file more, one day more; beside DuckDB,
-//! which writes the same JSON of each island from the same files.
-//!
-//! Arguments of `cargo bench --bench publish`: `small` for a thirtieth of the size, `starts` to
-//! measure server starts only, a number of rounds.
-//! DuckDB needs a Python with its package: `IM_BENCH_DUCKDB=VENV/bin/python`.
+//! Publishing at the size of the platform, beside DuckDB. See `benches/README.md`.
 #![expect(
     clippy::cast_precision_loss,
     clippy::doc_markdown,
@@ -15,18 +10,12 @@
 mod common;
 mod same;
 
-use std::env;
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
-use common::process::{Scratch, run, stat, status_kib};
-use common::stats::{largest, median};
-use common::world::{publish_command, start_millis, synthesize};
-use common::{Outcome, full_or_quick, is_quick};
+use crate::common::prelude::*;
+use common::process::stat;
+use common::world::start_millis;
 
 /// Sizes of the dataset, as arguments of `synth`.
 const FULL: &str = "--islands 300000 --creators 100000 --days 365 --long-run-days 700 --rows 60000";

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
 
 use island_metrics::model::IslandCode;
 use island_metrics::regular_file::Directory;
@@ -11,7 +10,7 @@ use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{Manifest, Snapshot};
 use serde_json::Value;
 
-use crate::common::Outcome;
+use crate::common::prelude::*;
 
 /// One line in so many is compared.
 const SHARE: usize = 97;

@@ -34,7 +34,6 @@ fn text<'a>(body: &'a Value, member: &str) -> Result<Option<&'a str>, String> {
     }
 }
 
-/// Checks that all of a body is of one version.
 pub(crate) fn check(body: &Value, kind: Kind, version: &Version) -> Result<(), String> {
     match kind {
         Kind::Index => check_index(body, version),

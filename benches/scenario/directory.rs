@@ -2,14 +2,11 @@
 //! manifest before, and has no others.
 
 use std::collections::HashSet;
-use std::fs;
-use std::io;
-use std::path::Path;
 
 use island_metrics::regular_file::Directory;
 use island_metrics::snapshot::{Dumps, Manifest};
 
-use crate::common::Outcome;
+use crate::common::prelude::*;
 
 /// Files that no manifest names.
 const ALWAYS: [&str; 4] = [Manifest::FILE, "sources.json", ".lock", Dumps::FOLDER];

@@ -3,16 +3,11 @@
 //! A history changes in four ways in turn: other titles, other metrics of the newest day, a new day,
 //! and that day removed again, so that the dataset does not grow. Each change marks all rows.
 
-use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-
 use island_metrics::calendar::{UnixSeconds, UtcDay};
 
 use super::directory::names;
 use super::versions::{Marks, Version};
-use crate::common::Outcome;
-use crate::common::process::write_file;
+use crate::common::prelude::*;
 
 /// Interval of live steps.
 pub(crate) const STEP_SECONDS: i64 = 600;
@@ -193,7 +188,6 @@ fn played(file: &Path) -> Outcome<Vec<(String, u64)>> {
     rows.collect()
 }
 
-/// A CSV file with one column replaced.
 fn with_column(file: &[u8], column: &str, change: impl Fn(&str) -> String) -> Outcome<Vec<u8>> {
     let mut rows = csv::Reader::from_reader(file);
     let header = rows.headers()?.clone();

@@ -1,14 +1,10 @@
 //! Floods of connections: closed immediately, or reset at each byte of a request and its response.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
-
 use socket2::SockRef;
 
 use super::source;
-use crate::common::Outcome;
-use crate::common::http::{self, get};
+use crate::common::http;
+use crate::common::prelude::*;
 
 /// Network of the source addresses.
 const NETWORK: u8 = 3;

@@ -1,11 +1,7 @@
 //! Waves of thousands of hostile clients: each holds a connection for nothing, and records when it
 //! began to do so and when the server closed it.
 
-use std::io::{self, Write as _};
-use std::net::{self, Ipv4Addr, SocketAddr, TcpListener};
-use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::net::{self, TcpListener};
 
 use mio::event::Event;
 use mio::net::TcpStream;
@@ -13,10 +9,8 @@ use mio::{Events, Poll};
 use socket2::SockRef;
 
 use super::{PER_ADDRESS, source};
-use crate::common::Outcome;
-use crate::common::http::{Head, SLOW_BYTES, connect_with, get, read_available};
-use crate::common::pool::{register, wait};
-use crate::common::stats::sorted;
+use crate::common::http::{SLOW_BYTES, connect_with};
+use crate::common::prelude::*;
 
 /// Network of the source addresses.
 const NETWORK: u8 = 2;
@@ -127,7 +121,6 @@ impl Wave {
         Ok(seconds as f64)
     }
 
-    /// Faults of its results.
     pub(crate) fn faults(&self, results: &[KindResult]) -> Outcome<Vec<String>> {
         let mut faults = Vec::new();
         let started = results.iter().zip(self.counts);

@@ -3,28 +3,18 @@
 //! A fault ends nothing: it is counted, reported, and the connection is replaced if necessary.
 
 use std::collections::VecDeque;
-use std::io::Write as _;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use mio::net::TcpStream;
 use mio::{Events, Poll};
 
-use crate::common::histogram::Histogram;
-use crate::common::http::{Head, connect, get, read_available};
-use crate::common::pool::{Sources, register, wait};
-use crate::common::{Outcome, STALL, beside};
+use crate::common::prelude::*;
 
-/// Faults that are printed.
 const PRINTED_MAX: u64 = 20;
 /// Longest wait for an event, so that a closed loop reads the clock.
 const POLL_MAX: Duration = Duration::from_millis(10);
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Fault of a response.
 #[derive(Debug)]
 pub(crate) struct Fault {
     /// Its parts are of two versions, or it follows a response of a later version. Otherwise it failed:
@@ -55,7 +45,6 @@ pub(crate) trait Validate: Send {
     fn validate(&mut self, connection: usize, request: usize, response: &[u8])
     -> Result<(), Fault>;
 
-    /// A connection was replaced by another.
     fn replaced(&mut self, _connection: usize) {}
 }
 
@@ -76,7 +65,6 @@ pub(crate) struct Plan {
 /// The result of a run.
 #[derive(Default)]
 pub(crate) struct Flow {
-    /// Valid responses.
     pub(crate) valid: u64,
     pub(crate) failed: u64,
     pub(crate) mixed: u64,
@@ -156,7 +144,6 @@ impl<V: Validate> Load<V> {
         })
     }
 
-    /// Runs the load for `duration`.
     pub(crate) fn run_for(&mut self, duration: Duration) -> Outcome<Flow> {
         self.run(&|elapsed| elapsed >= duration)
     }

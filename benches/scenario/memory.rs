@@ -1,12 +1,9 @@
 //! Memory and descriptors of the server, sampled during a run: are they stable?
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
 use super::Faults;
-use crate::common::Outcome;
-use crate::common::process::{Server, Usage};
-use crate::common::stats::median;
+use crate::common::prelude::*;
 
 /// The medians of parts of a shorter run depend on when histories are replaced: not checked.
 const CHECKED: Duration = Duration::from_mins(5);

@@ -1,10 +1,8 @@
 //! The server's metrics, parsed.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
-use crate::common::Outcome;
-use crate::common::http::text;
+use crate::common::prelude::*;
 
 /// Samples of one scrape, by name with labels.
 #[derive(Clone, Default)]
@@ -38,7 +36,6 @@ impl Page {
         self.get(&name)
     }
 
-    /// The sum of a family's samples whose labels contain `labels`.
     pub(crate) fn sum(&self, family: &str, labels: &str) -> f64 {
         let samples = self.samples.iter();
         let chosen = samples.filter(|(name, _)| name.starts_with(family) && name.contains(labels));

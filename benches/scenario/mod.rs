@@ -1,12 +1,5 @@
 //! Scenarios: the release server under load that validates every response, while something happens
-//! to the server. Each prints a report and fails on any fault.
-//!
-//! | scenario | what happens |
-//! | --- | --- |
-//! | [`refresh`] | a publish every second |
-//! | [`swap`] | one prepared publish replaced by another, at the full size |
-//! | [`attack`] | 15,000 hostile connections, floods, no descriptor left |
-//! | [`soak`] | everything at once: publishes, keys, reloads, attacks, log rotation |
+//! to the server. Each prints a report and fails on any fault. See `benches/README.md`.
 //!
 //! Reading order: `load` (requests and latencies); `feed`, `publisher`, `directory` (a dataset that
 //! changes, published again and again); `versions`, `targets`, `body`, `validator`, `trial`
@@ -38,24 +31,16 @@ mod trial;
 mod validator;
 mod versions;
 
-use std::env;
 use std::fmt::Display;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicUsize;
+use std::thread::JoinHandle;
 
-use crate::common::http::GZIP;
-use crate::common::process::{Scratch, Server, Usage, free_address, pin_load, raise_limit};
-use crate::common::stats::{median, median_ratio};
-use crate::common::world::{self, TINY};
-use crate::common::{Outcome, beside, full_or_quick, wait_for};
 use load::{Flow, Load, Plan, Validate};
 use publisher::{Pace, Publisher};
 use targets::Target;
 use validator::Validator;
+
+use crate::common::prelude::*;
 
 /// Connections of a validated load, and the keys they use in turn: what two clients request is
 /// cached, and what one requests is not.
@@ -63,14 +48,12 @@ const CONNECTIONS: usize = 32;
 const KEYS: usize = 4;
 /// Sleep of a load at a constant rate, which shares its core with other processes.
 const NAP: Duration = Duration::from_micros(200);
-/// Faults that are printed.
 const PRINTED_MAX: usize = 50;
 /// Longest sleep of a thread that waits for a condition, or for the end.
 const POLL: Duration = Duration::from_millis(20);
 /// Time for the server to release what it no longer needs.
 const SETTLING: Duration = Duration::from_secs(15);
 const BASELINE: Duration = Duration::from_secs(5);
-/// Time for the server to exit.
 const EXITING: Duration = Duration::from_secs(20);
 /// Clients of one source address: half of what the server allows.
 const PER_ADDRESS: usize = 250;
@@ -120,7 +103,6 @@ impl Faults {
         faults.into_iter().for_each(|fault| self.add(fault));
     }
 
-    /// Adds a fault unless `is_right`.
     fn require(&self, is_right: bool, fault: impl Display) {
         if !is_right {
             self.add(fault);
@@ -268,7 +250,7 @@ impl Platform {
     /// in `scratch`.
     fn new(scratch: &Path, pace: Pace) -> Outcome<Platform> {
         let size = full_or_quick("--islands 20000 --creators 8000 --days 30", TINY);
-        world::synthesize(&scratch.join("dataset"), size)?;
+        synthesize(&scratch.join("dataset"), size)?;
         let publisher = Publisher::new(scratch, pace)?;
         let keys = (0..KEYS).map(|number| {
             let address = format!("bench{number}@example.com");

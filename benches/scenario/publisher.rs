@@ -1,11 +1,7 @@
 //! Publishes as an operator does: the dataset changes, and `island-metrics publish` runs as a process
 //! of low priority.
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use island_metrics::regular_file::Directory;
 use island_metrics::snapshot::Manifest;
@@ -14,10 +10,7 @@ use super::directory::{stray_dumps, strays};
 use super::feed::Feed;
 use super::versions::{Version, Versions};
 use super::{Chore, POLL};
-use crate::common::http::text;
-use crate::common::process::command;
-use crate::common::world::publish_command;
-use crate::common::{Outcome, STALL, wait_for};
+use crate::common::prelude::*;
 
 /// Lower priority than the load, which has the same core; not the lowest, so that a publish ends.
 const NICE: &str = "10";
@@ -32,7 +25,6 @@ pub(crate) struct Pace {
     pub(crate) history_every: usize,
 }
 
-/// A completed publish.
 pub(crate) struct Publish {
     pub(crate) has_history: bool,
     pub(crate) cpu_millis: f64,
@@ -54,7 +46,6 @@ pub(crate) struct Publisher {
     pub(crate) publishes: Vec<Publish>,
     /// Intervals that passed while a publish was running.
     pub(crate) missed: usize,
-    /// Faults of publishing.
     pub(crate) faults: Vec<String>,
 }
 
@@ -160,7 +151,6 @@ impl Publisher {
         Ok(())
     }
 
-    /// Checks the files of the dumps too.
     pub(crate) fn check_dumps(&mut self) -> Outcome<()> {
         let found = stray_dumps(&self.directory, &self.before, &self.now)?;
         self.faults.extend(found);

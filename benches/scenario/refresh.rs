@@ -2,8 +2,6 @@
 //! versions, memory does not grow, no file is left behind.
 
 use std::ops::Range;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 use super::load::{Flow, Load};
 use super::memory::Memory;
@@ -14,9 +12,7 @@ use super::{
     CONNECTIONS, Chore, Column, Faults, Platform, SERVING, STOPPING, Subject, feed, length,
     report_rounds, run_beside, trial,
 };
-use crate::common::process::Server;
-use crate::common::stats::{in_turns, largest, median};
-use crate::common::{Outcome, full_or_quick, is_quick};
+use crate::common::prelude::*;
 
 /// The longest part of a run whose median is compared, and the longest left out before the first.
 const MINUTE: Duration = Duration::from_mins(1);

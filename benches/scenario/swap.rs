@@ -4,12 +4,6 @@
 //! Both versions are published beforehand and put in place in turn the way `publish` does it, since
 //! publishing itself would compete for the cores.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use island_metrics::regular_file::Directory;
 use island_metrics::snapshot::Manifest;
 
@@ -17,12 +11,8 @@ use super::directory::names;
 use super::load::{Fault, Load, Plan, Validate};
 use super::publisher::wait_served;
 use super::{CONNECTIONS, Column, Faults, report_rounds};
-use crate::common::http::{Response, found, text};
+use crate::common::prelude::*;
 use crate::common::process::run as run_command;
-use crate::common::requests::values;
-use crate::common::stats::in_turns;
-use crate::common::world::{self, publish_command};
-use crate::common::{Outcome, full_or_quick};
 
 /// `generatedAt` of the two versions.
 const STAMPS: [&str; 2] = ["2026-11-21T12:05:00Z", "2026-11-21T12:15:00Z"];
@@ -116,7 +106,7 @@ impl Swapper {
     fn new(scratch: &Path, size: &str) -> Outcome<Swapper> {
         let dataset = scratch.join("dataset");
         let prepared = ["first", "second"].map(|name| scratch.join(name));
-        world::synthesize(&dataset, size)?;
+        synthesize(&dataset, size)?;
         run_command(publish_command(&dataset, &prepared[0], STAMPS[0]))?;
         let daily = dataset.join("daily");
         let days = names(&daily)?;

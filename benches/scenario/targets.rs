@@ -1,11 +1,9 @@
 //! Targets of the load: every kind of response that a publish changes.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 
-use crate::common::http::text;
-use crate::common::requests::{filters, orders, stride, values};
-use crate::common::{Outcome, full_or_quick};
+use crate::common::prelude::*;
+use crate::common::requests::{filters, orders, stride};
 
 /// How a response is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +14,6 @@ pub(crate) enum Kind {
     Intraday,
     /// A fixed body of the history.
     Fixed,
-    /// A page of a list.
     Page,
 }
 

@@ -1,9 +1,6 @@
 //! Self-test of the validator: it has to accept responses of two versions as received, and to reject
 //! altered ones for the right reason. A failure ends the bench.
 
-use std::io::{Read as _, Write as _};
-use std::net::SocketAddr;
-
 use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
@@ -14,9 +11,7 @@ use super::load::Fault;
 use super::targets::{Kind, Request, Target};
 use super::validator::{Tag, Validator};
 use super::versions::Versions;
-use crate::common::Outcome;
-use crate::common::http::{GZIP, Response, fetch, get};
-use crate::common::requests::values;
+use crate::common::prelude::*;
 
 /// A response as received.
 #[derive(Clone)]

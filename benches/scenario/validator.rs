@@ -3,8 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::io::Read as _;
-use std::time::Instant;
 
 use flate2::bufread::GzDecoder;
 use memchr::memmem;
@@ -14,7 +12,7 @@ use super::body::{self, require};
 use super::load::{Fault, Validate};
 use super::targets::{Kind, Request, Target};
 use super::versions::{Version, Versions};
-use crate::common::http::Head;
+use crate::common::prelude::*;
 
 /// Bodies kept for each request, to compare others with: of the last version and the one before.
 const KEPT: usize = 2;

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 /// Marks of one history, present in each of its rows and in no row of another.
 #[derive(Clone, Debug)]
 pub(crate) struct Marks {
-    /// End of every title.
     pub(crate) title_end: String,
     /// A prime: all recommendations of the newest day, and so all their sums, are multiples of it.
     pub(crate) factor: u64,
@@ -15,7 +14,6 @@ pub(crate) struct Marks {
     pub(crate) days: u64,
 }
 
-/// One publish.
 #[derive(Clone, Debug)]
 pub(crate) struct Version {
     /// Its `generatedAt` in Unix seconds, and as text.

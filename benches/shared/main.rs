@@ -1,8 +1,4 @@
-//! The release server with shared quotas and a real store, beside itself without them.
-//!
-//! In: the release binary with the feature `shared-quota`, and `redis-server`. Out: CPU time and
-//! latency that shared quotas add, calls to the store, and the requests during an outage and after
-//! it. `benches/README.md` describes this bench.
+//! The release server with shared quotas and a real store, beside itself without. See `benches/README.md`.
 #![expect(
     clippy::print_stdout,
     reason = "computes with measurements and prints them"
@@ -11,22 +7,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
-
 use rustix::process::Signal;
 
-use crate::common::histogram::Histogram;
-use crate::common::http::{fetch, get};
-use crate::common::loops::{Requests, closed, open};
-use crate::common::pool::Sources;
-use crate::common::process::{Scratch, Server, command, free_address, installed, pin_load};
-use crate::common::stats::{in_turns, largest, median, median_ratio};
+use crate::common::prelude::*;
 use crate::common::world::{issue_key, serve_command};
-use crate::common::{Outcome, SERVER_CORE, is_quick, wait_for};
 
 const TARGET: &str = "/v1";
 /// Daily limit of an address.
@@ -150,6 +134,11 @@ impl Clients {
     }
 }
 
+fn print(what: &str, alone: &[f64], shared: &[f64]) {
+    let [alone, shared] = [alone, shared].map(|micros| median(micros.iter().copied()));
+    println!("{what}: {alone:.2} us alone, {shared:.2} us shared");
+}
+
 /// CPU time per request of a client with a high limit: the ratio to a server without a store.
 fn cpu(scratch: &Path, store: &Store, sources: &mut Sources) -> Outcome<f64> {
     let rounds = if is_quick() { 3 } else { 25 };
@@ -171,11 +160,7 @@ fn cpu(scratch: &Path, store: &Store, sources: &mut Sources) -> Outcome<f64> {
     // Both warm up.
     in_turns(1, &mut micros)?;
     let [alone, shared] = in_turns(rounds, &mut micros)?;
-    println!(
-        "CPU per request: {:.2} us alone, {:.2} us shared",
-        median(alone.iter().copied()),
-        median(shared.iter().copied())
-    );
+    print("CPU per request", &alone, &shared);
     Ok(median_ratio(&shared, &alone))
 }
 
@@ -195,11 +180,7 @@ fn cpu_of_many(scratch: &Path, store: &Store, sources: &mut Sources) -> Outcome<
     };
     in_turns(1, &mut micros)?;
     let [alone, shared] = in_turns(rounds, &mut micros)?;
-    println!(
-        "CPU per request of clients with one each: {:.2} us alone, {:.2} us shared",
-        median(alone.iter().copied()),
-        median(shared.iter().copied())
-    );
+    print("CPU per request of clients with one each", &alone, &shared);
     Ok(median_ratio(&shared, &alone))
 }
 
@@ -221,11 +202,7 @@ fn added_p99(scratch: &Path, store: &Store, clients: &mut Clients) -> Outcome<f6
         let latencies = open(&mut sides[side].1, &mut requests, RATE, duration)?;
         Ok(latencies.quantile_micros(0.99))
     })?;
-    println!(
-        "p99 near a limit: {:.0} us alone, {:.0} us shared",
-        median(alone.iter().copied()),
-        median(shared.iter().copied())
-    );
+    print("p99 near a limit", &alone, &shared);
     let added = shared
         .iter()
         .zip(&alone)

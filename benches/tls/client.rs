@@ -1,11 +1,7 @@
 //! Client connections over TLS for the load, which polls without sleeping like all others.
 
 use std::cell::RefCell;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::io::{Read, Write};
 
 use mio::net;
 use tokio_rustls::rustls::client::Resumption;
@@ -14,9 +10,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::common::Outcome;
-use crate::common::http::{Response, connect, exchange_on};
-use crate::common::pool::{Pool, Sources, Stream};
+use crate::common::pool::Stream;
+use crate::common::prelude::*;
 use crate::common::requests::Compared;
 
 /// Concurrent clients that connect for each request.

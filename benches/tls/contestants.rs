@@ -1,20 +1,12 @@
 //! The servers of a case with one certificate, and their CPU time for each request.
 
-use std::fmt::Write as _;
-use std::fs::{self, Permissions};
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
-use std::time::Duration;
 
 use crate::client::{Client, Target};
-use crate::common::http::Response;
-use crate::common::loops::{Requests, closed};
-use crate::common::process::{Server, reference, run};
+use crate::common::nginx;
+use crate::common::prelude::*;
 use crate::common::requests::Compared;
-use crate::common::stats::{median, median_ratio, sorted};
-use crate::common::{Outcome, SERVER_CORE, nginx};
 
 /// Argument that runs this program as the bare hyper over TLS; its certificate and key follow.
 pub(crate) const HYPER: &str = "--bare-hyper-tls";
@@ -184,7 +176,6 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// Measures full handshakes, each with one request.
     pub(crate) fn measure_handshakes(&mut self, rounds: u32, time: Duration) -> Outcome<()> {
         let client = self.client;
         for _ in 0..rounds {

@@ -1,9 +1,4 @@
-//! The release server over TLS, beside itself without TLS, a bare hyper over tokio-rustls, and nginx
-//! with the same certificate and bytes.
-//!
-//! In: the release binary with the feature `tls`, a synthetic dataset, certificates made with
-//! `openssl`. Out: CPU time per request and per full handshake, and the memory of an idle connection.
-//! `benches/README.md` describes this bench.
+//! The release server over TLS, beside itself without TLS and others. See `benches/README.md`.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -17,21 +12,14 @@ mod client;
 mod common;
 mod contestants;
 
-use std::path::Path;
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
-
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::client::{Client, Target};
-use crate::common::process::{Scratch, Server, pin_load};
+use crate::common::prelude::*;
 use crate::common::requests::{Compared, compared};
-use crate::common::world::{MEDIUM, TINY};
-use crate::common::{Outcome, bare, is_quick, world};
 use crate::contestants::{Case, HYPER, Pair, TABLE_HEAD};
 
 const IDLE: usize = 500;
@@ -137,7 +125,7 @@ fn serve_bare(captured: &Path, certificate: &Path, key: &Path) -> Outcome<()> {
 }
 
 fn main() -> Outcome<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = env::args().skip(1).collect();
     match &arguments[..] {
         [flag, captured, certificate, key] if flag == HYPER => {
             serve_bare(captured.as_ref(), certificate.as_ref(), key.as_ref())

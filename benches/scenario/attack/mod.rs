@@ -5,19 +5,12 @@
 
 mod starved;
 
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use super::hostile::{Kind, KindResult, Wave, set_timeouts};
 use super::load::{Fault, Flow, Load, Plan, Validate};
 use super::metrics::Page;
 use super::{Faults, STOPPING, Subject, floods, source};
-use crate::common::http::{GZIP, exchange, get, require_ok, text};
-use crate::common::process::Usage;
-use crate::common::requests::values;
-use crate::common::{Outcome, beside, full_or_quick, is_quick};
+use crate::common::http::exchange;
+use crate::common::prelude::*;
 
 /// Honest keep-alive connections, and visits a second.
 const CONNECTIONS: usize = 50;
@@ -51,7 +44,6 @@ const WAVE: Wave = Wave {
 /// Timeouts longer than any wave.
 const RAISED_SECONDS: u64 = 600;
 
-/// Requires the status 200.
 struct StatusOnly;
 
 impl Validate for StatusOnly {
@@ -101,7 +93,6 @@ fn control() -> Outcome<()> {
     Ok(())
 }
 
-/// The course of the attack.
 struct Attack<'a> {
     wave: Wave,
     /// Number of waves that warm up.

@@ -1,16 +1,10 @@
 //! A server without free descriptors: its CPU time, and how soon it serves a waiting client when one
 //! becomes free.
 
-use std::io::{self, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use socket2::SockRef;
 
-use crate::common::http::{connect_slow, get};
-use crate::common::process::{Server, command};
-use crate::common::{Outcome, world};
+use crate::common::http::connect_slow;
+use crate::common::prelude::*;
 use crate::scenario::Faults;
 
 /// Descriptors that the server may open, and clients that connect.

@@ -1,13 +1,10 @@
 //! Malformed and oversized requests, and guessed keys: none may be answered with 5xx.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr};
+use std::net::Shutdown;
 
 use super::Stage;
-use crate::common::Outcome;
-use crate::common::http::{Head, connect, get};
-use crate::common::random::Random;
+use crate::common::prelude::*;
 use crate::scenario::{floods, source};
 
 /// Network of the source addresses.

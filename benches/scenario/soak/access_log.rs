@@ -1,15 +1,11 @@
 //! Rotation of the access log as a rotation tool does it: the file is renamed, and SIGUSR1 makes the
 //! server open another. All lines are counted and searched for keys.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
 use memchr::{memchr_iter, memmem};
 use rustix::process::Signal;
 
 use super::{KEY_ID, Secrets, Stage};
-use crate::common::{Outcome, wait_for};
+use crate::common::prelude::*;
 use crate::scenario::{Faults, POLL};
 
 /// Time for the server to open another file.
@@ -18,12 +14,9 @@ const REOPENING: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(crate) struct AccessLog {
     path: PathBuf,
-    /// Ids of the keys of the load.
     load_keys: Vec<String>,
     pub(crate) lines: u64,
-    /// Lines with one of those keys.
     pub(crate) load_lines: u64,
-    /// Files read.
     pub(crate) files: usize,
 }
 

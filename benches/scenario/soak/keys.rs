@@ -1,14 +1,9 @@
 //! Key changes: an issued key is accepted within a second, a revoked one refused, and a restored one
 //! accepted again.
 
-use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-
 use super::{KEY_ID, Stage};
-use crate::common::http::{fetch, get};
-use crate::common::process::{command, run};
-use crate::common::stats::{largest, median};
-use crate::common::{BINARY, Outcome, wait_for, world};
+use crate::common::BINARY;
+use crate::common::prelude::*;
 use crate::scenario::POLL;
 
 /// Goal, and longest wait, for a change to be effective.
@@ -42,7 +37,6 @@ impl KeyChanges {
         Ok(())
     }
 
-    /// Waits until a change is effective.
     fn wait(&mut self, stage: &Stage<'_>, change: usize, key: &str, accepted: bool) -> Outcome<()> {
         let begun = Instant::now();
         let address = stage.subject.address;

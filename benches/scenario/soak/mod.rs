@@ -9,12 +9,14 @@ mod access_log;
 mod keys;
 mod service_manager;
 
-use std::path::Path;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
+use abuse::Abuse;
+use access_log::AccessLog;
+use keys::KeyChanges;
 use memchr::memmem;
 use rustix::process::Signal;
+use service_manager::WATCHDOG;
 
 use super::hostile::{Wave, set_timeouts};
 use super::load::Load;
@@ -24,11 +26,7 @@ use super::publisher::{Pace, Publisher};
 use super::targets::targets;
 use super::validator::Validator;
 use super::{Chore, Faults, Platform, SERVING, STOPPING, Subject, length, run_beside};
-use crate::common::{Outcome, full_or_quick};
-use abuse::Abuse;
-use access_log::AccessLog;
-use keys::KeyChanges;
-use service_manager::WATCHDOG;
+use crate::common::prelude::*;
 
 /// Share of the highest rate at which the load runs.
 const RATE_SHARE: f64 = 0.7;
@@ -91,7 +89,6 @@ struct Stage<'a> {
     cycle: Duration,
 }
 
-/// The records of all chores.
 #[derive(Default)]
 struct Records {
     keys: KeyChanges,
@@ -158,7 +155,6 @@ impl Records {
     }
 }
 
-/// The label of responses with a status.
 fn labels(status: &str) -> String {
     format!("code=\"{status}\"")
 }

@@ -1,17 +1,14 @@
 //! A stand-in for systemd: receives the notifications of the server, and its watchdog's.
 
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
 
-use crate::common::Outcome;
+use crate::common::prelude::*;
 use crate::scenario::Faults;
 
 /// Timeout of the watchdog; the server has to notify twice as often.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(10);
 
-/// Notifications of the server.
 #[derive(Default)]
 pub(crate) struct Notifications {
     heartbeats: usize,
