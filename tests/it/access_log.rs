@@ -1,10 +1,6 @@
 //! The access log: a line for each request, and no key in any line.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-
-use crate::support::{Server, TempDir, issue};
+use crate::prelude::*;
 
 /// The lines of a log, split into fields.
 fn lines(path: &Path) -> Vec<BTreeMap<String, String>> {
@@ -25,14 +21,11 @@ fn every_response_has_its_own_log_line_that_describes_it() {
     let dir = TempDir::new();
     let (log, state) = (dir.join("access.log"), dir.join("state"));
     let key = issue(&state, "a@x.test", "free");
-    let server = Server::start(&[
-        "--access-log",
-        log.to_str().unwrap(),
-        "--state",
-        state.to_str().unwrap(),
-        "--trusted-proxy",
-        "127.0.0.1",
-    ]);
+    let server = Server::start(&words(&format!(
+        "--access-log {} --state {} --trusted-proxy 127.0.0.1",
+        log.display(),
+        state.display()
+    )));
     let mut client = server.connect();
     let bearer = format!("Bearer {key}");
     let mut asked = Vec::new();
@@ -57,7 +50,7 @@ fn every_response_has_its_own_log_line_that_describes_it() {
     assert_eq!(last["id"], unreadable.expect("x-request-id"));
     assert_eq!((&*last["status"], &*last["route"]), ("400", "unreadable"));
     assert_eq!(lines.len(), asked.len());
-    let id = crate::support::id(&key);
+    let id = id(&key);
     for (at, (line, (method, target, reply))) in lines.iter().zip(&asked).enumerate() {
         assert_eq!(line["id"], reply.expect("x-request-id"));
         assert_eq!((&*line["method"], &*line["target"]), (*method, *target));
@@ -132,9 +125,7 @@ fn a_renamed_log_is_reopened_by_a_signal() {
     ask(10);
     fs::rename(&log, &old).unwrap();
     server.rotate();
-    while !log.exists() {
-        std::thread::yield_now();
-    }
+    wait_for("the new log", || log.exists());
     ask(20);
     drop(client);
     assert!(server.terminate().success());

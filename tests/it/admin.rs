@@ -1,14 +1,6 @@
 //! The admin listener: metrics that agree with the requests sent, liveness and readiness.
 
-use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use crate::processes::{Stopwatch, stderr_of, wait_within};
-use crate::support::{Client, Server, TempDir, command, issue, publish, run, write_file};
+use crate::prelude::*;
 
 /// A free address, and its text. The port is outside the system's ephemeral range, whose ports are
 /// soon reused by the thousands of connections of other tests.
@@ -53,17 +45,11 @@ fn metrics_agree_with_the_requests_sent() {
     let state = dir.join("state");
     let key = issue(&state, "a@x.test", "free");
     let (admin, port) = address();
-    let words = [
-        "--state",
-        state.to_str().unwrap(),
-        "--limit-anonymous",
-        "5",
-        "--limit-free",
-        "2",
-        "--admin",
-        &port,
-    ];
-    let server = Server::start(&words);
+    let text = format!(
+        "--state {} --limit-anonymous 5 --limit-free 2 --admin {port}",
+        state.display()
+    );
+    let server = Server::start(&words(&text));
     server.wait_for_a_day_with(60);
     let mut client = server.connect();
     let keyed = format!("/v1?key={key}");
@@ -146,7 +132,7 @@ fn a_server_is_ready_when_something_is_published_and_alive_before() {
     ));
     // Renamed into place: an incomplete file would be another fault.
     write_file(&published.join("aside"), "{");
-    std::fs::rename(published.join("aside"), published.join("manifest.json")).unwrap();
+    fs::rename(published.join("aside"), published.join("manifest.json")).unwrap();
     server.await_line("still serving the previous publish");
     let refused = "island_metrics_reloads_total{what=\"data\",result=\"refused\"}";
     comes(&|| counts_one(refused));
@@ -268,10 +254,7 @@ fn healthcheck_fails_where_something_else_or_nothing_responds() {
     let server = Server::start(&[]);
     let (code, _, error) = healthcheck(&server.addr().to_string());
     assert_eq!(code, Some(1));
-    assert!(
-        error.contains("must respond with 200 or 503, got \"HTTP/1.0 404"),
-        "{error}"
-    );
+    has(&error, "must respond with 200 or 503, got \"HTTP/1.0 404");
     // Accepts connections in its queue, and never responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let begun = Stopwatch::start();

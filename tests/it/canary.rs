@@ -2,13 +2,9 @@
 //!
 //! The directories and servers of all tests check this when they are dropped.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::sync::PoisonError;
 
-use crate::support::{Server, TempDir, write_file};
+use crate::prelude::*;
 
 /// Length of a secret: the letters and digits after a key's last underscore.
 const SECRET_CHARS: usize = 36;
@@ -16,7 +12,6 @@ const SECRET_CHARS: usize = 36;
 /// The secrets of all tests of the process: none may appear in the files of another test either.
 static SECRETS: Mutex<BTreeSet<Vec<u8>>> = Mutex::new(BTreeSet::new());
 
-/// The secret part of a key.
 pub(crate) fn secret(key: &str) -> &str {
     let (_, secret) = key.rsplit_once('_').unwrap();
     let sound = secret.len() == SECRET_CHARS && secret.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -30,7 +25,6 @@ pub(crate) fn remember(key: &str) {
     secrets.insert(secret(key).as_bytes().to_vec());
 }
 
-/// Whether a known secret is in these bytes.
 pub(crate) fn holds_a_secret(bytes: &[u8]) -> bool {
     let words = bytes.split(|byte| !byte.is_ascii_alphanumeric());
     let mut windows = words.flat_map(|word| word.windows(SECRET_CHARS)).peekable();

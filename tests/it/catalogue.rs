@@ -1,15 +1,8 @@
 //! A published catalogue of the size at which responses are many megabytes.
 
-use std::fmt::Write as _;
-use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{PoisonError, Weak};
 
-use crate::processes::stderr_of;
-use crate::published::{flip, history_file};
-use crate::random_dataset::GENERATED_AT;
-use crate::support::{TempDir, command, publish, write_file};
+use crate::prelude::*;
 
 pub(crate) const ISLANDS: u32 = 30_000;
 /// Islands of the largest creator.

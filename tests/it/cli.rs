@@ -1,8 +1,6 @@
 //! Version, `--print-config`, and errors of the command line.
 
-use std::process::Output;
-
-use crate::support::{TempDir, command, run, write_file};
+use crate::prelude::*;
 
 fn text(output: &Output) -> &str {
     assert!(output.status.success(), "{output:?}");
@@ -104,7 +102,7 @@ fn print_config_fails_if_a_server_could_not_start() {
     // It creates, opens and binds nothing.
     let directory = TempDir::new();
     let (state, log) = (directory.join("state"), directory.join("log"));
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let output = command()
         .args(["--listen", &address, "--admin", "127.0.0.1:0"])
@@ -119,60 +117,38 @@ fn print_config_fails_if_a_server_could_not_start() {
     assert!(!state.exists() && !log.exists());
 }
 
+/// Words of a command line, and the beginning of the error.
+const MISTYPED: &str = r#"
+serve --lisen x | unknown flag --lisen of serve; did you mean --listen? 
+--limit-annonymous=5 | unknown flag --limit-annonymous of serve; did you mean --limit-anonymous? 
+--base_url x | unknown flag of serve; did you mean --base-url? 
+publish --frce | unknown flag --frce of publish; did you mean --force? 
+--hlep | unknown flag --hlep of serve; did you mean --help? 
+--verbose | unknown flag --verbose of serve; `island-metrics --help`
+pubilsh | unknown command "pubilsh"; did you mean publish? 
+key | unknown command "key"; did you mean keys? 
+keys isue | keys needs a subcommand; did you mean keys issue? 
+keys | keys needs a subcommand: keys issue, keys list, keys revoke, keys restore; 
+dance | unknown command "dance"; `island-metrics --help` lists
+serve extra | unexpected argument "extra"; 
+completions tcsh | completions requires bash, zsh or fish; 
+"#;
+
+/// The rows of a table of two columns.
+pub(crate) fn table(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let rows = text.lines().filter(|line| !line.is_empty());
+    rows.map(|row| row.split_once(" | ").unwrap())
+}
+
 #[test]
 fn mistyped_flags_and_commands_get_a_suggestion() {
-    for (words, error) in [
-        (
-            "serve --lisen x",
-            "unknown flag --lisen of serve; did you mean --listen? ",
-        ),
-        (
-            "--limit-annonymous=5",
-            "unknown flag --limit-annonymous of serve; did you mean --limit-anonymous? ",
-        ),
-        (
-            "--base_url x",
-            "unknown flag of serve; did you mean --base-url? ",
-        ),
-        (
-            "publish --frce",
-            "unknown flag --frce of publish; did you mean --force? ",
-        ),
-        (
-            "--hlep",
-            "unknown flag --hlep of serve; did you mean --help? ",
-        ),
-        (
-            "--verbose",
-            "unknown flag --verbose of serve; `island-metrics --help`",
-        ),
-        (
-            "pubilsh",
-            "unknown command \"pubilsh\"; did you mean publish? ",
-        ),
-        ("key", "unknown command \"key\"; did you mean keys? "),
-        (
-            "keys isue",
-            "keys needs a subcommand; did you mean keys issue? ",
-        ),
-        (
-            "keys",
-            "keys needs a subcommand: keys issue, keys list, keys revoke, keys restore; ",
-        ),
-        (
-            "dance",
-            "unknown command \"dance\"; `island-metrics --help` lists",
-        ),
-        ("serve extra", "unexpected argument \"extra\"; "),
-        (
-            "completions tcsh",
-            "completions requires bash, zsh or fish; ",
-        ),
-        (
-            "serve --two\nlines",
-            "unknown flag --two\\nlines of serve; ",
-        ),
-    ] {
+    let rows = table(MISTYPED);
+    // Control characters do not reach the terminal.
+    let lines = (
+        "serve --two\nlines",
+        "unknown flag --two\\nlines of serve; ",
+    );
+    for (words, error) in rows.chain([lines]) {
         let words: Vec<&str> = words.split(' ').collect();
         let output = run(&words);
         let line = refusal(&output, 64);
@@ -196,30 +172,21 @@ fn a_possible_key_is_not_repeated_in_an_error() {
     }
 }
 
+/// Variables, and what the error suggests.
+const UNKNOWN_VARIABLES: &str = "
+ISLAND_METRICS_LISTN | did you mean ISLAND_METRICS_LISTEN?
+ISLAND_METRICS_limit_free | did you mean ISLAND_METRICS_LIMIT_FREE?
+ISLAND_METRICS_VERBOSE | `island-metrics serve --help` lists the settings
+ISLAND_METRICS_ | `island-metrics serve --help` lists the settings
+";
+
 #[test]
 fn an_unknown_variable_stops_serve_only() {
     let with = |name: &str, words: &[&str]| {
         let mut command = command();
         command.args(words).env(name, "x").output().unwrap()
     };
-    for (name, hint) in [
-        (
-            "ISLAND_METRICS_LISTN",
-            "did you mean ISLAND_METRICS_LISTEN?",
-        ),
-        (
-            "ISLAND_METRICS_limit_free",
-            "did you mean ISLAND_METRICS_LIMIT_FREE?",
-        ),
-        (
-            "ISLAND_METRICS_VERBOSE",
-            "`island-metrics serve --help` lists the settings",
-        ),
-        (
-            "ISLAND_METRICS_",
-            "`island-metrics serve --help` lists the settings",
-        ),
-    ] {
+    for (name, hint) in table(UNKNOWN_VARIABLES) {
         let output = with(name, &["serve", "--print-config"]);
         let line = refusal(&output, 78);
         assert_eq!(line, format!("unknown setting {name}; {hint}"));

@@ -1,11 +1,7 @@
 //! The man page and the shell completions under `data/` list exactly the commands and flags that
 //! `--help` prints, with the same help texts. A failure names the file and what to edit in it.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-
-use crate::support::run;
+use crate::prelude::*;
 
 /// A command as `--help` shows it.
 pub(crate) struct Command {
@@ -21,7 +17,7 @@ pub(crate) struct Command {
 pub(crate) struct Flag {
     pub(crate) name: String,
     /// `--listen ADDR`
-    usage: String,
+    pub(crate) usage: String,
     help: String,
     pub(crate) default: Option<String>,
 }

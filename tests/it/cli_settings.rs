@@ -2,34 +2,12 @@
 //! bound or opened.
 
 use std::ffi::OsStr;
-use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
-use crate::cli::refusal;
-use crate::support::{TempDir, command, write_file};
+use crate::cli::{refusal, table};
+use crate::cli_files;
+use crate::prelude::*;
 
-/// Flags that take a number.
-const NUMBERS: [&str; 16] = [
-    "workers",
-    "limit-anonymous",
-    "limit-free",
-    "limit-starter",
-    "limit-pro",
-    "quota-clients",
-    "connections",
-    "connections-per-address",
-    "connection-requests",
-    "connection-seconds",
-    "first-byte-seconds",
-    "head-seconds",
-    "idle-seconds",
-    "send-seconds",
-    "send-rate",
-    "drain-seconds",
-];
-
-/// Values that none of them accepts.
+/// Values that no flag for a number accepts.
 const INVALID_NUMBERS: [&str; 16] = [
     "0",
     "-1",
@@ -50,56 +28,21 @@ const INVALID_NUMBERS: [&str; 16] = [
 ];
 
 /// Other flags, and values that they do not accept.
-const OTHERS: [(&str, &[&str]); 6] = [
-    (
-        "listen",
-        &[
-            "8080",
-            ":8080",
-            "localhost:8080",
-            "127.0.0.1",
-            "127.0.0.1:65536",
-            "256.0.0.1:80",
-            "::1:80",
-            "[::1]",
-            "http://127.0.0.1:80",
-        ],
-    ),
-    ("admin", &["9100", "localhost:9100", "127.0.0.1", "[::1]"]),
-    (
-        "memory",
-        &[
-            "-1",
-            "+5",
-            " 5",
-            "1e9",
-            "lots",
-            "64MB",
-            "64 MiB",
-            "0x10",
-            "1.5GiB",
-            "MiB",
-            "99999999999999999999",
-            "99999999999GiB",
-        ],
-    ),
-    (
-        "base-url",
-        &[
-            "x.test",
-            "ftp://x.test",
-            "http://",
-            "http://x.test:0",
-            "http://x.test/a b",
-            "http://x.test\r\n",
-            "http://ann:word@x.test",
-        ],
-    ),
-    ("key-prefix", &["i_m", "im-", "12345678901234567", "é"]),
-    (
-        "trusted-proxy",
-        &["10.0.0.0/33", "10.0.0/8", "::/129", "proxy.test"],
-    ),
+const OTHERS: &str = "
+listen | 8080 :8080 localhost:8080 127.0.0.1 127.0.0.1:65536 256.0.0.1:80 ::1:80 [::1] http://127.0.0.1:80
+admin | 9100 localhost:9100 127.0.0.1 [::1]
+memory | -1 +5 1e9 lots 64MB 0x10 1.5GiB MiB 99999999999999999999 99999999999GiB
+base-url | x.test ftp://x.test http:// http://x.test:0 http://ann:word@x.test
+key-prefix | i_m im- 12345678901234567 é
+trusted-proxy | 10.0.0.0/33 10.0.0/8 ::/129 proxy.test
+";
+
+/// The same with white space.
+const SPACED: [(&str, &str); 4] = [
+    ("memory", " 5"),
+    ("memory", "64 MiB"),
+    ("base-url", "http://x.test/a b"),
+    ("base-url", "http://x.test\r\n"),
 ];
 
 /// A port in use and a state directory that does not exist: a server that started would use both.
@@ -171,15 +114,21 @@ impl Scene {
 #[test]
 fn each_invalid_setting_is_rejected_in_one_line() {
     let scene = Scene::new();
-    let numbers = NUMBERS.iter().map(|name| (*name, &INVALID_NUMBERS[..]));
+    // Those of a store are tested with a store.
+    let flags = &cli_files::table()[0].flags;
+    let numbers = flags.iter().filter(|flag| flag.usage.ends_with(" N"));
+    let numbers = numbers.filter(|flag| !flag.name.starts_with("shared-"));
+    let numbers = numbers.map(|flag| (&*flag.name, INVALID_NUMBERS.to_vec()));
+    let others = table(OTHERS).map(|(name, values)| (name, words(values)));
+    let spaced = SPACED.map(|(name, value)| (name, vec![value]));
     let mut checked = 0;
-    for (name, values) in numbers.chain(OTHERS) {
+    for (name, values) in numbers.chain(others).chain(spaced) {
         scene.check_flag(name, "");
         for value in values {
             scene.check_flag(name, value);
             checked += 1;
             // Spaces around the values of a list are allowed.
-            if value.trim() == *value || !["listen", "trusted-proxy"].contains(&name) {
+            if value.trim() == value || !["listen", "trusted-proxy"].contains(&name) {
                 scene.check_variable(name, value);
                 checked += 1;
             }
@@ -253,74 +202,49 @@ fn contradictory_settings_are_rejected() {
     scene.check(both, "ISLAND_METRICS_ADMIN");
     // Port 0 is a different free port each time.
     let any = "127.0.0.1:0";
-    let words = [
-        "--listen",
-        any,
-        "--listen",
-        any,
-        "--admin",
-        any,
-        "--print-config",
-    ];
-    assert!(with(&words).output().unwrap().status.success());
+    let text = format!("--listen {any} --listen {any} --admin {any} --print-config");
+    assert!(with(&words(&text)).output().unwrap().status.success());
 }
 
 /// Settings that require others, and a part of the message. `STATE` is a directory.
-const INCOMPLETE: &[(&str, &str)] = &[
-    ("--signup ip", "requires --state DIR"),
-    ("--signup mail", "email"),
-    ("--signup email --state STATE", "requires --mailer COMMAND"),
-    (
-        "--signup email --mailer m --state STATE",
-        "requires --base-url URL",
-    ),
-    ("--mailer m", "requires --signup email"),
-];
+const INCOMPLETE: &str = "
+--signup ip | requires --state DIR
+--signup mail | email
+--signup email --state STATE | requires --mailer COMMAND
+--signup email --mailer m --state STATE | requires --base-url URL
+--mailer m | requires --signup email
+";
 
 #[cfg(feature = "tls")]
-const INCOMPLETE_TLS: &[(&str, &str)] = &[
-    (
-        "--listen-tls 127.0.0.1:0",
-        "--listen-tls requires --tls-certificate PATH",
-    ),
-    ("--tls-key x", "--tls-key requires --tls-certificate PATH"),
-    (
-        "--tls-certificate x",
-        "--tls-certificate requires --tls-key PATH",
-    ),
-];
+const INCOMPLETE_TLS: &str = "
+--listen-tls 127.0.0.1:0 | --listen-tls requires --tls-certificate PATH
+--tls-key x | --tls-key requires --tls-certificate PATH
+--tls-certificate x | --tls-certificate requires --tls-key PATH
+";
 #[cfg(not(feature = "tls"))]
-const INCOMPLETE_TLS: &[(&str, &str)] = &[];
+const INCOMPLETE_TLS: &str = "";
 
 #[cfg(feature = "shared-quota")]
-const INCOMPLETE_SHARED: &[(&str, &str)] = &[
-    ("--shared-quota redis://u:secret@h", "without a password"),
-    ("--shared-quota http://h", "must be redis://"),
-    ("--shared-quota-replicas 3", "requires --shared-quota"),
-    ("--shared-quota-ca-file /ca.pem", "requires --shared-quota"),
-    (
-        "--shared-quota redis://h --shared-quota-ca-file /ca.pem",
-        "requires --shared-quota rediss://",
-    ),
-    (
-        "--shared-quota redis://h --shared-quota-replicas 0",
-        "from 1 to 1000",
-    ),
-    (
-        "--shared-quota redis://h --shared-quota-outage open",
-        "share or refuse",
-    ),
-    ("--shared-keys", "requires --shared-quota"),
-    ("--shared-quota redis://h --shared-keys", "requires --state"),
-];
+const INCOMPLETE_SHARED: &str = "
+--shared-quota redis://u:secret@h | without a password
+--shared-quota http://h | must be redis://
+--shared-quota-replicas 3 | requires --shared-quota
+--shared-quota-ca-file /ca.pem | requires --shared-quota
+--shared-quota redis://h --shared-quota-ca-file /ca.pem | requires --shared-quota rediss://
+--shared-quota redis://h --shared-quota-replicas 0 | from 1 to 1000
+--shared-quota redis://h --shared-quota-outage open | share or refuse
+--shared-keys | requires --shared-quota
+--shared-quota redis://h --shared-keys | requires --state
+";
 #[cfg(not(feature = "shared-quota"))]
-const INCOMPLETE_SHARED: &[(&str, &str)] = &[];
+const INCOMPLETE_SHARED: &str = "";
 
 #[test]
 fn settings_without_those_that_they_require_are_rejected() {
     let scene = Scene::new();
     let state = scene.state().to_str().unwrap().to_owned();
-    for (words, part) in [INCOMPLETE, INCOMPLETE_TLS, INCOMPLETE_SHARED].concat() {
+    let all = [INCOMPLETE, INCOMPLETE_TLS, INCOMPLETE_SHARED].concat();
+    for (words, part) in table(&all) {
         let words = words.replace("STATE", &state);
         let mut serve = command();
         let output = serve.arg("serve").args(words.split(' ')).output().unwrap();
@@ -357,13 +281,7 @@ fn unusable_paths_are_rejected() {
 
 #[test]
 fn more_connections_than_descriptors_are_rejected_with_the_maximum() {
-    let server = command();
-    let limited = |words: &[&str]| {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "ulimit -n 256; exec \"$@\"", "sh"]);
-        shell.arg(server.get_program()).args(words);
-        shell.stdin(Stdio::null()).output().unwrap()
-    };
+    let limited = |words: &[&str]| after("ulimit -n 256").args(words).output().unwrap();
     let output = limited(&["--connections", "129", "--print-config"]);
     let line = refusal(&output, 78);
     assert!(

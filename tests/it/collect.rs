@@ -1,14 +1,7 @@
 //! `collect` against a fake upstream (CONTRACT section 8).
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::process::{Output, Stdio};
-
 use crate::fake_upstream::{FakeUpstream, code, now, peak};
-use crate::processes::{stderr_of, wait_for};
-use crate::published::files;
-use crate::support::{Server, TempDir, command, publish, run};
+use crate::prelude::*;
 
 const DAY: i64 = 86_400;
 
@@ -172,7 +165,7 @@ fn a_collector_runs_until_it_is_stopped_and_two_never_share_a_directory() {
         assert!(is_named, "{log}");
     }
     let process = child.id().to_string();
-    let signalled = std::process::Command::new("kill").arg(process).status();
+    let signalled = Command::new("kill").arg(process).status();
     assert!(signalled.unwrap().success());
     assert!(child.wait().unwrap().success());
     assert_sound(&paths);
@@ -189,7 +182,7 @@ fn with_codes_only_the_islands_of_a_file_are_collected() {
         code(3),
         code(5)
     );
-    crate::support::write_file(&file, &text);
+    write_file(&file, &text);
     let more = ["--once", "--live", "2", "--codes", file.to_str().unwrap()];
     let chosen = || {
         let output = run(&arguments(&paths, &upstream.url(), &more));

@@ -1,18 +1,12 @@
 //! Data as the upstream gives them: the shapes of real responses, and all that such data contain. What is
 //! collected is sound, and what was changed or left out is counted and logged.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs;
-use std::sync::{Arc, Mutex};
-
-use serde_json::{Value, json};
 
 use crate::collect::{assert_sound, once, paths};
 use crate::collect_service::Collector;
 use crate::fake_upstream::{FakeUpstream, now};
-use crate::processes::stderr_of;
-use crate::support::TempDir;
+use crate::prelude::*;
 
 const DAY: i64 = 86_400;
 const CODE: &str = "4821-0077-1530";

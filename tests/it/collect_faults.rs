@@ -1,17 +1,8 @@
 //! Unusable responses by kind, what a collector prints, and settings that cannot work.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use crate::collect::{arguments, assert_days, assert_sound, once, paths};
 use crate::fake_upstream::{FakeUpstream, Fault};
-use crate::processes::{report_skipped, stderr_of};
-use crate::support::{TempDir, command, is_slowest, run, write_file};
+use crate::prelude::*;
 
 /// Each way in which a request fails, and the part of the log line about it.
 const FAULTS: [(Fault, &str); 13] = [

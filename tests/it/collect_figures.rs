@@ -4,16 +4,9 @@
 //! IM_TEST_SLOW=all cargo test --release --features collect --test it -- collect_figures --nocapture --test-threads 1
 //! ```
 
-use std::fmt::Write as _;
-use std::fs;
-use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
-
 use crate::collect::{arguments, assert_sound, daily_requests, once, paths};
 use crate::fake_upstream::{FakeUpstream, code};
-use crate::processes::{Running, Stopwatch, wait_within};
-use crate::support::{TempDir, command, is_slow, is_slowest, write_file};
+use crate::prelude::*;
 
 const ISLANDS: u64 = 300_000;
 

@@ -1,24 +1,14 @@
 //! Collectors that are killed at any system call, have no space, may not write, or share directories; and
 //! readers of the dataset beside them. With `IM_TEST_SLOW` at every system call instead of some.
 
-use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use crate::collect::{Paths, arguments, assert_days, assert_sound, daily_requests, once, paths};
 use crate::fake_upstream::{FakeUpstream, code};
-use crate::processes::{SetOnDrop, stderr_of, wait_for};
-use crate::published::files;
-use crate::random_dataset::Rng;
+use crate::prelude::*;
 use crate::small_disks::Disk;
 use crate::strace::{Call, Tracer};
-use crate::support::{TempDir, command, is_slow, run};
 
 /// An upstream that has no values any more once the flag is set.
 fn forgetful(islands: u64) -> (FakeUpstream, Arc<AtomicBool>) {

@@ -1,15 +1,11 @@
 //! `collect` as a service: notifications, readiness and metrics.
 #![expect(clippy::float_cmp, reason = "most metrics are counts")]
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::process::{Child, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use crate::fake_upstream::{FakeUpstream, Fault, now};
+use crate::prelude::*;
 use crate::service::Manager;
-use crate::support::Client;
 
 /// A collector under a service manager. Killed when dropped.
 pub(crate) struct Collector {
@@ -21,7 +17,7 @@ pub(crate) struct Collector {
 impl Collector {
     pub(crate) fn start(upstream: &FakeUpstream, rate: &str) -> Collector {
         let manager = Manager::new();
-        let (admin, port) = crate::admin::address();
+        let (admin, port) = address();
         let mut command = manager.command();
         command
             .arg("collect")
@@ -116,7 +112,7 @@ fn a_collector_notifies_its_service_manager_and_shows_its_progress() {
     assert!(live["last_usable_timestamp_seconds"] >= live["full_crawl_timestamp_seconds"]);
     assert_eq!(collector.readiness(), (200, "ready\n".to_owned()));
     let process = collector.child.id().to_string();
-    let signalled = std::process::Command::new("kill").arg(process).status();
+    let signalled = Command::new("kill").arg(process).status();
     assert!(signalled.unwrap().success());
     collector.manager.await_line("STOPPING=1");
     assert!(collector.child.wait().unwrap().success());

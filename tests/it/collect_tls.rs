@@ -1,11 +1,5 @@
 //! `collect` from an upstream over TLS: which certificates it accepts, and what it logs about others.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
-use std::sync::{Arc, Mutex};
-use std::thread;
-
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -13,8 +7,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::collect::{arguments, assert_days, assert_sound, paths};
 use crate::fake_upstream::FakeUpstream;
-use crate::processes::{is_installed, stderr_of};
-use crate::support::{TempDir, command, run};
+use crate::prelude::*;
 use crate::tls_pairs::{ECDSA, EXPIRED, NAMES, Pair, VALID, pair, pair_of, text};
 
 fn upstream(pair: &Pair) -> FakeUpstream {

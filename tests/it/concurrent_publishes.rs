@@ -1,17 +1,8 @@
 //! Concurrent publishes to one directory: each succeeds or is refused as older, every state between
 //! is valid, the newest stays, and there are no leftovers.
 
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
-use crate::dataset_versions::{Change, Edition, Editions};
 use crate::killed_publishes::{Known, answers_as_if_published_afresh, succeeds, while_served};
-use crate::processes::{SetOnDrop, stderr_of};
-use crate::published::{Published, is_remembered};
-use crate::random_dataset::Rng;
-use crate::support::{TempDir, is_slow, run};
+use crate::prelude::*;
 
 /// Number of races, and of publishers.
 fn rounds(count: u32) -> u32 {
@@ -126,11 +117,9 @@ fn is_sound_between(published: &Published) {
     let Some(before) = published.manifest() else {
         return;
     };
-    let words = ["check", "--published", published.path().to_str().unwrap()];
-    let output = run(&words);
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let (code, stderr) = published.check();
     let moved_on = published.manifest().unwrap() != before;
-    assert!(output.status.success() || moved_on, "{stderr}");
+    assert!(code == Some(0) || moved_on, "{stderr}");
 }
 
 #[track_caller]

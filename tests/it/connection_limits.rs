@@ -1,22 +1,13 @@
 //! Limits of connections: number, idle time, age.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::ErrorKind;
 use std::thread::{scope, sleep};
-use std::time::Duration;
 
 use crate::long_bodies::slow_reader_from;
-use crate::processes::{Stopwatch, wait_for};
-use crate::support::{Client, Server};
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const GET: &[u8] = b"GET /v1/islands?limit=200 HTTP/1.1\r\nhost: x.test\r\n\r\n";
-
-fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.addr()).unwrap();
-    stream.set_read_timeout(Some(30 * SECOND)).unwrap();
-    stream
-}
 
 /// Reads to the end of the connection; returns all bytes before.
 fn ended(stream: &mut TcpStream) -> Vec<u8> {
@@ -40,24 +31,19 @@ fn took(limit: Duration, begun: &Stopwatch) {
 
 #[test]
 fn each_kind_of_silence_has_its_limit() {
-    let server = Server::start(&[
-        "--first-byte-seconds",
-        "1",
-        "--head-seconds",
-        "3",
-        "--idle-seconds",
-        "6",
-    ]);
+    let server = Server::start(&words(
+        "--first-byte-seconds 1 --head-seconds 3 --idle-seconds 6",
+    ));
     let server = &server;
     scope(|scope| {
         scope.spawn(|| {
             let begun = Stopwatch::start();
-            ended(&mut connect(server));
+            ended(&mut socket(server.addr()));
             took(SECOND, &begun);
         });
         scope.spawn(|| {
             let begun = Stopwatch::start();
-            let mut stream = connect(server);
+            let mut stream = socket(server.addr());
             // Single bytes do not prolong it.
             while stream.write_all(b"G").is_ok() && begun.elapsed() < 20 * SECOND {
                 sleep(SECOND / 4);
@@ -66,7 +52,7 @@ fn each_kind_of_silence_has_its_limit() {
         });
         scope.spawn(|| {
             // Nor does a response to an earlier head.
-            let mut stream = connect(server);
+            let mut stream = socket(server.addr());
             stream.write_all(GET).unwrap();
             sleep(2 * SECOND);
             let begun = Stopwatch::start();
@@ -75,7 +61,7 @@ fn each_kind_of_silence_has_its_limit() {
             took(3 * SECOND, &begun);
         });
         scope.spawn(|| {
-            let mut stream = connect(server);
+            let mut stream = socket(server.addr());
             let begun = Stopwatch::start();
             stream.write_all(GET).unwrap();
             ended(&mut stream);
@@ -87,7 +73,7 @@ fn each_kind_of_silence_has_its_limit() {
 #[test]
 fn a_connection_is_closed_after_its_maximum_number_of_requests() {
     let server = Server::start(&["--connection-requests", "3"]);
-    let mut stream = connect(&server);
+    let mut stream = socket(server.addr());
     // Five together: the last two are for another connection.
     stream.write_all(&GET.repeat(5)).unwrap();
     let all = ended(&mut stream);
@@ -109,18 +95,15 @@ fn a_connection_over_its_maximum_age_is_closed_after_its_next_response() {
 
 #[test]
 fn an_address_has_no_more_connections_than_it_may_and_others_have_theirs() {
-    let server = Server::start(&[
-        "--connections-per-address",
-        "3",
-        "--trusted-proxy",
-        "127.0.0.9",
-    ]);
+    let server = Server::start(&words(
+        "--connections-per-address 3 --trusted-proxy 127.0.0.9",
+    ));
     let mut held: Vec<Client> = (0..3).map(|_| server.connect()).collect();
     for client in &mut held {
         assert_eq!(client.get("/v1").status, 200);
     }
     let begun = Stopwatch::start();
-    assert_eq!(ended(&mut connect(&server)), b"");
+    assert_eq!(ended(&mut socket(server.addr())), b"");
     // Not after the ten seconds for the first byte.
     assert!(begun.running() < 5 * SECOND);
     for other in ["127.0.0.2", "127.0.0.9"] {
@@ -136,7 +119,7 @@ fn an_address_has_no_more_connections_than_it_may_and_others_have_theirs() {
     held.pop();
     // The permit is free when the server has noticed the end.
     wait_for("a permit", || {
-        let mut stream = connect(&server);
+        let mut stream = socket(server.addr());
         let request = b"GET /v1 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
         stream.write_all(request).is_ok() && ended(&mut stream).starts_with(b"HTTP/1.1 200 ")
     });
@@ -145,7 +128,7 @@ fn an_address_has_no_more_connections_than_it_may_and_others_have_theirs() {
 #[test]
 fn at_the_limit_the_connection_that_was_silent_for_longest_is_closed() {
     let server = Server::start(&["--connections", "16", "--trusted-proxy", "127.0.0.1"]);
-    let mut held: Vec<TcpStream> = (0..16).map(|_| connect(&server)).collect();
+    let mut held: Vec<TcpStream> = (0..16).map(|_| socket(server.addr())).collect();
     for stream in &mut held[1..] {
         stream.write_all(GET).unwrap();
         sleep(SECOND / 20);
@@ -167,7 +150,7 @@ fn an_address_has_no_more_than_half_of_all_connections() {
     for client in &mut held {
         assert_eq!(client.get("/v1").status, 200);
     }
-    assert_eq!(ended(&mut connect(&server)), b"");
+    assert_eq!(ended(&mut socket(server.addr())), b"");
     let mut other = Client::connect_from("127.0.0.2", server.addr());
     assert_eq!(other.get("/v1").status, 200);
 }
@@ -212,14 +195,14 @@ fn read_at(bytes_per_second: usize, stream: &mut TcpStream, most: Duration) -> D
 fn a_client_that_reads_less_than_the_minimum_rate_is_disconnected() {
     let server = Server::start(&["--send-seconds", "8", "--limit-anonymous", "65535"]);
     scope(|scope| {
-        for (rate, is_closed) in [(15, true), (120, true), (5_000, false), (20_000, false)] {
+        for rate in [0, 15, 120, 5_000, 20_000] {
             let server = &server;
             scope.spawn(move || {
                 let request = GET.repeat(100);
                 let mut stream = slow_reader_from("127.0.0.1", server, &request);
                 let most = 16 * SECOND;
                 let took = read_at(rate, &mut stream, most);
-                assert_eq!(took < most, is_closed, "{rate} bytes a second: {took:?}");
+                assert_eq!(took < most, rate < 1_024, "{rate} bytes a second: {took:?}");
             });
         }
     });
@@ -231,7 +214,7 @@ fn a_client_that_sends_a_body_gets_the_response_and_no_reset() {
     let server = Server::start(&[]);
     for length in [10, 70_000, 500_000] {
         for _ in 0..20 {
-            let mut stream = connect(&server);
+            let mut stream = socket(server.addr());
             let head =
                 format!("POST /v1 HTTP/1.1\r\nhost: x.test\r\ncontent-length: {length}\r\n\r\n");
             stream.write_all(head.as_bytes()).unwrap();
@@ -255,7 +238,7 @@ fn a_client_that_sends_a_body_gets_the_response_and_no_reset() {
 fn a_client_that_sends_more_after_its_last_response_can_read_it_slowly() {
     let server = Server::start(&["--connection-requests", "2"]);
     for (lines, times) in [("", 3), ("connection: close\r\n", 2)] {
-        let mut stream = connect(&server);
+        let mut stream = socket(server.addr());
         let request = format!("GET /v1/islands?limit=200 HTTP/1.1\r\nhost: x.test\r\n{lines}\r\n");
         for _ in 0..times {
             stream.write_all(request.as_bytes()).unwrap();
@@ -274,7 +257,7 @@ fn a_client_that_sends_more_after_its_last_response_can_read_it_slowly() {
 #[test]
 fn a_body_without_end_is_not_read_for_long() {
     let server = Server::start(&[]);
-    let mut stream = connect(&server);
+    let mut stream = socket(server.addr());
     let head = "POST /v1 HTTP/1.1\r\nhost: x.test\r\ncontent-length: 99999999999\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     let begun = Stopwatch::start();
@@ -286,7 +269,7 @@ fn a_body_without_end_is_not_read_for_long() {
     }
     // The systems of both sides buffer some megabytes.
     assert!(sent < 32 << 20, "{sent}");
-    let mut slow = connect(&server);
+    let mut slow = socket(server.addr());
     let begun = Stopwatch::start();
     slow.write_all(head.as_bytes()).unwrap();
     while slow.write_all(b"x").is_ok() {

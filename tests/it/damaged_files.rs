@@ -1,19 +1,9 @@
 //! Files damaged under a running server: a damaged body is never sent, does not affect others, is
 //! logged in one line however often it is requested, and is served again once it is repaired and reloaded.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
-
 use memchr::memmem;
 
-use crate::admin::{address, metrics};
-use crate::oracle::World;
-use crate::processes::{shows, stderr_of, wait_for};
-use crate::published::{flip, history_file};
-use crate::support::{Client, Reply, Server, TempDir, publish, run};
+use crate::prelude::*;
 
 const LATER: &str = "2026-11-21T00:20:00Z";
 const LISTS: [&str; 4] = [
@@ -32,7 +22,7 @@ struct Published {
 }
 
 /// A name percent-encoded.
-pub(crate) fn in_a_path(name: &str) -> String {
+fn in_a_path(name: &str) -> String {
     name.bytes()
         .map(|byte| match byte {
             b'-' | b'0'..=b'9' | b'a'..=b'z' => char::from(byte).to_string(),
@@ -160,22 +150,20 @@ fn a_damaged_body_fails_alone_and_is_counted_and_logged_once_in_ten_seconds() {
     let (target, (offset, length)) = bodies.iter().nth(bodies.len() / 2).unwrap();
     let (server, admin) = monitored(&published.directory, &[]);
     let mut client = server.connect();
-    let left = |reply: &Reply| -> u64 { reply.expect("x-ratelimit-remaining").parse().unwrap() };
-    let before = left(&client.get("/v1"));
+    let before = client.get("/v1").left();
     let damaged = offset + *length as u64 / 2;
     flip(&published.history, damaged, 16);
-    let checked = run(&[
-        "check",
-        "--published",
-        published.directory.to_str().unwrap(),
-    ]);
+    let checked = run(&words(&format!(
+        "check --published {}",
+        published.directory.display()
+    )));
     stderr_of(&checked, 65);
     let begun = Instant::now();
     for round in 0..500 {
         let reply = client.get_coded(target, round % 3 == 0);
         is_refused(&reply, target);
         assert_eq!(
-            left(&reply),
+            reply.left(),
             before - 1 - round,
             "it is counted like any other"
         );

@@ -1,16 +1,10 @@
 //! Datasets with faults: the messages of `check` and `publish`, their order, and bounded time.
 
-use std::fmt::Write as _;
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::{Command, Output};
-use std::time::Duration;
 
+use crate::cli::table;
 use crate::midnight;
-use crate::processes::{Stopwatch, stderr_of};
-use crate::published::files;
-use crate::support::{TempDir, command, run, write_file};
+use crate::prelude::*;
 
 const HEADER: &str = "code,title,creator,createdIn,tags\n";
 
@@ -53,11 +47,8 @@ fn a_title_of_300_megabytes_takes_neither_memory_nor_time() {
     let file = fs::OpenOptions::new().write(true).open(file).unwrap();
     // A sparse file of zeros.
     file.set_len(300_000_000).unwrap();
-    let mut bounded = Command::new("sh");
-    let limit = "ulimit -v 1000000; exec \"$0\" \"$@\"";
-    bounded.args(["-c", limit]).arg(command().get_program());
     let begun = Stopwatch::start();
-    let stderr = faults(&mut bounded, &dataset);
+    let stderr = faults(&mut after("ulimit -v 1000000"), &dataset);
     assert!(begun.running() < Duration::from_secs(5));
     let want = "islands.csv:2:2: title must be at most 1024 bytes";
     assert!(
@@ -83,8 +74,7 @@ fn a_refused_publish_reports_it_last_and_reports_nothing_as_rendered() {
     refused(&words);
     assert!(!to.join("manifest.json").exists());
     write_day(&dataset, "ccu/2026-10-01.csv", 10);
-    let output = run(&words);
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = stderr_of(&run(&words), 0);
     assert!(
         stderr.contains("rendered") && !stderr.ends_with("nothing was published\n"),
         "{stderr}"
@@ -146,14 +136,6 @@ fn a_day_or_step_later_than_tomorrow_is_a_fault_by_the_machines_clock() {
     let Some(library) = midnight::library() else {
         return;
     };
-    let at = |moment: &str| {
-        let mut faked = command();
-        faked
-            .env("LD_PRELOAD", library)
-            .env("FAKETIME", moment)
-            .env("TZ", "UTC");
-        faked
-    };
     let dir = TempDir::new();
     let dataset = dir.join("dataset");
     write_islands(&dataset, &islands(1));
@@ -166,16 +148,10 @@ fn a_day_or_step_later_than_tomorrow_is_a_fault_by_the_machines_clock() {
         "time,players\n1795305000,1\n",
     );
     let midnight = "2026-11-20 00:00:01";
-    let check = |moment: &str| {
-        at(moment)
-            .args(["check", "--dataset"])
-            .arg(&dataset)
-            .output()
-    };
-    let sound = check(midnight).unwrap();
+    let sound = at(library, midnight, &["check", "--dataset"], &dataset);
     assert_eq!(sound.status.code(), Some(0), "{sound:?}");
 
-    let stderr = faults(&mut at("2026-11-19 23:59:58"), &dataset);
+    let stderr = faults(&mut clock_at(library, "2026-11-19 23:59:58"), &dataset);
     let today = "today is 2026-11-19 (UTC)";
     for (line, file) in stderr[1..].iter().zip([
         "ccu/2026-11-21.csv:",
@@ -191,27 +167,35 @@ fn a_day_or_step_later_than_tomorrow_is_a_fault_by_the_machines_clock() {
     // A stray file of a far day would be the latest day, whatever `--generated-at` is.
     let to = dir.join("published");
     write_file(&dataset.join("daily/9999-12-31.csv"), "code\n");
-    let mut publish = at(midnight);
-    publish.args([
-        "publish",
-        "--generated-at",
-        "9999-01-01T00:00:00Z",
-        "--dataset",
-    ]);
+    let mut publish = clock_at(library, midnight);
+    publish.args(words(
+        "publish --generated-at 9999-01-01T00:00:00Z --dataset",
+    ));
     let output = publish.arg(&dataset).arg("--to").arg(&to).output().unwrap();
     let stderr = stderr_of(&output, 65);
-    assert!(
-        stderr.contains("daily/9999-12-31.csv: the day must be"),
-        "{stderr}"
-    );
+    has(&stderr, "daily/9999-12-31.csv: the day must be");
 }
+
+/// Arguments of `synth`, a time, and the message.
+const REFUSED: &str = "
+--until 2026-11-21 | 2026-11-20 23:59:50 | to today by this machine's clock
+--until 2016-12-31 | 2026-11-20 12:00:00 | a day from 2017-01-01
+--until 2026-11-31 | 2026-12-20 12:00:00 | a day from 2017-01-01
+--rows 10000001 | 2026-12-20 12:00:00 | an integer from 0 to 10000000
+--seed 1 | 1970-01-02 00:00:00 | this machine's clock shows 1970-01-02; set the clock
+";
 
 /// The output of a command at a time of a clock that is not the machine's.
 fn at(library: &str, moment: &str, words: &[&str], directory: &Path) -> Output {
+    let mut command = clock_at(library, moment);
+    command.args(words).arg(directory).output().unwrap()
+}
+
+fn clock_at(library: &str, moment: &str) -> Command {
     let mut command = command();
     command.env("LD_PRELOAD", library);
     command.env("FAKETIME", moment).env("TZ", "UTC");
-    command.args(words).arg(directory).output().unwrap()
+    command
 }
 
 #[test]
@@ -254,33 +238,8 @@ fn what_synth_makes_is_sound_on_any_day_from_its_last_one_on() {
         let last = series[at].lines().last().unwrap();
         assert!(last.starts_with(newest), "{last}");
     }
-    for (until, moment, message) in [
-        (
-            "--until 2026-11-21",
-            "2026-11-20 23:59:50",
-            "to today by this machine's clock",
-        ),
-        (
-            "--until 2016-12-31",
-            "2026-11-20 12:00:00",
-            "a day from 2017-01-01",
-        ),
-        (
-            "--until 2026-11-31",
-            "2026-12-20 12:00:00",
-            "a day from 2017-01-01",
-        ),
-        (
-            "--rows 10000001",
-            "2026-12-20 12:00:00",
-            "an integer from 0 to 10000000",
-        ),
-        (
-            "",
-            "1970-01-02 00:00:00",
-            "this machine's clock shows 1970-01-02; set the clock",
-        ),
-    ] {
+    for (until, rest) in table(REFUSED) {
+        let (moment, message) = rest.split_once(" | ").unwrap();
         let (directory, output) = make(until, moment);
         let stderr = stderr_of(&output, 64);
         assert!(stderr.contains(message), "{stderr}");

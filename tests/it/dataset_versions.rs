@@ -1,19 +1,10 @@
 //! A dataset with a sequence of editions, each marked, so that the content of a response shows its
 //! edition.
 
-use std::fmt::Write;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use serde_json::Value;
-
-use crate::published::Published;
-use crate::support::{command, write_file};
+use crate::prelude::*;
 
 /// The island whose title and players are the marks.
 const MARKED: &str = "0000-0000-0001";
-/// The path of that island.
 pub(crate) const MARKED_TARGET: &str = "/v1/islands/0000-0000-0001";
 const ISLANDS: u32 = 30;
 /// Number of days kept where old ones are removed.
@@ -23,16 +14,13 @@ const STEPS: u32 = 6;
 /// The first live step, 2026-09-22T00:00:00Z: no later step of a long test is in the future.
 const FIRST_STEP: u32 = 1_790_035_200;
 
-/// A change of an edition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Islands, a day and a live step.
     All,
     /// One more live step, as every ten minutes.
     Live,
-    /// One more day.
     Day,
-    /// islands.csv.
     Islands,
     /// Everything, under an older timestamp and so with `--force`.
     Forced,
@@ -124,7 +112,6 @@ impl Editions {
         editions
     }
 
-    /// The directory of the dataset.
     pub(crate) fn dataset(&self) -> &Path {
         &self.dataset
     }
@@ -140,7 +127,6 @@ impl Editions {
         }
     }
 
-    /// The number of days.
     pub(crate) fn days(&self) -> u32 {
         self.day
     }
@@ -236,7 +222,6 @@ impl Editions {
         let _was_never_there = fs::remove_file(self.dataset.join(file));
     }
 
-    /// The command that publishes an edition.
     pub(crate) fn publish(&self, edition: &Edition, to: &Path) -> Command {
         let mut command = command();
         command

@@ -2,26 +2,14 @@
 //!
 //! Depends on the layout of the directory only, not on how the program reads it.
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use crate::oracle::World;
+use crate::http::read_head;
 use crate::payload_file::{manifest, replace_manifest};
-use crate::support::{Reply, TempDir, write_bytes};
+use crate::prelude::*;
 
 /// Publish time of the dumps of these tests, and the same as an HTTP date.
 pub(crate) const TIME: &str = "2026-11-21T12:05:00Z";
 pub(crate) const HTTP_TIME: &str = "Sat, 21 Nov 2026 12:05:00 GMT";
 
-/// Timeout of responses, long enough for a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Files by name.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 /// A published directory without dumps.
@@ -63,7 +51,6 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     digest.fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// The index of these files, as text.
 pub(crate) fn index(files: &Files) -> Vec<u8> {
     let entries: Vec<Value> = files
         .iter()
@@ -79,7 +66,6 @@ pub(crate) fn index(files: &Files) -> Vec<u8> {
     .unwrap()
 }
 
-/// The place of a file of these bytes.
 pub(crate) fn place(published: &Path, bytes: &[u8]) -> PathBuf {
     published.join("dumps").join(sha256(bytes))
 }
@@ -93,7 +79,6 @@ pub(crate) fn write(published: &Path, name: &str, files: &Files, index: &[u8]) -
     entry(name, index)
 }
 
-/// The entry of an index for the manifest.
 pub(crate) fn entry(name: &str, index: &[u8]) -> Value {
     let checksum = format!("{:08x}", crc32fast::hash(index));
     json!({"file": name, "bytes": index.len(), "checksum": checksum, "generatedAt": TIME})
@@ -118,9 +103,7 @@ pub(crate) struct Slow(pub(crate) BufReader<TcpStream>);
 impl Slow {
     /// Sends a request; nothing is read yet.
     pub(crate) fn send(address: SocketAddr, request: &[u8]) -> Slow {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream = socket(address);
         stream.write_all(request).unwrap();
         Slow(BufReader::with_capacity(4_096, stream))
     }
@@ -137,28 +120,7 @@ impl Slow {
 
     /// The same; `None` once the connection is closed.
     pub(crate) fn next_head(&mut self) -> Option<Reply> {
-        let mut lines = Vec::new();
-        loop {
-            let mut line = String::new();
-            match self.0.read_line(&mut line) {
-                Ok(0) | Err(_) if lines.is_empty() => return None,
-                read => assert!(read.unwrap() > 0, "a head that is cut"),
-            }
-            match line.strip_suffix("\r\n").unwrap() {
-                "" => break,
-                bare => lines.push(bare.to_owned()),
-            }
-        }
-        let headers = lines[1..].iter().map(|line| {
-            let (name, value) = line.split_once(": ").unwrap();
-            (name.to_owned(), value.to_owned())
-        });
-        assert!(lines[0].starts_with("HTTP/1."), "{lines:?}");
-        Some(Reply {
-            status: lines[0][9..12].parse().unwrap(),
-            headers: headers.collect(),
-            body: Vec::new(),
-        })
+        read_head(&mut self.0, "HTTP/1.")
     }
 
     pub(crate) fn take(&mut self, count: usize) -> Vec<u8> {

@@ -1,30 +1,24 @@
 //! The dumps, byte for byte: headers, conditional requests, ranges, names that lead elsewhere,
 //! damage, concurrent publishes, and many slow readers.
 
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
 
 use crate::dump_files::{
     Files, HTTP_TIME, Slow, index, install, name_dumps, pattern, place, published, sha256,
     some_files, write,
 };
-use crate::processes::{Stopwatch, code_and_stderr, wait_for};
-use crate::random_dataset::Rng;
-use crate::support::{Client, Reply, Server, TempDir, is_slow, run, write_bytes};
+use crate::long_bodies::slowest;
+use crate::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
-/// A server with these dumps.
-fn serve(dir: &TempDir, files: &Files) -> Server {
-    let published = published(dir);
+/// A server of these files, and its directory.
+pub(crate) fn serve(files: &Files) -> (TempDir, Server) {
+    let dir = TempDir::new();
+    let published = published(&dir);
     install(&published, "dumps-1.json", files);
-    Server::of(&published, &[])
+    let server = Server::of(&published, &[]);
+    (dir, server)
 }
 
 /// The files and the index, by the names in requests.
@@ -38,13 +32,21 @@ fn big(seed: u64, length: u64) -> Files {
     [("big.csv".to_owned(), pattern(seed, length))].into()
 }
 
+/// A download of the big file whose head is read.
+#[track_caller]
+fn begin(server: &Server) -> Slow {
+    let mut download = Slow::get(server.addr(), "/dumps/big.csv");
+    assert_eq!(download.head().status, 200);
+    download
+}
+
 /// Asserts the headers of every response, and that no quota was used.
 #[track_caller]
 fn is_outside_the_api(reply: &Reply, limit: u32) {
     for name in ["x-ratelimit-limit", "x-ratelimit-remaining"] {
         assert_eq!(reply.expect(name), limit.to_string(), "{name}");
     }
-    assert!(reply.expect("x-ratelimit-reset").parse::<u32>().unwrap() > 0);
+    assert!(reply.number("x-ratelimit-reset") > 0);
     assert_eq!(reply.expect("access-control-allow-origin"), "*");
     let exposed = reply.expect("access-control-expose-headers");
     for name in [
@@ -67,18 +69,16 @@ fn failed_with(reply: &Reply, status: u16, code: &str) {
     assert_eq!(reply.status, status, "{}", reply.text());
     assert_eq!(reply.expect("content-type"), "application/json");
     assert_eq!(reply.expect("cache-control"), "no-store");
-    let json = reply.json();
-    assert_eq!(json["error"]["code"], code, "{json}");
-    assert!(!json["error"]["message"].as_str().unwrap().is_empty());
+    assert_eq!(reply.json()["error"]["code"], code);
+    assert!(!reply.message().is_empty());
 }
 
 #[test]
 fn every_file_comes_with_the_headers_that_it_must() {
-    let dir = TempDir::new();
     let files = some_files();
-    let server = serve(&dir, &files);
+    let (_dir, server) = serve(&files);
     let mut client = server.connect();
-    let mut tags = std::collections::BTreeSet::new();
+    let mut tags = BTreeSet::new();
     for (name, bytes) in with_index(&files) {
         let target = format!("/dumps/{name}");
         let reply = client.request("GET", &target, &[("Accept-Encoding", "gzip, br")]);
@@ -112,30 +112,21 @@ fn every_file_comes_with_the_headers_that_it_must() {
         assert!(tags.insert(tag.to_owned()), "{tag} is of another file too");
 
         let head = client.request("HEAD", &target, &[("Range", "bytes=0-0")]);
-        let lasting = |reply: Reply| -> Vec<_> {
-            let headers = reply.headers.into_iter();
-            let fleeting =
-                |name: &str| ["date", "x-ratelimit-reset", "x-request-id"].contains(&name);
+        let lasting = |reply: &Reply| {
+            let mut headers = reply.headers_but(&["date", "x-ratelimit-reset", "x-request-id"]);
             // Hyper sends no length for an empty body.
+            headers.retain(|(name, value)| (&**name, &**value) != ("content-length", "0"));
             headers
-                .filter(|(name, value)| {
-                    !fleeting(name) && (name.as_str(), value.as_str()) != ("content-length", "0")
-                })
-                .collect()
         };
-        assert_eq!(
-            (head.status, lasting(head)),
-            (200, lasting(reply)),
-            "{name}"
-        );
+        assert_eq!(head.status, 200, "{name}");
+        assert_eq!(lasting(&head), lasting(&reply), "{name}");
     }
 }
 
 #[test]
 fn the_index_has_three_paths_and_lists_the_files() {
-    let dir = TempDir::new();
     let files = some_files();
-    let server = serve(&dir, &files);
+    let (_dir, server) = serve(&files);
     let mut client = server.connect();
     for target in [
         "/dumps",
@@ -159,9 +150,8 @@ fn the_index_has_three_paths_and_lists_the_files() {
 
 #[test]
 fn any_range_is_the_bytes_that_it_names() {
-    let dir = TempDir::new();
     let files = some_files();
-    let server = serve(&dir, &files);
+    let (_dir, server) = serve(&files);
     let mut client = server.connect();
     let all = with_index(&files);
     let mut rng = Rng(11);
@@ -214,9 +204,8 @@ fn any_range_is_the_bytes_that_it_names() {
 /// All conditions are in `server/http/conditional_tests.rs`: here is one of each kind.
 #[test]
 fn conditional_headers_are_evaluated_in_order() {
-    let dir = TempDir::new();
     let files = some_files();
-    let server = serve(&dir, &files);
+    let (_dir, server) = serve(&files);
     let mut client = server.connect();
     let before = "Sat, 21 Nov 2026 12:04:59 GMT";
     let rfc850 = "Saturday, 21-Nov-26 12:05:00 GMT";
@@ -270,9 +259,8 @@ fn conditional_headers_are_evaluated_in_order() {
 
 #[test]
 fn a_download_that_broke_is_resumed_byte_for_byte() {
-    let dir = TempDir::new();
     let files = big(1, 3 * MIB + 5);
-    let server = serve(&dir, &files);
+    let (_dir, server) = serve(&files);
     let whole = &files["big.csv"];
     let mut rng = Rng(5);
     let mut got = Vec::new();
@@ -305,9 +293,8 @@ fn a_download_that_broke_is_resumed_byte_for_byte() {
 
 #[test]
 fn only_files_of_the_index_are_served() {
-    let dir = TempDir::new();
     let files = some_files();
-    let server = serve(&dir, &files);
+    let (dir, server) = serve(&files);
     write_bytes(&dir.join("published/dumps/unlisted.csv"), b"secret");
     let stored = sha256(&files["islands.csv"]);
     let mut client = server.connect();
@@ -440,13 +427,12 @@ fn without_dumps_they_are_not_ready() {
         ] {
             let reply = client.get(target);
             failed_with(&reply, 503, "not_ready");
-            assert!(reply.expect("retry-after").parse::<u32>().unwrap() > 0);
+            assert!(reply.number("retry-after") > 0);
         }
         assert!(!server.lines().iter().any(|line| line.contains("dumps")));
     }
 }
 
-/// Waits until a target has this status.
 #[track_caller]
 fn comes_to_status(client: &mut Client, target: &str, status: u16) {
     let what = format!("{target} with status {status}");
@@ -457,10 +443,7 @@ fn comes_to_status(client: &mut Client, target: &str, status: u16) {
 fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
     let dir = TempDir::new();
     let (published, files) = (published(&dir), some_files());
-    let check = || {
-        let output = run(&["check", "--published", published.to_str().unwrap()]);
-        code_and_stderr(output)
-    };
+    let check = || Published::at(&published).check();
     let entry = write(&published, "dumps-1.json", &files, &index(&files));
     let (inside, aside) = (published.join("dumps-1.json"), dir.join("aside"));
     fs::rename(&inside, &aside).unwrap();
@@ -498,9 +481,8 @@ fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
 
 #[test]
 fn a_file_that_is_not_the_listed_one_is_an_error_and_no_bytes() {
-    let dir = TempDir::new();
     let files = some_files();
-    let server = serve(&dir, &files);
+    let (dir, server) = serve(&files);
     let mut client = server.connect();
     let sound = &files["islands.csv"];
     let path = place(&dir.join("published"), sound);
@@ -539,13 +521,11 @@ fn a_file_that_is_not_the_listed_one_is_an_error_and_no_bytes() {
 
 #[test]
 fn a_file_cut_short_under_a_download_ends_the_connection() {
-    let dir = TempDir::new();
     let files = big(2, 16 * MIB);
-    let server = serve(&dir, &files);
-    let mut download = Slow::get(server.addr(), "/dumps/big.csv");
-    assert_eq!(download.head().status, 200);
+    let (dir, server) = serve(&files);
+    let mut download = begin(&server);
     let path = place(&dir.join("published"), &files["big.csv"]);
-    let file = fs::File::options().write(true).open(path).unwrap();
+    let file = File::options().write(true).open(path).unwrap();
     // Far beyond what the sockets buffer.
     file.set_len(15 * MIB).unwrap();
     let got = download.rest();
@@ -557,12 +537,10 @@ fn a_file_cut_short_under_a_download_ends_the_connection() {
 
 #[test]
 fn a_download_keeps_the_bytes_it_began_with_over_a_publish() {
-    let dir = TempDir::new();
     let old = big(3, 16 * MIB);
-    let server = serve(&dir, &old);
+    let (dir, server) = serve(&old);
     let published = dir.join("published");
-    let mut download = Slow::get(server.addr(), "/dumps/big.csv");
-    assert_eq!(download.head().status, 200);
+    let mut download = begin(&server);
     let mut got = download.take(1_000);
     let new = big(4, 2 * MIB);
     install(&published, "dumps-2.json", &new);
@@ -577,10 +555,9 @@ fn a_download_keeps_the_bytes_it_began_with_over_a_publish() {
 
 #[test]
 fn answers_keep_their_order_and_length_on_one_connection() {
-    let dir = TempDir::new();
     let mut files = some_files();
     files.extend(big(5, MIB));
-    let server = serve(&dir, &files);
+    let (_dir, server) = serve(&files);
     let all = with_index(&files);
     let mut requests = String::new();
     let mut names: Vec<&String> = all.keys().collect();
@@ -606,9 +583,8 @@ fn answers_keep_their_order_and_length_on_one_connection() {
 
 #[test]
 fn the_last_answer_of_a_connection_is_whole() {
-    let dir = TempDir::new();
     let files = big(6, 3 * MIB + 1);
-    let server = serve(&dir, &files);
+    let (_dir, server) = serve(&files);
     for (version, more) in [
         ("1.0", "\r\n"),
         ("1.1", "Connection: close\r\n\r\n"),
@@ -631,11 +607,9 @@ fn the_last_answer_of_a_connection_is_whole() {
 
 #[test]
 fn a_stop_lets_downloads_end() {
-    let dir = TempDir::new();
     let files = big(7, 24 * MIB);
-    let server = serve(&dir, &files);
-    let mut download = Slow::get(server.addr(), "/dumps/big.csv");
-    assert_eq!(download.head().status, 200);
+    let (_dir, server) = serve(&files);
+    let mut download = begin(&server);
     let mut got = download.take(100);
     let stopping = thread::spawn(move || server.terminate());
     thread::sleep(Duration::from_millis(500));
@@ -648,7 +622,6 @@ fn a_stop_lets_downloads_end() {
     assert!(stopping.join().unwrap().success());
 }
 
-/// The number of files of the dumps that the server has open.
 fn open_dumps(server: &Server) -> usize {
     let open = server.open_files().into_iter();
     let folder = |path: &Path| {
@@ -666,14 +639,8 @@ fn closes_all_files(server: &Server) {
 
 #[test]
 fn a_client_that_disconnects_leaves_no_descriptor() {
-    let dir = TempDir::new();
-    let server = serve(&dir, &big(8, 16 * MIB));
-    let mut downloads: Vec<Slow> = (0..20)
-        .map(|_| Slow::get(server.addr(), "/dumps/big.csv"))
-        .collect();
-    for download in &mut downloads {
-        assert_eq!(download.head().status, 200);
-    }
+    let (_dir, server) = serve(&big(8, 16 * MIB));
+    let downloads: Vec<Slow> = (0..20).map(|_| begin(&server)).collect();
     assert_eq!(open_dumps(&server), 20);
     drop(downloads);
     closes_all_files(&server);
@@ -687,59 +654,34 @@ fn a_client_that_disconnects_leaves_no_descriptor() {
 #[test]
 fn many_slow_downloads_take_little_memory_and_delay_no_other_client() {
     const DOWNLOADS: usize = 64;
-    let dir = TempDir::new();
     let files = big(9, 16 * MIB);
-    let server = serve(&dir, &files);
+    let (_dir, server) = serve(&files);
     let mut client = server.connect();
     assert_eq!(client.get("/v1/islands").status, 200);
     assert_eq!(client.get("/dumps/big.csv").status, 200);
     let before = server.resident_kib();
-    let mut downloads: Vec<Slow> = (0..DOWNLOADS)
-        .map(|_| Slow::get(server.addr(), "/dumps/big.csv"))
-        .collect();
-    for download in &mut downloads {
-        assert_eq!(download.head().status, 200);
-    }
-    let patient = |client: &mut Client| {
-        let begun = Stopwatch::start();
-        assert_eq!(client.get("/v1/islands").status, 200);
-        begun.running()
-    };
+    let downloads: Vec<Slow> = (0..DOWNLOADS).map(|_| begin(&server)).collect();
     // Now they wait for their readers.
     thread::sleep(Duration::from_millis(300));
-    for _ in 0..50 {
-        let waited = patient(&mut client);
-        assert!(waited < Duration::from_millis(500), "{waited:?}");
-    }
+    let waiting = || thread::sleep(Duration::from_millis(500));
+    let worst = slowest(&server, "/v1/islands", waiting);
+    assert!(worst < Duration::from_millis(500), "{worst:?}");
     let grown = server.resident_kib().saturating_sub(before);
     // Two pieces a download.
     assert!(grown < DOWNLOADS as u64 * 256, "{grown} KiB");
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let asking = scope.spawn(|| {
-            let mut worst = Duration::ZERO;
-            while !done.load(Ordering::Relaxed) {
-                worst = worst.max(patient(&mut client));
-                thread::sleep(Duration::from_millis(2));
-            }
-            worst
-        });
-        let readers: Vec<_> = downloads
-            .into_iter()
-            .map(|mut download| {
-                let whole = &files["big.csv"];
+    let whole = &files["big.csv"];
+    let worst = slowest(&server, "/v1/islands", || {
+        thread::scope(|scope| {
+            for mut download in downloads {
                 scope.spawn(move || {
                     for piece in whole.chunks(1 << 16) {
                         assert!(download.take(piece.len()) == piece, "other bytes");
                     }
-                })
-            })
-            .collect();
-        let whole = readers.into_iter().all(|reader| reader.join().is_ok());
-        done.store(true, Ordering::Relaxed);
-        let worst = asking.join().unwrap();
-        assert!(whole && worst < Duration::from_secs(2), "{worst:?}");
+                });
+            }
+        });
     });
+    assert!(worst < Duration::from_secs(2), "{worst:?}");
     let grown = server.resident_kib().saturating_sub(before);
     assert!(grown < DOWNLOADS as u64 * 256, "{grown} KiB");
     closes_all_files(&server);
@@ -751,11 +693,9 @@ fn a_reader_of_a_big_file_may_be_slow() {
     if !is_slow() {
         return;
     }
-    let dir = TempDir::new();
     let files = big(10, 32 * MIB);
-    let server = serve(&dir, &files);
-    let mut download = Slow::get(server.addr(), "/dumps/big.csv");
-    assert_eq!(download.head().status, 200);
+    let (_dir, server) = serve(&files);
+    let mut download = begin(&server);
     let begun = Instant::now();
     let mut got = Vec::new();
     while begun.elapsed() < Duration::from_secs(40) {

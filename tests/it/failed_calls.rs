@@ -2,20 +2,11 @@
 //! succeed or they report the path and the error, the previous publish stays valid and served, and
 //! the next publish removes leftovers.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::Output;
-use std::sync::Arc;
 
-use crate::dataset_versions::{Change, Edition, Editions};
-use crate::killed_publishes::{Known, succeeds, while_served};
-use crate::processes::stderr_of;
-use crate::published::Published;
-use crate::random_dataset::Rng;
+use crate::killed_publishes::{Scene, succeeds, while_served};
+use crate::prelude::*;
 use crate::strace::{Call, Tracer};
-use crate::support::{TempDir, is_slow, is_slowest};
 
 /// Failures tried in the short form; the long form tries all.
 const SAMPLE: usize = 12;
@@ -25,7 +16,6 @@ const NO_SPACE: (&str, &str) = ("ENOSPC", "No space left on device");
 const BROKEN: (&str, &str) = ("EIO", "Input/output error");
 const READ_ONLY: (&str, &str) = ("EROFS", "Read-only file system");
 
-/// The errors of a call.
 fn errors(name: &str) -> &'static [(&'static str, &'static str)] {
     const TAKE_SPACE: [&str; 9] = [
         "write",
@@ -47,52 +37,18 @@ fn errors(name: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// A dataset, its published directory, and strace.
-struct Scene {
-    tracer: Tracer,
-    editions: Editions,
-    published: Published,
-    known: Arc<Known>,
-    _dir: TempDir,
+/// The scene under strace.
+fn begin() -> Option<Scene<Tracer>> {
+    let (tracer, dir) = (Tracer::new()?, TempDir::new());
+    let published = dir.join("published");
+    Some(Scene::begin(dir, tracer, &published))
 }
 
-impl Scene {
-    fn new() -> Option<Scene> {
-        let tracer = Tracer::new()?;
-        let dir = TempDir::new();
-        let mut scene = Scene {
-            tracer,
-            editions: Editions::begin_with_few_days(&dir.join("dataset")),
-            published: Published::at(&dir.join("published")),
-            known: Arc::default(),
-            _dir: dir,
-        };
-        // Twice, so that the next has files to remove.
-        scene.publish_in_full(Change::All);
-        scene.publish_in_full(Change::All);
-        Some(scene)
-    }
-
-    fn turn(&mut self, change: Change) -> Edition {
-        let edition = self.editions.turn(change);
-        self.known.add(&edition);
-        edition
-    }
-
-    /// An undisturbed publish: afterwards no leftovers of disturbed ones remain.
-    #[track_caller]
-    fn publish_in_full(&mut self, change: Change) {
-        let before = self.published.manifest();
-        let edition = self.turn(change);
-        succeeds(self.editions.publish(&edition, self.published.path()));
-        self.published.is_sound();
-        self.published.is_swept(before.as_ref());
-    }
-
+impl Scene<Tracer> {
     /// A publish under strace.
     fn traced(&self, edition: &Edition, inject: Option<&str>) -> (Output, Vec<Call>) {
         let command = self.editions.publish(edition, self.published.path());
-        self.tracer.run(&command, inject, None)
+        self.disturbance.run(&command, inject, None)
     }
 
     /// The directories of the publish.
@@ -129,7 +85,7 @@ impl Scene {
 /// A publish with failing calls, then an undisturbed one; returns whether such a call was made.
 #[track_caller]
 fn fail(
-    scene: &mut Scene,
+    scene: &mut Scene<Tracer>,
     change: Change,
     inject: &str,
     path: Option<&Path>,
@@ -138,7 +94,7 @@ fn fail(
     let before = scene.published.manifest();
     let edition = scene.turn(change);
     let command = scene.editions.publish(&edition, scene.published.path());
-    let (output, calls) = scene.tracer.run(&command, Some(inject), path);
+    let (output, calls) = scene.disturbance.run(&command, Some(inject), path);
     let failed: Vec<&Call> = calls.iter().filter(|call| call.was_injected()).collect();
     let Some(first) = failed.first() else {
         return false;
@@ -187,7 +143,7 @@ fn fail(
 /// A late one is that of the directory after the manifest was replaced: the new data is then published.
 #[test]
 fn a_publish_whose_sync_fails_reports_whether_the_previous_one_stays() {
-    let Some(mut scene) = Scene::new() else {
+    let Some(mut scene) = begin() else {
         return;
     };
     let number_of_syncs = (1..100).find(|number| {
@@ -199,7 +155,7 @@ fn a_publish_whose_sync_fails_reports_whether_the_previous_one_stays() {
 
 #[test]
 fn a_publish_whose_calls_fail_succeeds_or_reports_it_and_damages_nothing() {
-    let Some(mut scene) = Scene::new() else {
+    let Some(mut scene) = begin() else {
         return;
     };
     let (published, known) = (scene.published.path().to_owned(), Arc::clone(&scene.known));
@@ -223,7 +179,7 @@ fn a_publish_whose_calls_fail_succeeds_or_reports_it_and_damages_nothing() {
 
 #[test]
 fn dumps_whose_folder_cannot_be_looked_up_stay() {
-    let Some(mut scene) = Scene::new() else {
+    let Some(mut scene) = begin() else {
         return;
     };
     let edition = scene.turn(Change::All);
@@ -242,7 +198,7 @@ fn dumps_whose_folder_cannot_be_looked_up_stay() {
 
 #[test]
 fn a_file_of_the_dataset_that_cannot_be_read_is_named() {
-    let Some(mut scene) = Scene::new() else {
+    let Some(mut scene) = begin() else {
         return;
     };
     let (error, wording) = BROKEN;
@@ -262,7 +218,7 @@ fn a_file_of_the_dataset_that_cannot_be_read_is_named() {
 
 #[test]
 fn a_publish_killed_at_any_call_leaves_the_one_before_or_itself() {
-    let Some(mut scene) = Scene::new() else {
+    let Some(mut scene) = begin() else {
         return;
     };
     for change in [Change::All, Change::Live] {
@@ -290,7 +246,7 @@ fn a_publish_killed_at_any_call_leaves_the_one_before_or_itself() {
 /// The calls of a publish on a path with these names, or names that begin so; none if there are
 /// none.
 fn calls_about<const N: usize>(
-    scene: &mut Scene,
+    scene: &mut Scene<Tracer>,
     wanted: [(&str, &str); N],
 ) -> [Option<(String, u32)>; N] {
     let edition = scene.turn(Change::All);
@@ -305,7 +261,7 @@ fn calls_about<const N: usize>(
 
 #[test]
 fn an_unreadable_manifest_is_not_treated_as_absent() {
-    let Some(mut scene) = Scene::new() else {
+    let Some(mut scene) = begin() else {
         return;
     };
     let [call] = calls_about(&mut scene, [("open", "manifest.json")]);
@@ -329,7 +285,7 @@ fn an_unreadable_manifest_is_not_treated_as_absent() {
 
 #[test]
 fn publishes_that_fail_repeatedly_take_the_space_of_one() {
-    let Some(mut scene) = Scene::new() else {
+    let Some(mut scene) = begin() else {
         return;
     };
     let [call] = calls_about(&mut scene, [("rename", "manifest.json")]);

@@ -3,14 +3,13 @@
 //! script. Bodies of a test's own take the place of the usual ones. It measures the collector's rate and
 //! concurrency.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::io::{Read, Write};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::prelude::*;
 
 const DAY: i64 = 86_400;
 const JSON: &str = "application/json";
@@ -323,30 +322,30 @@ fn respond(path: &str, islands: u64) -> (u16, &'static str, String) {
             let rows = if islands > 2000 { 1000 } else { 20 };
             let end = (start + rows).min(islands);
             let row = |number: u64| {
-                serde_json::json!({"code": code(number), "title": format!("Island {number}"),
+                json!({"code": code(number), "title": format!("Island {number}"),
                     "creatorCode": format!("creator{}", number % 5), "createdIn": "UEFN", "tags": ["pvp", "1v1"]})
             };
             let next = (end < islands).then(|| end.to_string());
             let rows: Vec<_> = (start..end).map(row).collect();
-            serde_json::json!({"data": rows, "meta": {"page": {"nextCursor": next}}, "links": {"next": next}})
+            json!({"data": rows, "meta": {"page": {"nextCursor": next}}, "links": {"next": next}})
         }
-        ["genres"] => serde_json::json!({"data": [{"slug": "party"}]}),
+        ["genres"] => json!({"data": [{"slug": "party"}]}),
         ["genres", _, "rankings"] => {
-            serde_json::json!({"data": [{"islandCode": code(2), "rank": 1}], "meta": {"snapshotAvailable": true}})
+            json!({"data": [{"islandCode": code(2), "rank": 1}], "meta": {"snapshotAvailable": true}})
         }
         ["metrics", "minute"] => {
             let step = now() / 600 * 600 - 1800;
-            let points = [serde_json::json!({"value": 77, "timestamp": time(step)})];
-            serde_json::json!({"inMatchPeakCCU": points, "inClientPeakCCU": points})
+            let points = [json!({"value": 77, "timestamp": time(step)})];
+            json!({"inMatchPeakCCU": points, "inClientPeakCCU": points})
         }
         ["islands", island, "metrics", "minute"] => {
             let number = number(island);
             let step = now() / 600 * 600 - 1800;
             let points = [
-                serde_json::json!({"value": number, "timestamp": time(step)}),
-                serde_json::json!({"value": null, "timestamp": time(step + 600)}),
+                json!({"value": number, "timestamp": time(step)}),
+                json!({"value": null, "timestamp": time(step + 600)}),
             ];
-            serde_json::json!({"peakCCU": points})
+            json!({"peakCCU": points})
         }
         ["islands", island, "metrics", "day"] => {
             let number = number(island);
@@ -355,16 +354,14 @@ fn respond(path: &str, islands: u64) -> (u16, &'static str, String) {
             if from.as_second() < (today - 7) * DAY {
                 return (400, JSON, "{\"errorCode\":\"bad_request\"}".to_owned());
             }
-            let points = |value: &dyn Fn(i64) -> serde_json::Value| -> Vec<_> {
+            let points = |value: &dyn Fn(i64) -> Value| -> Vec<_> {
                 let days = today - 7..=today;
-                days.map(
-                    |day| serde_json::json!({"value": value(day), "timestamp": time(day * DAY)}),
-                )
-                .collect()
+                days.map(|day| json!({"value": value(day), "timestamp": time(day * DAY)}))
+                    .collect()
             };
             let peaks = points(&|day| peak(number, day).into());
-            let nulls = points(&|_| serde_json::Value::Null);
-            serde_json::json!({
+            let nulls = points(&|_| Value::Null);
+            json!({
                 "peakCCU": peaks, "uniquePlayers": peaks, "minutesPlayed": peaks, "favorites": nulls, "plays": nulls,
                 "recommendations": nulls, "averageMinutesPerPlayer": nulls, "retention": [],
             })

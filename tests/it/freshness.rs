@@ -2,8 +2,7 @@
 
 use island_metrics::calendar::UnixSeconds;
 
-use crate::oracle::World;
-use crate::support::{Reply, Server, TempDir, publish, write_file};
+use crate::prelude::*;
 
 const STEP_SECONDS: i64 = 600;
 
@@ -101,8 +100,7 @@ fn no_file_is_dated_later_than_its_response() {
 
 #[test]
 fn heads_stay_short_whatever_is_requested() {
-    let (world, dir) = (World::random(1, 10), TempDir::new());
-    let server = Server::of(&world.publish(&dir), &[]);
+    let (_dir, server) = World::random(1, 10).serve();
     let mut client = server.connect();
     let long = |bytes: usize| "%C3%A9".repeat(bytes / 6);
     for (parameters, has_link) in [

@@ -1,22 +1,12 @@
 //! Publishes whose checksums are correct and whose content is not: each is refused, or served in bounded
 //! memory and time, and the next publish is served.
 
-use std::fs::{self, File};
-use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
-use crate::admin::address;
-use crate::oracle::World;
 use crate::payload_file::{
     CREATOR_ROWS, DAYS, PAGE_TEMPLATES, PayloadFile, ROWS, TAG_NAMES, manifest, replace_manifest,
 };
-use crate::processes::{shows, wait_for};
-use crate::published::flip;
-use crate::random_dataset::GENERATED_AT;
-use crate::support::{Client, Server, TempDir, publish, run, write_bytes};
+use crate::prelude::*;
 
 const LATER: &str = "2026-11-21T00:20:00Z";
 const SPARSE_BYTES: u64 = 1 << 30;
@@ -57,22 +47,18 @@ impl Scene {
 
     /// The exit code of `check`, and what it prints.
     fn check(&self) -> (Option<i32>, String) {
-        let output = run(&["check", "--published", self.published.to_str().unwrap()]);
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let (code, stderr) = Published::at(&self.published).check();
         assert!(!stderr.contains("panicked"), "{stderr}");
-        (output.status.code(), stderr)
+        (code, stderr)
     }
 
-    /// The server is alive, has not panicked, and serves the next publish.
+    /// The server is alive, and serves the next publish.
     #[track_caller]
     fn goes_on(&self) {
         let admin = |path: &str| Client::connect(self.admin).get(path).status;
         assert_eq!((admin("/livez"), admin("/readyz")), (200, 200));
         publish(&self.dir.join("dataset"), &self.published, LATER);
         shows(&mut self.server.connect(), LATER);
-        let lines = self.server.lines();
-        let panics = lines.iter().filter(|line| line.contains("panicked"));
-        assert_eq!(panics.count(), 0, "{lines:#?}");
     }
 
     /// The publish is refused by the server and by `check`, with this text.
@@ -164,11 +150,13 @@ fn days_outside_of_the_calendar_are_refused() {
 /// Long enough for several polls.
 const POLLS: Duration = Duration::from_secs(2);
 
-/// Bytes that the server reads during several polls.
-fn read_during_polls(server: &Server) -> u64 {
+/// The server reads next to nothing during several polls.
+#[track_caller]
+fn is_idle(server: &Server) {
     let before = server.bytes_read();
     thread::sleep(POLLS);
-    server.bytes_read() - before
+    let read = server.bytes_read() - before;
+    assert!(read < 1 << 20, "{read} bytes read");
 }
 
 #[test]
@@ -193,8 +181,7 @@ fn a_refused_publish_is_read_again_only_when_it_changes() {
             .filter(|line| line.contains("is damaged: "))
             .count()
     };
-    let idle = read_during_polls(&scene.server);
-    assert!(idle < 1 << 20, "{idle} bytes read");
+    is_idle(&scene.server);
     // It is read once more after SIGHUP and after a change of any of its files.
     let is_read_after = |touch: &dyn Fn()| {
         let before = scene.server.bytes_read();
@@ -203,8 +190,7 @@ fn a_refused_publish_is_read_again_only_when_it_changes() {
             scene.server.bytes_read() - before > 3 << 20
         });
         thread::sleep(POLLS / 4);
-        let idle = read_during_polls(&scene.server);
-        assert!(idle < 1 << 20, "{idle} bytes read");
+        is_idle(&scene.server);
     };
     is_read_after(&|| scene.server.hang_up());
     is_read_after(&|| change(&path, 0));
@@ -277,8 +263,7 @@ fn damaged_dumps_are_read_again_only_when_they_change() {
         .server
         .await_line("everything except /dumps is served");
     thread::sleep(POLLS / 4);
-    let idle = read_during_polls(&scene.server);
-    assert!(idle < 1 << 20, "{idle} bytes read");
+    is_idle(&scene.server);
     let mut client = scene.server.connect();
     assert_eq!(client.get("/dumps/index.json").status, 503);
     write_bytes(&index, &long);

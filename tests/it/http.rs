@@ -1,11 +1,11 @@
 //! Strict HTTP/1.1 over a keep-alive connection, one request at a time.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::io::{self, BufRead, ErrorKind};
+
+use crate::prelude::*;
 
 /// Timeout of responses, long enough for a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Repeats a call on a socket with a timeout while it fails because this process was stopped and
 /// continued: the system does not restart such a call (signal(7)).
@@ -18,7 +18,30 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
     }
 }
 
-/// A complete response.
+/// A connection that fails a test rather than wait for ever.
+pub(crate) fn socket(address: SocketAddr) -> TcpStream {
+    patient(TcpStream::connect(address).unwrap())
+}
+
+fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// The same from an address of this machine, with a receive buffer of so many bytes.
+pub(crate) fn socket_from(from: &str, address: SocketAddr, buffer: Option<usize>) -> TcpStream {
+    let kind = socket2::Type::STREAM;
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
+    if let Some(bytes) = buffer {
+        socket.set_recv_buffer_size(bytes).unwrap();
+    }
+    let from = SocketAddr::new(from.parse().unwrap(), 0);
+    socket.bind(&from.into()).unwrap();
+    socket.connect(&address.into()).unwrap();
+    patient(socket.into())
+}
+
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -46,13 +69,35 @@ impl Reply {
         value
     }
 
-    /// The body as text.
+    /// The headers whose names begin with none of these.
+    pub(crate) fn headers_but(&self, passing: &[&str]) -> Vec<(String, String)> {
+        let is_passing = |name: &str| passing.iter().any(|start| name.starts_with(start));
+        let headers = self.headers.iter().cloned();
+        let headers = headers.map(|(name, value)| (name.to_lowercase(), value));
+        headers.filter(|(name, _)| !is_passing(name)).collect()
+    }
+
+    /// The number in a required header.
+    pub(crate) fn number(&self, name: &str) -> u32 {
+        self.expect(name).parse().unwrap()
+    }
+
+    /// The number of requests left to the client.
+    pub(crate) fn left(&self) -> u32 {
+        self.number("x-ratelimit-remaining")
+    }
+
+    /// The message of an error.
+    pub(crate) fn message(&self) -> String {
+        let json = self.json();
+        json["error"]["message"].as_str().unwrap().to_owned()
+    }
+
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// The body as JSON.
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| {
             panic!(
                 "{e} in {} {:?}",
@@ -61,6 +106,42 @@ impl Reply {
             )
         })
     }
+}
+
+/// Reads the head of a response of a version; `None` if the connection ends before it.
+pub(crate) fn read_head(stream: &mut impl BufRead, version: &str) -> Option<Reply> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        match stream.read_line(&mut line) {
+            Ok(0) | Err(_) if lines.is_empty() => return None,
+            read => assert!(read.unwrap() > 0, "a head that is cut: {lines:?}"),
+        }
+        let Some(bare) = line.strip_suffix("\r\n") else {
+            panic!("line {line:?} ends badly")
+        };
+        assert!(!bare.contains(['\r', '\n']), "line {line:?}");
+        if bare.is_empty() {
+            break;
+        }
+        lines.push(bare.to_owned());
+    }
+    let status = lines[0].get(9..12).and_then(|digits| digits.parse().ok());
+    let status = status.filter(|_| lines[0].starts_with(version));
+    let headers = lines[1..].iter().map(|line| {
+        let (name, value) = line
+            .split_once(':')
+            .unwrap_or_else(|| panic!("header {line:?}"));
+        let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        let is_name = !name.is_empty() && name.bytes().all(is_token);
+        assert!(is_name, "header {line:?}");
+        (name.to_owned(), value.trim_matches([' ', '\t']).to_owned())
+    });
+    Some(Reply {
+        status: status.unwrap_or_else(|| panic!("no status line: {lines:?}")),
+        headers: headers.collect(),
+        body: Vec::new(),
+    })
 }
 
 /// One keep-alive connection, one request at a time.
@@ -73,22 +154,15 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        Self::on(TcpStream::connect(address).unwrap(), address)
+        Self::on(socket(address), address)
     }
 
     /// The same from another address of this machine.
     pub(crate) fn connect_from(from: &str, address: SocketAddr) -> Self {
-        let kind = socket2::Type::STREAM;
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
-        let from = SocketAddr::new(from.parse().unwrap(), 0);
-        socket.bind(&from.into()).unwrap();
-        socket.connect(&address.into()).unwrap();
-        Self::on(socket.into(), address)
+        Self::on(socket_from(from, address, None), address)
     }
 
     fn on(stream: TcpStream, address: SocketAddr) -> Self {
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self {
             address,
             stream: BufReader::new(stream),
@@ -129,44 +203,15 @@ impl Client {
             *self = Self::connect(self.address);
         }
         self.stream.get_mut().write_all(bytes).unwrap();
-        let status_line = self.line();
-        let rest = status_line.strip_prefix("HTTP/1.1 ");
-        let status: u16 = rest
-            .and_then(|r| r.get(..3))
-            .and_then(|d| d.parse().ok())
-            .unwrap_or_else(|| {
-                panic!(
-                    "no status line: {status_line:?} after {:?}",
-                    String::from_utf8_lossy(bytes)
-                )
-            });
-        let mut headers = Vec::new();
-        loop {
-            let line = self.line();
-            if line.is_empty() {
-                break;
-            }
-            let (name, value) = line
-                .split_once(':')
-                .unwrap_or_else(|| panic!("header {line:?}"));
-            let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-            assert!(
-                !name.is_empty() && name.bytes().all(is_token),
-                "header {line:?}"
-            );
-            headers.push((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()));
-        }
-        let mut reply = Reply {
-            status,
-            headers,
-            body: Vec::new(),
+        let Some(mut reply) = read_head(&mut self.stream, "HTTP/1.1 ") else {
+            panic!("no response to {:?}", String::from_utf8_lossy(bytes));
         };
         self.is_over = reply.header("connection") == Some("close");
         assert!(
             reply.header("transfer-encoding").is_none(),
             "bodies here have known lengths"
         );
-        if is_head || status == 204 || status == 304 {
+        if is_head || reply.status == 204 || reply.status == 304 {
             return reply;
         }
         reply.body = vec![0; reply.expect("content-length").parse().unwrap()];
@@ -176,16 +221,5 @@ impl Client {
             "bytes after the body of {reply:?}"
         );
         reply
-    }
-
-    /// A line, without the CR LF at its end.
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).unwrap();
-        let Some(bare) = line.strip_suffix("\r\n") else {
-            panic!("line {line:?} ends badly")
-        };
-        assert!(!bare.contains(['\r', '\n']), "line {line:?}");
-        bare.to_owned()
     }
 }

@@ -1,29 +1,14 @@
 //! Random requests of many clients: every response agrees with the oracle.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-
 use crate::key_texts::forged;
-use crate::oracle::World;
+use crate::prelude::*;
 use crate::quota_model::{Ask, KnownKey, Model, Outcome, TARGETS, Want};
-use crate::random_dataset::Rng;
-use crate::support::{Client, Reply, Server, TempDir, change_key, is_slow, issue};
 
 /// A tier, its limit, and the limit as the flag's value. All differ, and from the anonymous 5.
 const TIERS: [(&str, u32); 3] = [("free", 7), ("starter", 9), ("pro", 11)];
 const ANONYMOUS_LIMIT: u32 = 5;
-const LIMITS: [&str; 8] = [
-    "--limit-anonymous",
-    "5",
-    "--limit-free",
-    "7",
-    "--limit-starter",
-    "9",
-    "--limit-pro",
-    "11",
-];
+const LIMITS: &str = "--limit-anonymous 5 --limit-free 7 --limit-starter 9 --limit-pro 11";
 
-/// A complete publish without live players.
 fn publish_without_live(dir: &TempDir) -> PathBuf {
     let mut world = World::with_more_than(5, 2, 12);
     world.live.clear();
@@ -232,14 +217,10 @@ fn ask(rng: &mut Rng, keys: &Keys, tags: &BTreeMap<&'static str, String>) -> Ask
     ask
 }
 
-fn number(reply: &Reply, name: &str) -> u32 {
-    reply.expect(name).parse().unwrap()
-}
-
 /// Checks a response by itself and converts it to the oracle's type.
 fn checked(ask: &Ask, reply: &Reply) -> Want {
     let reset = reply.expect("x-ratelimit-reset");
-    assert!((1..=86_400).contains(&number(reply, "x-ratelimit-reset")));
+    assert!((1..=86_400).contains(&reply.number("x-ratelimit-reset")));
     let retry = reply.header("retry-after");
     match reply.status {
         429 => assert_eq!(retry, Some(reset), "{ask:?}"),
@@ -263,8 +244,8 @@ fn checked(ask: &Ask, reply: &Reply) -> Want {
     Want {
         status: reply.status,
         code: codes.into_iter().find(|known| Some(*known) == code),
-        limit: number(reply, "x-ratelimit-limit"),
-        remaining: number(reply, "x-ratelimit-remaining"),
+        limit: reply.number("x-ratelimit-limit"),
+        remaining: reply.left(),
     }
 }
 
@@ -277,7 +258,7 @@ fn compare(seed: u64, requests: u32, published: &Path, statuses: &mut BTreeMap<u
     let mut args = vec!["--published", published.to_str().unwrap()];
     args.extend(["--state", state.to_str().unwrap(), "--workers", "2"]);
     args.extend(["--trusted-proxy", "127.0.0.0/8", "--quota-clients", "9999"]);
-    args.extend(LIMITS);
+    args.extend(words(LIMITS));
     let server = Server::start(&args);
     let mut clients: Vec<Client> = (0..5).map(|_| server.connect()).collect();
     let mut model = Model::new(keys.known.clone(), ANONYMOUS_LIMIT);
@@ -286,7 +267,7 @@ fn compare(seed: u64, requests: u32, published: &Path, statuses: &mut BTreeMap<u
         let ask = ask(&mut rng, &keys, &tags);
         let at = usize::try_from(rng.below(clients.len() as u64)).unwrap();
         let reply = clients[at].send(ask.head().as_bytes(), ask.method == "HEAD");
-        let resets = number(&reply, "x-ratelimit-reset");
+        let resets = reply.number("x-ratelimit-reset");
         if resets > reset {
             model.next_day();
         }
@@ -359,7 +340,6 @@ fn a_key_in_the_query_changes_nothing_but_the_quota() {
         assert_eq!(refused.header("x-ignored-parameters"), Some("page"));
     }
     let spent = client.get(&format!("/v1?key={key}"));
-    let left =
-        |reply: &Reply| number(reply, "x-ratelimit-limit") - number(reply, "x-ratelimit-remaining");
+    let left = |reply: &Reply| reply.number("x-ratelimit-limit") - reply.left();
     assert_eq!((left(&spent), left(&bare)), (10, 1));
 }

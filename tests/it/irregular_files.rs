@@ -1,19 +1,11 @@
 //! Links, pipes and other irregular files in a published directory. Its owner may be another user than
 //! the server's, who must neither have the server's own files published nor stop its refreshes.
 
-use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
-
-use serde_json::Value;
 
 use crate::dump_files::{Files, index, install, name_dumps, place, published, sha256, write};
-use crate::processes::{ends_within, shows, wait_for};
-use crate::support::{Client, Server, TempDir, command, issue, publish, write_bytes};
+use crate::prelude::*;
 
 const FIRST: &str = "2026-11-21T00:10:00Z";
 const LATER: &str = "2026-11-21T00:20:00Z";
@@ -184,8 +176,7 @@ fn a_manifest_or_a_payload_that_is_a_link_is_refused_and_the_old_data_stays() {
         let (from, to) = (aside.join(name), published.join(name));
         symlink(from, to).unwrap();
     };
-    let offered: Value =
-        serde_json::from_slice(&fs::read(aside.join("manifest.json")).unwrap()).unwrap();
+    let offered = Published::at(&aside).manifest().unwrap();
     let payloads = ["history", "live"].map(|kind| offered[kind]["file"].as_str().unwrap());
     let refused = |client: &mut Client, part: &str| {
         server.await_line(part);

@@ -1,13 +1,7 @@
 //! Keys issued and revoked while a server runs, and many requested concurrently.
 
-use std::path::Path;
-use std::thread;
-use std::time::Duration;
-
-use crate::processes::Stopwatch;
-use crate::support::{
-    Client, Reply, Server, TempDir, change_key, id, issue, listed_keys, printed_key, run, try_issue,
-};
+use crate::prelude::*;
+use crate::support::{printed_key, try_issue};
 
 /// Time for a change of the keys to be effective everywhere.
 const SOON: Duration = Duration::from_secs(1);
@@ -53,7 +47,7 @@ impl Holder {
                 let reply = ask(client, &self.key);
                 if reply.status == 200 {
                     // A key keeps its count through all changes.
-                    let left: u32 = reply.expect("x-ratelimit-remaining").parse().unwrap();
+                    let left = reply.left();
                     let want = self.left.map_or(left, |left| left - 1);
                     assert_eq!(left, want, "counted by one");
                     self.left = Some(left);

@@ -1,10 +1,7 @@
 //! Invalid keys in requests, and parts of keys that no response may contain.
 
-use std::fmt::Write as _;
-
 use crate::canary::secret;
-use crate::random_dataset::Rng;
-use crate::support::{Client, Reply, Server, TempDir, change_key, issue};
+use crate::prelude::*;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Characters of the checksum at the end of a key.
@@ -14,16 +11,9 @@ const LONGEST: u64 = 8_000;
 /// Growth allowed for memory that is allocated once and late.
 const GROWTH_KIB_MAX: u64 = 2048;
 
-/// The CRC-32 of zip and gzip, bit by bit, in six base62 digits.
+/// The CRC-32 of zip and gzip, in six base62 digits.
 fn check(text: &str) -> String {
-    let mut crc = u32::MAX;
-    for byte in text.bytes() {
-        crc ^= u32::from(byte);
-        for _ in 0..8 {
-            crc = (crc >> 1) ^ (0xEDB8_8320 * (crc & 1));
-        }
-    }
-    let mut rest = !crc as usize;
+    let mut rest = crc32fast::hash(text.as_bytes()) as usize;
     let mut digits = [0; CHECK_CHARS];
     for digit in digits.iter_mut().rev() {
         *digit = DIGITS[rest % DIGITS.len()];
@@ -78,10 +68,8 @@ fn send(client: &mut Client, rng: &mut Rng, place: Place, key: &[u8]) -> Reply {
 
 /// The parts of a refusal that do not depend on time: the body, and some headers.
 fn shown(reply: Reply) -> (Vec<(String, String)>, Vec<u8>) {
-    let passing = |name: &str| ["date", "x-ratelimit-reset", "x-request-id"].contains(&name);
-    let headers = reply.headers.into_iter();
-    let lasting = headers.filter(|(name, _)| !passing(&name.to_lowercase()));
-    (lasting.collect(), reply.body)
+    let lasting = reply.headers_but(&["date", "x-ratelimit-reset", "x-request-id"]);
+    (lasting, reply.body)
 }
 
 /// A server with keys, and one connection to it.

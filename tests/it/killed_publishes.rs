@@ -1,22 +1,8 @@
 //! Publishes killed at random moments: the published directory has the previous or the killed
 //! publish, complete; a server never fails meanwhile; and the next publish removes leftovers.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
-
-use crate::dataset_versions::{Change, Edition, Editions, MARKED_TARGET};
-use crate::processes::{SetOnDrop, stderr_of};
-use crate::published::Published;
-use crate::random_dataset::Rng;
-use crate::support::{Server, TempDir, kills};
+use crate::dataset_versions::MARKED_TARGET;
+use crate::prelude::*;
 
 /// Requested from the server all the time.
 const TARGETS: [&str; 6] = [
@@ -45,54 +31,19 @@ fn ends_before(mut command: Command, patience: Duration) -> bool {
     child.wait().unwrap().success()
 }
 
-/// Duration of each kind of publish without a kill: the median of five.
-struct Usual {
-    took: Vec<(Change, Duration)>,
-    /// Percentage of that, adjusted to the load of the machine.
-    pace: u32,
-}
-
-impl Usual {
-    fn measure(editions: &mut Editions, published: &Path) -> Usual {
-        let took = Change::ALL.map(|change| {
-            let mut took: Vec<Duration> = (0..5)
-                .map(|_| {
-                    let edition = editions.turn(change);
-                    let command = editions.publish(&edition, published);
-                    let begun = Instant::now();
-                    succeeds(command);
-                    begun.elapsed()
-                })
-                .collect();
-            took.sort_unstable();
-            (change, took[2])
+/// Moments to kill each kind of publish, by its duration without a kill: the median of five.
+fn moments(editions: &mut Editions, published: &Path) -> [Moments; Change::ALL.len()] {
+    Change::ALL.map(|change| {
+        let mut took = [(); 5].map(|()| {
+            let edition = editions.turn(change);
+            let command = editions.publish(&edition, published);
+            let begun = Instant::now();
+            succeeds(command);
+            begun.elapsed()
         });
-        Usual {
-            took: took.into(),
-            pace: 100,
-        }
-    }
-
-    /// A time to kill: anywhere or shortly after the end; one time in three near the end.
-    fn moment(&self, change: Change, rng: &mut Rng) -> Duration {
-        let (_, took) = self.took.iter().find(|(kind, _)| *kind == change).unwrap();
-        let end = *took * self.pace / 90;
-        let mut below =
-            |end: Duration| Duration::from_micros(rng.below(end.as_micros().try_into().unwrap()));
-        let anywhere = below(end);
-        let near_the_end = end.saturating_sub(below(Duration::from_millis(3)));
-        if rng.one_in(3) {
-            near_the_end
-        } else {
-            anywhere
-        }
-    }
-
-    /// Adjusts to the result of a kill, so that about one in three is too late.
-    fn hear(&mut self, came_too_late: bool) {
-        let pace = if came_too_late { 82 } else { 110 };
-        self.pace = (self.pace * pace / 100).clamp(50, 5000);
-    }
+        took.sort_unstable();
+        Moments::of(took[2])
+    })
 }
 
 /// All editions published or being published, by timestamp.
@@ -111,6 +62,48 @@ impl Known {
             panic!("{time} was never published");
         };
         edition.clone()
+    }
+}
+
+/// A dataset, its published directory, what is known of both, and what disturbs publishes.
+pub(crate) struct Scene<T> {
+    pub(crate) disturbance: T,
+    pub(crate) editions: Editions,
+    pub(crate) published: Published,
+    pub(crate) known: Arc<Known>,
+    _dir: TempDir,
+}
+
+impl<T> Scene<T> {
+    /// Publishes twice, so that the next publish has files to remove.
+    pub(crate) fn begin(dir: TempDir, disturbance: T, published: &Path) -> Scene<T> {
+        let mut scene = Scene {
+            disturbance,
+            editions: Editions::begin_with_few_days(&dir.join("dataset")),
+            published: Published::at(published),
+            known: Arc::default(),
+            _dir: dir,
+        };
+        scene.publish_in_full(Change::All);
+        scene.publish_in_full(Change::All);
+        scene
+    }
+
+    pub(crate) fn turn(&mut self, change: Change) -> Edition {
+        let edition = self.editions.turn(change);
+        self.known.add(&edition);
+        edition
+    }
+
+    /// An undisturbed publish: afterwards no leftovers of disturbed ones remain.
+    #[track_caller]
+    pub(crate) fn publish_in_full(&mut self, change: Change) -> Edition {
+        let before = self.published.manifest();
+        let edition = self.turn(change);
+        succeeds(self.editions.publish(&edition, self.published.path()));
+        self.published.is_sound();
+        self.published.is_swept(before.as_ref());
+        edition
     }
 }
 
@@ -198,62 +191,48 @@ pub(crate) fn answers_as_if_published_afresh(
 #[test]
 fn a_publish_killed_at_any_moment_leaves_the_one_before_or_itself() {
     let dir = TempDir::new();
-    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
-    let published = Published::at(&dir.join("published"));
-    let mut usual = Usual::measure(&mut editions, published.path());
-    let known = Known::default();
-    let first = editions.turn(Change::All);
-    known.add(&first);
-    succeeds(editions.publish(&first, published.path()));
-    let mut rng = Rng(11);
-    let (mut cut, mut whole) = (0, 0);
-    while_served(published.path(), &known, || {
+    let directory = dir.join("published");
+    let mut scene = Scene::begin(dir, (), &directory);
+    let mut moments = moments(&mut scene.editions, &directory);
+    scene.publish_in_full(Change::All);
+    let (mut rng, mut were_whole) = (Rng(11), BTreeSet::new());
+    let known = Arc::clone(&scene.known);
+    while_served(&directory, &known, || {
         for kill in 0..kills() {
-            let before = published.manifest();
-            let change = Change::ALL[usize::try_from(rng.below(5)).unwrap()];
-            let edition = editions.turn(change);
-            known.add(&edition);
-            let command = editions.publish(&edition, published.path());
-            let ended_well = ends_before(command, usual.moment(change, &mut rng));
-            published.is_sound();
+            let before = scene.published.manifest();
+            let kind = usize::try_from(rng.below(5)).unwrap();
+            let change = Change::ALL[kind];
+            let edition = scene.turn(change);
+            let command = scene.editions.publish(&edition, &directory);
+            let ended_well = ends_before(command, moments[kind].next(&mut rng));
+            scene.published.is_sound();
+            let published = &scene.published;
             let is_whole = published.shows_one_of(before.as_ref(), &edition, ended_well);
-            usual.hear(is_whole);
-            if is_whole {
-                whole += 1;
-            } else {
-                cut += 1;
-            }
+            moments[kind].hear(is_whole);
+            were_whole.insert(is_whole);
             // Sometimes there are several kills between two complete publishes.
             if rng.one_in(3) {
-                let before = published.manifest();
-                let edition = editions.turn(change);
-                known.add(&edition);
-                succeeds(editions.publish(&edition, published.path()));
-                published.is_sound();
-                published.is_swept(before.as_ref());
+                let edition = scene.publish_in_full(change);
                 if kill % 8 == 0 {
-                    answers_as_if_published_afresh(&editions, &edition, published.path());
+                    answers_as_if_published_afresh(&scene.editions, &edition, &directory);
                 }
             }
         }
     });
-    assert!(
-        cut > 0 && whole > 0,
-        "{cut} cut short, {whole} not: kills come too late or too early"
-    );
+    assert_eq!(were_whole.len(), 2, "kills come too late or too early");
 }
 
 #[test]
 fn a_first_publish_killed_at_any_moment_is_whole_or_nothing() {
     let dir = TempDir::new();
     let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
-    let usual = Usual::measure(&mut editions, &dir.join("measured"));
+    let [moments, ..] = moments(&mut editions, &dir.join("measured"));
     let mut rng = Rng(12);
     for kill in 0..kills() / 5 {
         let published = Published::at(&dir.join(&format!("published-{kill}")));
         let edition = editions.turn(Change::All);
         let command = editions.publish(&edition, published.path());
-        let ended_well = ends_before(command, usual.moment(Change::All, &mut rng));
+        let ended_well = ends_before(command, moments.next(&mut rng));
         if published.shows_one_of(None, &edition, ended_well) {
             published.is_sound();
         }

@@ -1,14 +1,7 @@
 //! A history several times as large as the server's memory limit, all of it requested.
 
-use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-
 use crate::memory_group::MemoryGroup;
-use crate::published::history_file;
-use crate::random_dataset::{GENERATED_AT, Rng};
-use crate::support::{Server, TempDir, command, is_slow, publish, write_file};
+use crate::prelude::*;
 
 const MIB: u64 = 1 << 20;
 /// The value of `--memory`.

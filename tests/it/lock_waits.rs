@@ -1,18 +1,8 @@
 //! Commands that wait for a lock: they report the lock after a second, and go on when they get it. Publishes
 //! that are interrupted, also while they wait.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::dataset_versions::{Change, Editions};
 use crate::killed_publishes::succeeds;
-use crate::processes::{Moments, stderr_of, wait_for};
-use crate::published::Published;
-use crate::random_dataset::Rng;
-use crate::support::{TempDir, command, id, is_slow, issue};
+use crate::prelude::*;
 
 /// A dataset, a published directory and a state directory, all with locks.
 struct Scene {

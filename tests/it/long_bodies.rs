@@ -1,17 +1,10 @@
 //! Bodies of many megabytes: sent in pieces, complete or visibly truncated, at a bounded cost for
 //! others.
 
-use std::io::{Read, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
 use crate::catalogue::{Catalogue, ISLANDS, ISLANDS_OF_ONE};
 use crate::damaged_files::{failed_responses, monitored};
-use crate::http::Client;
-use crate::processes::{SetOnDrop, Stopwatch, wait_within};
-use crate::support::Server;
+use crate::http::socket_from;
+use crate::prelude::*;
 
 /// The first day, on which all islands are new: 16 MB.
 const FIRST_DAY: &str = "/v1/new/2026-11-01";
@@ -35,21 +28,13 @@ pub(crate) fn slow_reader(server: &Server, request: &str) -> TcpStream {
 
 /// The same from an address of this machine.
 pub(crate) fn slow_reader_from(from: &str, server: &Server, request: &[u8]) -> TcpStream {
-    let kind = socket2::Type::STREAM;
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
-    let from = SocketAddr::new(from.parse().unwrap(), 0);
-    socket.bind(&from.into()).unwrap();
-    socket.connect(&server.addr().into()).unwrap();
-    let mut stream: TcpStream = socket.into();
-    let patience = Some(Duration::from_secs(30));
-    stream.set_read_timeout(patience).unwrap();
+    let mut stream = socket_from(from, server.addr(), Some(4096));
     stream.write_all(request).unwrap();
     stream
 }
 
-/// The longest time of a health request during `work`.
-fn slowest_health(server: &Server, work: impl FnOnce()) -> Duration {
+/// The longest time of a request of another client during `work`.
+pub(crate) fn slowest(server: &Server, target: &str, work: impl FnOnce()) -> Duration {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let watching = scope.spawn(|| {
@@ -57,7 +42,7 @@ fn slowest_health(server: &Server, work: impl FnOnce()) -> Duration {
             let mut slowest = Duration::ZERO;
             while !is_over.load(Ordering::Relaxed) {
                 let begun = Stopwatch::start();
-                assert_eq!(client.get("/v1/health").status, 200);
+                assert_eq!(client.get(target).status, 200);
                 slowest = slowest.max(begun.running());
                 thread::sleep(Duration::from_millis(1));
             }
@@ -72,9 +57,7 @@ fn slowest_health(server: &Server, work: impl FnOnce()) -> Duration {
 
 /// Sends pipelined requests, of which the last closes the connection, and reads to the end.
 fn pipeline(server: &Server, requests: &str) -> Vec<u8> {
-    let mut stream = TcpStream::connect(server.addr()).unwrap();
-    let patience = Some(Duration::from_secs(30));
-    stream.set_read_timeout(patience).unwrap();
+    let mut stream = socket(server.addr());
     stream.write_all(requests.as_bytes()).unwrap();
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
@@ -134,7 +117,7 @@ fn head_and_304_of_a_long_body_cost_no_more_than_others() {
     ] {
         let requests = format!("{head}\r\n").repeat(99) + &head + "Connection: close\r\n\r\n";
         let before = server.anonymous_kib();
-        let slowest = slowest_health(&server, || {
+        let slowest = slowest(&server, "/v1/health", || {
             let received = pipeline(&server, &requests);
             let answers = memchr::memmem::find_iter(&received, b"HTTP/1.1 ").count();
             assert_eq!(answers, 100);
@@ -154,7 +137,7 @@ fn readers_of_long_bodies_use_little_memory_and_delay_no_other_client() {
     for coding in ["identity", "gzip"] {
         let request =
             format!("GET {FIRST_DAY} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n");
-        let slowest = slowest_health(&server, || {
+        let slowest = slowest(&server, "/v1/health", || {
             let readers: Vec<_> = (0..25).map(|_| slow_reader(&server, &request)).collect();
             // Each reads something, so that all responses have begun.
             for mut reader in &readers {
@@ -168,7 +151,7 @@ fn readers_of_long_bodies_use_little_memory_and_delay_no_other_client() {
         assert!(slowest < PROMPT, "{slowest:?}");
     }
     let get = format!("GET {FIRST_DAY} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    let slowest = slowest_health(&server, || {
+    let slowest = slowest(&server, "/v1/health", || {
         thread::scope(|scope| {
             for _ in 0..6 {
                 scope.spawn(|| assert!(pipeline(&server, &get).len() > 10 << 20));
@@ -271,15 +254,8 @@ fn one_address_does_not_take_all_download_slots() {
             assert_eq!(other.get(target).status, 200, "{target} of another address");
         }
         if target == FIRST_DAY {
-            let left = |client: &mut Client| -> usize {
-                let health = client.get("/v1/health");
-                health.expect("x-ratelimit-remaining").parse().unwrap()
-            };
-            assert_eq!(
-                left(&mut server.connect()),
-                100 - count("200"),
-                "503 costs nothing"
-            );
+            let left = server.connect().get("/v1/health").left() as usize;
+            assert_eq!(left, 100 - count("200"), "503 costs nothing");
             let mut busy = server.connect();
             let reply = busy.get(target);
             assert_eq!((reply.status, reply.expect("retry-after")), (503, "60"));

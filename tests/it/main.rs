@@ -1,62 +1,19 @@
 //! Tests of the running binary, over sockets.
 //!
-//! Harness:
-//! - `support`: starts and stops the binary; `http`: a strict client; `processes`: how other processes
-//!   end, and waits for what they do; `canary`: no secret of a key may be stored or logged
-//! - `random_dataset`: random datasets; `dataset_versions`: a dataset that changes, each state marked;
-//!   `dump_files`: dumps written by tests; `endpoint_cases`: every endpoint of the API with a request
-//! - `published`: invariants of a published directory; `payload_file`: payload files changed by tests;
-//!   `strace`: commands run under strace; `small_disks`:
-//!   small file systems; `memory_group`: a cgroup with a memory limit
-//! - `tls_pairs`: certificates, and clients that trust them
-//! - `fake_upstream`: the API that `collect` reads: virtual islands, and faults by script
+//! The head of each file describes it.
 //!
-//! Oracles, from CONTRACT alone: `oracle`, `oracle_days` and `oracle_query` compute responses,
-//! `quota_model` clients and quotas, `random_requests` makes random requests.
-//!
-//! Tests of responses:
-//! - `responses`: every response agrees with the oracle; `parsed_targets`: so does the parser
-//! - `lists`: pages add up to the whole list, and links lead through it; `freshness`: how long responses
-//!   may be reused, dates, and the length of heads
-//! - `malformed_requests`: malformed and unusual requests; `connection_limits`: limits of connections;
-//!   `timeouts`: slow clients; `resource_limits`: limits of memory and CPU time per client
-//! - `dumps`: the files outside the API; `whole_history`: those with all days; `long_bodies`: bodies of many
-//!   megabytes, of the dataset of `catalogue`; `messages`: error messages that depend on the server
-//! - `pages`: the HTML pages; `sign_up`, `sign_up_limits`: keys by form; `openapi`: the document
-//! - `tls`: the same over TLS, with the feature `tls`; `tls_handshakes`: half ones, and many of them;
-//!   `tls_policy`: versions, suites and attacks; `tls_certificates`: unusual ones; `tls_reload`: those that
-//!   change; `tls_clients`: other programs as clients
-//!
-//! Tests of clients and keys:
-//! - `identification`: identification and quotas; `many_clients`: many clients; `midnight`: the end of the
-//!   day
-//! - `wrong_places`: keys and parameters where none is read; `key_texts`: invalid keys; `key_changes`: key changes while a server runs; `state`: damage of the
-//!   state directory; `killed_servers`: processes killed at random moments
-//! - `shared_quota`, `shared_keys`: several servers that share quotas and keys, with the feature
-//!   `shared-quota`; `shared_key_damage`: damaged keys in the store; `shared_tls`: the same over TLS, with the feature `tls` too; `shared_faults`: with
-//!   random faults; `shared_pairs`: with losses of servers and of the store in a row, in
-//!   `shared_world`; `shared_slow`: with a slow or full store; `shared_midnight`: with clocks that differ;
-//!   `shared_versions`: of several versions; `store`, `store_proxy`: the store, and what disturbs the
-//!   connections to it
-//!
-//! Tests of publishing:
-//! - `collect`: `collect` against the fake upstream, with the feature of that name;
-//!   `collect_service`: `collect` under a service manager, and its metrics; `collect_data`: data as they
-//!   come; `collect_faults`: unusable responses and settings; `collect_kills`: kills, full disks, readers
-//!   beside it; `collect_tls`: certificates, with the feature `tls` too; `collect_figures`: memory, time
-//! - `publishing`: reproducible and atomic; `refreshes`: incremental publishes; `dataset_faults`: faults of a
-//!   dataset; `refused_publishes`: publishes that would replace what they should not
-//! - `killed_publishes`, `failed_calls`, `power_loss`, `full_disk`, `concurrent_publishes`: publishes that
-//!   are killed, fail, lose power, have no space, or run concurrently; `lock_waits`: commands that wait for a
-//!   lock, and interrupted publishes
-//! - `replicated`: copies by `data/systemd/replicate`, under a constant publisher
-//! - `damaged_files`: files damaged under a server; `irregular_files`: links and pipes among them;
-//!   `hostile_publishes`: content that only a hostile or faulty publisher writes; `larger_than_memory`: a
-//!   history larger than the memory
-//!
-//! Tests of operation: `cli`, `cli_files`, `cli_settings`, `cli_shells`: the command line; `admin`: metrics
-//! and health; `access_log`; `service`: service managers. `tidy` checks the source, `readme` the
-//! README files.
+//! - Harness, which `prelude` has in one place: `support`, `http`, `processes`, `published`, `canary`; datasets:
+//!   `random_dataset`, `dataset_versions`, `catalogue`, `dump_files`, `payload_file`; the system: `strace`,
+//!   `small_disks`, `memory_group`, `tls_pairs`, `store`, `store_proxy`; the upstream of `collect`: `fake_upstream`
+//! - Oracles, from CONTRACT alone: `oracle`, `oracle_days` and `oracle_query` compute responses, `quota_model` clients
+//!   and quotas, `random_requests` makes random requests; `plain` and `targets` are those of the fuzz targets
+//! - Responses: from `responses` and `lists` to `malformed_requests`, `pages`, `dumps`, and `tls` with the feature `tls`
+//! - Clients and keys: from `identification` to `state` and `killed_servers`; several servers: `shared_*`, with the
+//!   feature `shared-quota`
+//! - Publishing: `collect*`, with the feature `collect`; `publishing`, `refreshes`, `dataset_faults`; publishes that are
+//!   killed, fail, lose power or have no space: `killed_publishes`, `failed_calls`, `power_loss`, `full_disk`; files
+//!   that are damaged, irregular or hostile
+//! - Operation: `cli*`, `admin`, `access_log`, `service`. `tidy` checks the source, `readme` the README files.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod access_log;
@@ -121,6 +78,7 @@ mod payload_file;
 #[path = "../fuzz/src/plain.rs"]
 mod plain;
 mod power_loss;
+mod prelude;
 mod processes;
 mod published;
 mod publishing;
@@ -167,7 +125,6 @@ mod support;
 #[path = "../fuzz/src/targets.rs"]
 mod targets;
 mod tidy;
-mod timeouts;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "tls")]

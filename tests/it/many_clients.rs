@@ -1,18 +1,12 @@
 //! Many concurrent clients, and unlimited numbers of them: quotas are exact, and memory is fixed.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
 use std::ops::Range;
-use std::thread;
-use std::time::Duration;
 
-use crate::random_dataset::Rng;
-use crate::support::{Server, TempDir, is_slow, is_slowest, issue};
+use crate::prelude::*;
 
 /// Requests pipelined on a connection. Their responses fit into the buffers of two sockets, which
 /// excludes a deadlock.
 const BATCH: usize = 200;
-/// Client threads.
 const THREADS: u32 = 8;
 /// Growth allowed for memory that is allocated once and late.
 const GROWTH_KIB_MAX: u64 = 2048;
@@ -26,12 +20,8 @@ struct Pipe {
 
 impl Pipe {
     fn new(server: &Server) -> Self {
-        let stream = TcpStream::connect(server.addr()).unwrap();
-        stream.set_nodelay(true).unwrap();
-        let patience = Some(Duration::from_mins(1));
-        stream.set_read_timeout(patience).unwrap();
         Self {
-            stream: BufReader::with_capacity(1 << 16, stream),
+            stream: BufReader::with_capacity(1 << 16, socket(server.addr())),
             requests: String::new(),
             head: Vec::new(),
         }
@@ -282,7 +272,6 @@ const WATCHED: u32 = 500;
 /// Their `--limit-anonymous`.
 const LIMIT: u32 = 40;
 
-/// The statuses of so many requests of one client.
 fn statuses(pipe: &mut Pipe, client: u32, times: u32) -> Vec<u16> {
     for turn in 0..times {
         pipe.add(&forwarded(client, turn));
@@ -295,12 +284,8 @@ fn statuses(pipe: &mut Pipe, client: u32, times: u32) -> Vec<u16> {
 /// and their counts are kept. Returns how many of the spray were admitted.
 fn spray_among_clients(flags: &[&str], clients: u32) -> u32 {
     let limit = LIMIT.to_string();
-    let own = [
-        "--trusted-proxy",
-        "127.0.0.0/8",
-        "--limit-anonymous",
-        &limit,
-    ];
+    let text = format!("--trusted-proxy 127.0.0.0/8 --limit-anonymous {limit}");
+    let own = words(&text);
     let server = Server::start(&[flags, &own, &LONG].concat());
     server.wait_for_a_day_with(if is_slow() { 600 } else { 60 });
     let watched = clients..clients + WATCHED;
@@ -343,11 +328,7 @@ fn a_spray_of_addresses_takes_no_memory_and_changes_no_count() {
 fn a_spray_of_ten_times_the_capacity_takes_no_memory_and_changes_no_count() {
     let dir = TempDir::new();
     let state = dir.join("state");
-    let flags = [
-        "--quota-clients",
-        "10000",
-        "--state",
-        state.to_str().unwrap(),
-    ];
+    let text = format!("--quota-clients 10000 --state {}", state.display());
+    let flags = words(&text);
     spray_among_clients(&flags, 100_000);
 }

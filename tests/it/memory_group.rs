@@ -1,11 +1,8 @@
 //! A memory cgroup for processes under test, by either version of the kernel's interface.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+
+use crate::prelude::*;
 
 /// A group with a limit, removed when dropped. Processes in it must have ended by then.
 pub(crate) struct MemoryGroup {

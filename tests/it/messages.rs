@@ -1,33 +1,21 @@
 //! Error messages that depend on the server: what to do about a 429, and what a 404, 405 or 503 is
 //! about.
 
-use serde_json::json;
-
 use crate::endpoint_cases::endpoint_cases;
-use crate::support::{Server, TempDir, command, run};
+use crate::prelude::*;
 
 fn message(server: &Server, method: &str, target: &str) -> String {
-    let reply = server.connect().request(method, target, &[]);
-    let body = reply.json();
-    body["error"]["message"].as_str().unwrap().to_owned()
+    server.connect().request(method, target, &[]).message()
 }
 
 #[test]
 fn a_429_names_the_key_page_where_sign_up_is_open() {
     let state = TempDir::new();
     let state = state.join("state");
-    let open = Server::start(&[
-        "--limit-anonymous",
-        "1",
-        "--limit-free",
-        "777",
-        "--signup",
-        "ip",
-        "--base-url",
-        "https://api.example/x",
-        "--state",
-        state.to_str().unwrap(),
-    ]);
+    let open = Server::start(&words(&format!(
+        "--limit-anonymous 1 --limit-free 777 --signup ip --base-url https://api.example/x --state {}",
+        state.display()
+    )));
     assert_eq!(open.connect().get("/v1").status, 200);
     let found = message(&open, "GET", "/v1");
     let want = "the daily quota of 1 requests is spent (no key was sent); a free key from https://api.example/x/keys allows 777 a day";
@@ -39,7 +27,7 @@ fn a_429_names_the_key_page_where_sign_up_is_open() {
     let want = format!(
         "the daily quota of 1 requests is spent (no key was sent); it resets at 00:00 UTC, in {retry} seconds"
     );
-    assert_eq!(reply.json()["error"]["message"], want);
+    assert_eq!(reply.message(), want);
 }
 
 #[test]
@@ -68,7 +56,7 @@ fn errors_name_the_method_the_creator_and_the_payload() {
             "{}",
             case.example
         );
-        assert!(reply.expect("retry-after").parse::<u32>().unwrap() > 0);
+        assert!(reply.number("retry-after") > 0);
     }
     let health = client.get("/v1/health");
     assert_eq!(health.status, 200);
@@ -79,14 +67,9 @@ fn errors_name_the_method_the_creator_and_the_payload() {
 
 #[test]
 fn pages_and_documents_state_the_settings_of_the_server() {
-    let server = Server::start(&[
-        "--limit-anonymous",
-        "7",
-        "--limit-free",
-        "4321",
-        "--contact",
-        "me@x.test",
-    ]);
+    let server = Server::start(&words(
+        "--limit-anonymous 7 --limit-free 4321 --contact me@x.test",
+    ));
     let mut client = server.connect();
     for target in ["/docs", "/llms.txt", "/openapi.json"] {
         let text = client.get(target).text().to_owned();

@@ -3,11 +3,7 @@
 //! The server's clock is set by libfaketime, from a file. Without it these tests print what to
 //! install and pass.
 
-use std::path::PathBuf;
-use std::process::Command;
-
-use crate::processes::report_skipped;
-use crate::support::{Client, Server, TempDir, command, write_file};
+use crate::prelude::*;
 
 /// Directory of the library on Debian.
 const LIBRARIES: [&str; 3] = [
@@ -46,7 +42,7 @@ impl Time {
         // Renamed, so that a server never reads an empty file.
         let new = self.dir.join("clock-new");
         write_file(&new, &format!("{moment}\n"));
-        std::fs::rename(new, self.dir.join("clock")).unwrap();
+        fs::rename(new, self.dir.join("clock")).unwrap();
     }
 
     pub(crate) fn state(&self) -> PathBuf {
@@ -69,15 +65,8 @@ impl Time {
     fn start(&self) -> Server {
         let state = self.state();
         let state = state.to_str().unwrap();
-        let words = [
-            "--state",
-            state,
-            "--limit-anonymous",
-            "4",
-            "--quota-clients",
-            "1000",
-        ];
-        Server::start_as(self.command(), &words)
+        let text = format!("--state {state} --limit-anonymous 4 --quota-clients 1000");
+        Server::start_as(self.command(), &words(&text))
     }
 }
 
@@ -85,11 +74,10 @@ impl Time {
 #[track_caller]
 fn check(client: &mut Client, want: (u16, u32, u32)) {
     let reply = client.get("/v1");
-    let number = |name| reply.expect(name).parse::<u32>().unwrap();
-    let (remaining, reset) = (number("x-ratelimit-remaining"), number("x-ratelimit-reset"));
+    let (remaining, reset) = (reply.left(), reply.number("x-ratelimit-reset"));
     assert_eq!((reply.status, remaining, reset), want);
     if reply.status == 429 {
-        assert_eq!(number("retry-after"), reset);
+        assert_eq!(reply.number("retry-after"), reset);
     }
 }
 
@@ -125,7 +113,7 @@ fn a_clock_jump_gives_no_client_a_second_quota() {
     let reply = client.get("/v1");
     assert_eq!(reply.expect("x-ratelimit-remaining"), "2");
     // The monotonic clock has advanced by the duration of the test.
-    let reset: u32 = reply.expect("x-ratelimit-reset").parse().unwrap();
+    let reset = reply.number("x-ratelimit-reset");
     assert!((43_100..=43_200).contains(&reset), "{reset}");
     time.set("1995-03-14 10:00:00");
     check(&mut client, (200, 1, 86_400));

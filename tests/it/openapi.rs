@@ -1,13 +1,9 @@
 //! The `OpenAPI` document: its examples are responses of the server on the sample dataset.
 
-use std::collections::BTreeSet;
-
-use island_metrics::request::Endpoint;
-use serde_json::Value;
-
-use crate::dump_files::{Files, HTTP_TIME, index, install, place, published, some_files};
+use crate::dump_files::{Files, HTTP_TIME, index, place, some_files};
+use crate::dumps;
 use crate::endpoint_cases::filled;
-use crate::support::{Reply, Server, TempDir, run};
+use crate::prelude::*;
 
 #[test]
 fn every_example_is_the_answer_of_the_sample() {
@@ -119,7 +115,7 @@ fn the_document_is_the_one_that_the_command_prints() {
         the service is not affiliated with that third party.";
     let general = str::from_utf8(&document_served).unwrap();
     let general = general.replacen(notice, origin, 1);
-    let printed = std::process::Command::new(env!("CARGO_BIN_EXE_island-metrics"))
+    let printed = Command::new(env!("CARGO_BIN_EXE_island-metrics"))
         .args(["openapi", "--base-url", "https://api.example"])
         .output()
         .unwrap();
@@ -194,14 +190,11 @@ fn is_described(document: &Value, path: &str, reply: &Reply) {
 
 #[test]
 fn the_dumps_are_served_as_they_are_described() {
-    let dir = TempDir::new();
-    let published = published(&dir);
     let files = some_files();
-    install(&published, "dumps-1.json", &files);
-    let server = Server::of(&published, &[]);
+    let (dir, server) = dumps::serve(&files);
     let mut client = server.connect();
     let document = client.get("/openapi.json").json();
-    std::fs::remove_file(place(&published, &files["live/1795262400.csv"])).unwrap();
+    fs::remove_file(place(&dir.join("published"), &files["live/1795262400.csv"])).unwrap();
     let mut statuses = BTreeSet::new();
     for (path, names) in [
         ("/dumps/index.json", vec!["", "?x"]),

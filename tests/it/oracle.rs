@@ -3,13 +3,11 @@
 //! In: a dataset in memory, a path and query. Out: the body, or the error's status and code.
 //! Written from the contract alone; shares only the list of paths with the crate under test, and keeps no state.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use island_metrics::request::Endpoint;
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
 use crate::oracle_query::{READER, filter, integer, once, search};
 use crate::plain::{Pairs, has_shape};
+use crate::prelude::*;
 
 /// The six counts, in the order of a daily file's columns.
 pub(crate) const COUNTS: [&str; 6] = [
@@ -77,7 +75,6 @@ pub(crate) fn sum(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
         .fold(None, |total, value| Some(total.unwrap_or(0) + value))
 }
 
-/// Adds the nine metrics of a row.
 fn add_metrics(body: &mut Map<String, Value>, row: &Row) {
     for (name, count) in COUNTS.iter().zip(row.counts) {
         body.insert((*name).to_owned(), json!(count));
@@ -88,7 +85,6 @@ fn add_metrics(body: &mut Map<String, Value>, row: &Row) {
     }
 }
 
-/// The requested page of all rows.
 fn page(pairs: &Pairs, name: &str, rows: Vec<Value>, t: &str) -> Verdict {
     let limit = integer(pairs, "limit", 50, (1, 200))?;
     let offset = integer(pairs, "offset", 0, (0, u64::MAX))?;

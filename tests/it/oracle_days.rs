@@ -1,9 +1,8 @@
 //! Oracle of single days and live steps; like `naive`, it shares no code with the crate.
 
-use serde_json::{Value, json};
-
-use crate::oracle::{BAD, MISSING, NOT_READY, Refusal, Verdict, World, by_value, sum};
+use crate::oracle::{BAD, MISSING, NOT_READY, Refusal, Verdict, by_value, sum};
 use crate::plain::has_shape;
+use crate::prelude::*;
 
 impl World {
     /// The day of the dataset that a path names.

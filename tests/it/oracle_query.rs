@@ -1,11 +1,8 @@
 //! Oracle of query strings, from CONTRACT sections 5 and 6 alone, as is the plain reader of the fuzz targets.
 
-use std::fmt::Write as _;
-
-use island_metrics::request::Endpoint;
-
 use crate::oracle::{BAD, Refusal};
 use crate::plain::{Mistake, Pairs, Plain};
+use crate::prelude::*;
 
 pub(crate) const READER: Plain = Plain(Mistake::None);
 

@@ -1,8 +1,8 @@
 //! HTML pages: headers, rate limits, and the same content as the API.
 
-use crate::dump_files::{install, published, some_files};
-use crate::http::{Client, Reply};
-use crate::support::{Server, TempDir, publish, write_file};
+use crate::dump_files::some_files;
+use crate::dumps;
+use crate::prelude::*;
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
@@ -45,16 +45,12 @@ fn sample() -> (Server, Client) {
     (server, client)
 }
 
-fn left(reply: &Reply) -> u32 {
-    reply.expect("x-ratelimit-remaining").parse().unwrap()
-}
-
 #[test]
 fn pages_use_no_quota_and_are_revalidated_by_etag() {
     let (_server, mut client) = sample();
     for (page, kind) in PAGES {
         let plain = client.get(page);
-        assert_eq!((plain.status, left(&plain)), (200, 5), "{page}");
+        assert_eq!((plain.status, plain.left()), (200, 5), "{page}");
         assert_eq!(plain.expect("content-security-policy"), POLICY, "{page}");
         assert_eq!(plain.expect("x-content-type-options"), "nosniff");
         assert_eq!(plain.expect("referrer-policy"), "strict-origin");
@@ -182,7 +178,7 @@ fn a_client_that_accepts_json_gets_an_api_error_at_the_root() {
         let status = if target.contains("limit") { 400 } else { 404 };
         assert_eq!(reply.status, status, "{target}");
         assert_eq!(reply.expect("content-type"), "application/json");
-        assert_eq!(left(&reply), 5);
+        assert_eq!(reply.left(), 5);
     }
     let reply = client.request("GET", "/", &[("Accept", "application/json")]);
     assert_eq!(reply.json()["error"]["code"], "not_found");
@@ -199,12 +195,10 @@ fn a_browser_gets_an_html_page_for_missing_resources() {
     let (_server, mut client) = sample();
     let dir = TempDir::new();
     let none = dir.join("none");
-    let empty = Server::start(&[
-        "--limit-anonymous",
-        "5",
-        "--published",
-        none.to_str().unwrap(),
-    ]);
+    let empty = Server::start(&words(&format!(
+        "--limit-anonymous 5 --published {}",
+        none.display()
+    )));
     let mut empty = empty.connect();
     let browser = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
     let deepest = "/a".repeat(8);
@@ -231,7 +225,7 @@ fn a_browser_gets_an_html_page_for_missing_resources() {
         let text = page.text();
         assert!(text.contains(words), "{target}: {text}");
         assert!(text.contains(&format!("href=\"{root}docs\"")), "{target}");
-        assert_eq!(left(&page), 5);
+        assert_eq!(page.left(), 5);
         // A client without a preference gets the error of the API.
         for accept in [&[][..], &[("Accept", "*/*")]] {
             let reply = client.request("GET", target, accept);
@@ -253,10 +247,8 @@ fn a_browser_gets_an_html_page_for_missing_resources() {
 
 #[test]
 fn the_dumps_are_a_page_for_browsers_and_an_index_for_other_clients() {
-    let dir = TempDir::new();
-    let (published, files) = (published(&dir), some_files());
-    install(&published, "dumps-1.json", &files);
-    let server = Server::of(&published, &[]);
+    let files = some_files();
+    let (_dir, server) = dumps::serve(&files);
     let mut client = server.connect();
     let browser = [("Accept", "text/html,*/*;q=0.8")];
     for (target, base) in [("/dumps/", "/dumps/"), ("/dumps", "/")] {
@@ -342,7 +334,7 @@ fn rendered_pages_are_rate_limited() {
         }
     }
     let refused = refused.expect("two hundred at once are too many");
-    assert!(refused.expect("retry-after").parse::<u32>().unwrap() <= 5);
+    assert!(refused.number("retry-after") <= 5);
     assert_eq!(refused.expect("content-type"), "text/html; charset=utf-8");
     assert!(refused.text().contains("href=\"../assets/style.css\""));
     // Stored pages are not limited, and the API has its own limit.
@@ -380,7 +372,7 @@ fn llms_txt_describes_the_whole_api() {
 
 /// The API's own rows, in the order in which a page links to them.
 #[track_caller]
-fn assert_lists(page: &Reply, rows: &serde_json::Value, (name, folder): (&str, &str)) {
+fn assert_lists(page: &Reply, rows: &Value, (name, folder): (&str, &str)) {
     let rows = rows.as_array().unwrap().iter();
     let want: Vec<&str> = rows.map(|row| row[name].as_str().unwrap()).collect();
     let text = page.text();
@@ -394,9 +386,8 @@ fn assert_lists(page: &Reply, rows: &serde_json::Value, (name, folder): (&str, &
 
 #[test]
 fn lists_are_browsed_as_the_api_sorts_and_filters_them() {
-    let (_server, mut client) = sample();
-    let other = Server::start(&[]);
-    let mut api = other.connect();
+    let server = Server::start(&[]);
+    let (mut client, mut api) = (server.connect(), server.connect());
     for query in [
         "",
         "?sort=plays&order=asc",
@@ -494,9 +485,8 @@ fn days_link_to_their_neighbours() {
 
 #[test]
 fn the_page_of_new_islands_begins_with_the_newest_day_that_has_some() {
-    let (_server, mut client) = sample();
-    let other = Server::start(&[]);
-    let mut api = other.connect();
+    let server = Server::start(&[]);
+    let (mut client, mut api) = (server.connect(), server.connect());
     let days = api.get("/v1/new").json()["days"].clone();
     let days: Vec<&str> = (days.as_array().unwrap().iter())
         .map(|day| day.as_str().unwrap())
@@ -536,7 +526,7 @@ fn a_page_names_the_payload_that_is_not_published_as_the_api_does() {
         let api = client.get(&format!("/v1{path}"));
         let page = client.request("GET", path, &[("Accept", "text/html")]);
         assert_eq!((api.status, page.status), (503, 503), "{path}");
-        let message = api.json()["error"]["message"].as_str().unwrap().to_owned();
+        let message = api.message();
         // The page begins it with a capital letter.
         assert!(page.text().contains(&message[1..]), "{path}: {message}");
     }
@@ -594,9 +584,8 @@ fn a_search_for_a_code_leads_to_its_island() {
 
 #[test]
 fn an_island_has_its_rank_its_change_and_its_highest_peak() {
-    let (_server, mut client) = sample();
-    let other = Server::start(&[]);
-    let mut api = other.connect();
+    let server = Server::start(&[]);
+    let (mut client, mut api) = (server.connect(), server.connect());
     let list = api.get("/v1/islands?limit=200").json();
     // All of them are in the list, which is sorted by the peak.
     let islands = list["islands"].as_array().unwrap().iter();
@@ -643,9 +632,8 @@ fn an_island_has_its_rank_its_change_and_its_highest_peak() {
 
 #[test]
 fn an_island_has_a_chart_of_each_metric_and_its_live_players() {
-    let (_server, mut client) = sample();
-    let other = Server::start(&[]);
-    let mut api = other.connect();
+    let server = Server::start(&[]);
+    let (mut client, mut api) = (server.connect(), server.connect());
     let code = api.get("/v1/live").json()["islands"][3]["code"]
         .as_str()
         .unwrap()

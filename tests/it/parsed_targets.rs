@@ -2,11 +2,8 @@
 //! and about query strings: duplicates, empty values, percent-encoding, limits. The pieces are those of the seeds of
 //! the fuzz target `query`, which does the same for longer.
 
-use std::fs;
-
-use island_metrics::request::Endpoint;
-
 use crate::plain::{Mistake, Plain};
+use crate::prelude::*;
 use crate::targets::differs;
 
 const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fuzz/seeds/query");

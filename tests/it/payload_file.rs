@@ -5,16 +5,11 @@
 #[path = "../fuzz/src/payload.rs"]
 mod payload;
 
-use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde_json::Value;
-
-use crate::support::write_bytes;
 use payload::{BODY_REF_BYTES, Payload, word};
+
+use crate::prelude::*;
 
 /// Ids of sections.
 const BODIES: u32 = 1;
@@ -34,7 +29,6 @@ pub(crate) struct PayloadFile {
     pub(crate) payload: Payload,
 }
 
-/// The manifest of a published directory.
 pub(crate) fn manifest(published: &Path) -> Value {
     serde_json::from_slice(&fs::read(published.join("manifest.json")).unwrap()).unwrap()
 }
@@ -51,13 +45,11 @@ impl PayloadFile {
         }
     }
 
-    /// The content of a section.
     pub(crate) fn section(&mut self, id: u32) -> &mut Vec<u8> {
         let mut sections = self.payload.sections.iter_mut();
         &mut sections.find(|(other, _)| *other == id).unwrap().1
     }
 
-    /// Appends bytes to the last text of a section of texts.
     pub(crate) fn lengthen_last_text(&mut self, id: u32, bytes: usize) {
         let section = self.section(id);
         let last_bound = word(section, 0) as usize - 4;
@@ -148,7 +140,6 @@ impl PayloadFile {
     }
 }
 
-/// Replaces the manifest atomically.
 pub(crate) fn replace_manifest(published: &Path, manifest: &Value) {
     let unfinished = published.join("manifest.json.new");
     write_bytes(&unfinished, manifest.to_string().as_bytes());

@@ -3,21 +3,10 @@
 //! Two methods: a model of a disk that keeps only synced data is fed the system calls of a publish;
 //! and a real file system is shut down during publishes and loses its caches.
 
-use std::collections::BTreeSet;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::dataset_versions::{Change, Editions};
 use crate::killed_publishes::succeeds;
-use crate::processes::{Moments, stderr_of};
-use crate::published::Published;
-use crate::random_dataset::Rng;
+use crate::prelude::*;
 use crate::small_disks::Disk;
 use crate::strace::{Call, Tracer};
-use crate::support::{TempDir, is_slow};
 
 /// Differences of a disk that keeps only synced data.
 #[derive(Default)]
@@ -199,7 +188,12 @@ impl Switch {
         program.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut program = program.spawn().unwrap();
         let mut ready = [0];
-        std::io::Read::read_exact(&mut program.stdout.take().unwrap(), &mut ready).unwrap();
+        program
+            .stdout
+            .take()
+            .unwrap()
+            .read_exact(&mut ready)
+            .unwrap();
         Switch(program)
     }
 

@@ -1,13 +1,9 @@
 //! Other processes of tests: which are installed, how they end, and waits for what they do.
 
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::ExitStatus;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use crate::random_dataset::Rng;
-use crate::support::Client;
+use crate::prelude::*;
 
 /// Measures times. A limit that the program keeps holds for `running`: it is not exceeded because the
 /// machine stood still, as virtual machines do for seconds. Counts the ticks of a thread that sleeps.
@@ -54,7 +50,6 @@ fn ticks() -> u32 {
 /// Longest wait for a condition without another limit. Loaded machines are slow.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
     wait_within(PATIENCE, what, condition);
@@ -88,9 +83,13 @@ impl Moments {
         }
     }
 
+    /// Anywhere until shortly after the usual end; one time in three just before that.
     pub(crate) fn next(&self, random: &mut Rng) -> Duration {
-        let end = self.end.as_micros().max(1_000);
-        Duration::from_micros(random.below(end.try_into().unwrap()))
+        let end = self.end.max(Duration::from_millis(1));
+        if random.one_in(3) {
+            return (end * 2 / 3).saturating_sub(Duration::from_micros(random.below(3_000)));
+        }
+        Duration::from_micros(random.below(end.as_micros().try_into().unwrap()))
     }
 
     /// Reports if the process had ended before the last moment.
@@ -163,7 +162,6 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// The exit code and the text on stderr.
 pub(crate) fn code_and_stderr(output: Output) -> (Option<i32>, String) {
     let text = String::from_utf8(output.stderr).unwrap();
     (output.status.code(), text)

@@ -3,21 +3,14 @@
 //! Reads the manifest and the index of the dumps like any other program; shares no code with the
 //! crate.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
-
-use crate::dataset_versions::{Change, Edition};
 use crate::dump_files::{entry, sha256};
-use crate::support::{TempDir, run, write_bytes, write_file};
+use crate::prelude::*;
 
 /// The parts that a manifest may name.
 const PARTS: [&str; 3] = ["history", "live", "dumps"];
 
-/// A published directory.
 pub(crate) struct Published(PathBuf);
 
 impl Published {
@@ -71,7 +64,6 @@ impl Published {
             .collect()
     }
 
-    /// The place of a dump.
     #[track_caller]
     pub(crate) fn dump(&self, name: &str) -> PathBuf {
         let dumps = self.dumps();
@@ -129,13 +121,17 @@ impl Published {
         }
     }
 
+    /// The exit code of `check`, and what it prints.
+    pub(crate) fn check(&self) -> (Option<i32>, String) {
+        let output = run(&["check", "--published", self.0.to_str().unwrap()]);
+        code_and_stderr(output)
+    }
+
     /// Asserts that everything named by the manifest is present and complete, also by `check`.
     #[track_caller]
     pub(crate) fn is_sound(&self) {
-        let words = ["check", "--published", self.0.to_str().unwrap()];
-        let output = run(&words);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {stderr}");
+        let (code, stderr) = self.check();
+        assert_eq!(code, Some(0), "{stderr}");
         let manifest = self.manifest().unwrap();
         for part in ["history", "live"] {
             let payload = &manifest[part];

@@ -1,18 +1,6 @@
 //! Publishing: reproducible, atomic, and loaded by a running server without a failed response.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use crate::oracle::World;
-use crate::processes::{shows, shows_within};
-use crate::published::{Published, files};
-use crate::random_dataset::GENERATED_AT;
-use crate::support::{Client, Server, TempDir, publish, run, write_file};
+use crate::prelude::*;
 
 const LATER: &str = "2026-11-21T00:20:00Z";
 const EARLIER: &str = "2026-11-21T00:00:00Z";
@@ -31,18 +19,8 @@ fn published_files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Adds an old day to a dataset, so that its history changes.
 fn add_a_day(dataset: &Path) {
     write_file(&dataset.join("ccu/2019-01-01.csv"), "code,peakCCU\n");
-}
-
-/// Runs the binary, which must exit with this code; returns stderr.
-#[track_caller]
-fn ends_with(code: i32, words: &[&str]) -> String {
-    let output = run(words);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {stderr}");
-    stderr
 }
 
 /// `generatedAt` of the response to a target.
@@ -158,7 +136,7 @@ fn exit_codes_show_the_kind_of_failure() {
         (74, vec!["check", "--dataset", missing]),
         (74, vec!["check", "--published", missing]),
     ] {
-        let stderr = ends_with(code, &words);
+        let stderr = stderr_of(&run(&words), code);
         assert!(!stderr.trim().is_empty(), "{words:?} says why");
     }
 }

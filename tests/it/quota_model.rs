@@ -3,11 +3,10 @@
 //! Written from CONTRACT sections 6 and 7. Shares nothing with the server: a key is valid if its
 //! text is one of those issued, addresses are parsed as text, counts are in a map.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
 use crate::oracle_query::READER;
+use crate::prelude::*;
 
 /// The result of GET for a target, for a client with quota left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +65,6 @@ pub(crate) const TARGETS: [(&str, Outcome); 38] = [
     ("/v1%2Fislands", Outcome::MissingOutside),
 ];
 
-/// A request.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) method: &'static str,
@@ -159,7 +157,6 @@ fn normal_address(entry: &str) -> String {
     }
 }
 
-/// An issued key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownKey {
     pub(crate) limit: u32,

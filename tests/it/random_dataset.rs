@@ -3,12 +3,10 @@
 //! They are difficult: few distinct values, so that there are many ties; nulls, gaps, empty files,
 //! islands never seen, titles in many scripts.
 
-use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
-use std::path::{Path, PathBuf};
+use std::fmt::Display;
 
-use crate::oracle::{COUNTS, DECIMALS, Island, Profile, Row, World};
-use crate::support::{BASE_URL, TempDir, publish, write_file};
+use crate::oracle::{COUNTS, DECIMALS, Island, Profile, Row};
+use crate::prelude::*;
 
 /// `generatedAt` of every random dataset.
 pub(crate) const GENERATED_AT: &str = "2026-11-21T00:10:00Z";
@@ -28,7 +26,6 @@ pub(crate) const DAYS: [&str; 12] = [
     "2026-11-19",
     "2026-11-20",
 ];
-/// Words of titles.
 pub(crate) const WORDS: [&str; 23] = [
     "SHOPPİNG",
     "Mall",
@@ -54,7 +51,6 @@ pub(crate) const WORDS: [&str; 23] = [
     "a+b",
     "死",
 ];
-/// Tags.
 pub(crate) const TAGS: [&str; 8] = [
     "pvp",
     "1v1",
@@ -94,7 +90,6 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -104,7 +99,6 @@ impl Rng {
         self.below(n) == 0
     }
 
-    /// One of these.
     pub(crate) fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
@@ -180,7 +174,6 @@ impl Rng {
 }
 
 impl World {
-    /// The dataset of a seed, with up to `most_islands` islands.
     pub(crate) fn random(seed: u64, most_islands: u64) -> Self {
         let mut rng = Rng(seed);
         let mut world = Self {
@@ -269,6 +262,13 @@ impl World {
         self.write(&dataset);
         publish(&dataset, &published, GENERATED_AT);
         published
+    }
+
+    /// A server of the dataset, and its directory.
+    pub(crate) fn serve(&self) -> (TempDir, Server) {
+        let dir = TempDir::new();
+        let server = Server::of(&self.publish(&dir), &[]);
+        (dir, server)
     }
 
     /// Writes the files of CONTRACT section 3.

@@ -2,13 +2,12 @@
 //!
 //! No request whose response the contract leaves open is made.
 
-use std::fmt::Write;
-
-use island_metrics::request::{Endpoint, Grouping, ISLAND_PARAMETERS, Kind, Parameter};
+use island_metrics::request::{Grouping, ISLAND_PARAMETERS, Kind, Parameter};
 
 use crate::endpoint_cases::filled;
-use crate::oracle::{COUNTS, World};
-use crate::random_dataset::{DAYS, Rng, SLUGS, TAGS, WORDS};
+use crate::oracle::COUNTS;
+use crate::prelude::*;
+use crate::random_dataset::{DAYS, SLUGS, TAGS, WORDS};
 
 /// Integers as clients and scanners send them, valid and invalid.
 const INTEGERS: [&str; 22] = [
@@ -113,7 +112,6 @@ fn needle(rng: &mut Rng, text: &str) -> String {
     }
 }
 
-/// A request target.
 pub(crate) fn target(rng: &mut Rng, world: &World) -> String {
     let codes: Vec<&str> = world.islands.keys().map(String::as_str).collect();
     let path = match rng.below(40) {

@@ -1,16 +1,9 @@
 //! The README files: length, links, commands, and examples.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
-use std::process::Output;
-
-use island_metrics::request::Endpoint;
-
 use crate::cli_files;
-use crate::support::{self, Server, TempDir, run};
+use crate::prelude::*;
+use crate::support::printed_key;
 
-/// The README files by path.
 const FILES: [&str; 4] = [
     "README.md",
     "benches/README.md",
@@ -22,7 +15,6 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// Lines of the text, and whether each is in a code block.
 fn lines(text: &str) -> impl Iterator<Item = (bool, &str)> {
     text.lines().scan(false, |is_code, line| {
         let is_fence = line.trim_start().starts_with("```");
@@ -195,7 +187,7 @@ fn attempt(command: &str, places: &BTreeMap<&str, String>) -> Output {
     if words[0] == "serve" {
         words.push("--print-config".to_owned());
     }
-    support::command().args(&words).output().unwrap()
+    run(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 #[test]
@@ -226,11 +218,10 @@ fn commands_of_the_first_readme_work_in_their_order() {
             continue;
         }
         let output = attempt(command, &places);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command}: {stderr}");
+        stderr_of(&output, 0);
         if command.contains("keys issue") {
-            let key = support::printed_key(&output);
-            places.insert("DDeDNaKcIF", support::id(&key).to_owned());
+            let key = printed_key(&output);
+            places.insert("DDeDNaKcIF", id(&key).to_owned());
         }
         ran.insert(name.to_owned());
     }
@@ -253,7 +244,7 @@ fn tables_of_the_first_readme_have_the_endpoints_the_quotas_and_the_columns() {
     let text = read("README.md");
     let server = Server::start(&[]);
     let index = server.connect().get("/v1");
-    let index: serde_json::Value = serde_json::from_str(index.text()).unwrap();
+    let index: Value = serde_json::from_str(index.text()).unwrap();
     let endpoints = index["endpoints"].as_array().unwrap().iter();
     let endpoints: Vec<_> = endpoints
         .map(|it| it.as_str().unwrap().to_owned())

@@ -1,16 +1,10 @@
 //! Incremental publishes: which parts are rendered and which kept; the result is the same as that
 //! of a full publish.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use crate::processes::code_and_stderr;
-use crate::published::Published;
-use crate::random_dataset::Rng;
-use crate::support::{TempDir, is_slow, run, settle, write_file};
+use crate::prelude::*;
 
 const TIME: &str = "2026-11-21T12:00:00Z";
 const LATER: &str = "2026-11-21T12:10:00Z";
@@ -38,13 +32,12 @@ fn published(dataset: &Path, published: &Path, time: &str, more: &[&str]) -> Str
 /// publishes.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
-    let manifest: serde_json::Value =
-        serde_json::from_slice(&fs::read(directory.join("manifest.json")).unwrap()).unwrap();
+    let published = Published::at(directory);
+    let manifest = published.manifest().unwrap();
     for kind in ["history", "live"] {
         let file = manifest[kind]["file"].as_str().unwrap();
         found.insert(file.to_owned(), fs::read(directory.join(file)).unwrap());
     }
-    let published = Published::at(directory);
     for (name, sum) in published.dumps() {
         let bytes = fs::read(published.dump(&name)).unwrap();
         found.insert(format!("{name} {sum}"), bytes);
@@ -70,7 +63,6 @@ impl Edited {
         edited
     }
 
-    /// The days that have a file.
     fn days(&self) -> BTreeSet<String> {
         let folders = ["daily", "ccu"].map(|folder| self.path.join(folder));
         let found = folders
@@ -142,7 +134,7 @@ impl Edited {
                 let modified = fs::metadata(&path).unwrap().modified().unwrap();
                 let text = fs::read_to_string(&path).unwrap();
                 write_file(&path, &text.replace(",1\n", ",7\n").replace(",2\n", ",1\n"));
-                let file = fs::File::options().write(true).open(&path).unwrap();
+                let file = File::options().write(true).open(&path).unwrap();
                 file.set_modified(modified).unwrap();
             }
             3 if name != other
@@ -157,7 +149,7 @@ impl Edited {
                 fs::rename(&aside, &other_path).unwrap();
             }
             4 if path.exists() => {
-                let file = fs::File::options().write(true).open(&path).unwrap();
+                let file = File::options().write(true).open(&path).unwrap();
                 file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_000_000))
                     .unwrap();
             }
@@ -226,17 +218,22 @@ fn inode(path: &Path) -> u64 {
 
 /// The file of a payload, or the index of the dumps.
 fn payload(published: &Path, kind: &str) -> PathBuf {
-    let manifest = fs::read(published.join("manifest.json")).unwrap();
-    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    let manifest = Published::at(published).manifest().unwrap();
     published.join(manifest[kind]["file"].as_str().unwrap())
+}
+
+/// A dataset that is published once, and where to.
+fn first_publish() -> (TempDir, Edited, PathBuf) {
+    let dir = TempDir::new();
+    let dataset = Edited::new(dir.join("dataset"), 1);
+    let to = dir.join("published");
+    published(&dataset.path, &to, TIME, &[]);
+    (dir, dataset, to)
 }
 
 #[test]
 fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
-    let dir = TempDir::new();
-    let mut dataset = Edited::new(dir.join("dataset"), 1);
-    let to = dir.join("published");
-    published(&dataset.path, &to, TIME, &[]);
+    let (_dir, mut dataset, to) = first_publish();
     let history = payload(&to, "history");
     let before = inode(&history);
     let place = || Published::at(&to).dump("daily/2026-11-19.json.gz");
@@ -263,22 +260,16 @@ fn a_live_file_more_rewrites_the_live_payload_and_its_own_dump() {
         ("--force", "--force was given"),
     ] {
         let stderr = published(&dataset.path, &to, LATER, &[flag]);
-        assert!(
-            stderr.contains(&format!("history: rendered, {reason}")),
-            "{stderr}"
-        );
+        has(&stderr, &format!("history: rendered, {reason}"));
         assert!(stderr.contains("dumps: 0 of 4 tables kept"), "{stderr}");
     }
 }
 
 #[test]
 fn a_file_that_was_read_within_the_tick_of_its_last_write_is_compared_as_changed() {
-    let dir = TempDir::new();
-    let dataset = Edited::new(dir.join("dataset"), 1);
-    let to = dir.join("published");
-    published(&dataset.path, &to, TIME, &[]);
+    let (_dir, dataset, to) = first_publish();
     let list = to.join("sources.json");
-    let mut sources: serde_json::Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();
+    let mut sources: Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();
     let stamp = sources["files"]["islands.csv"].take();
     assert!(stamp.is_object(), "{stamp}");
     write_file(&list, &sources.to_string());
@@ -324,25 +315,18 @@ fn a_fault_that_only_an_unchanged_file_shows_is_found() {
 
 #[test]
 fn a_manifest_that_is_lost_costs_nothing_until_the_next_good_publish() {
-    let dir = TempDir::new();
-    let dataset = Edited::new(dir.join("dataset"), 1);
-    let to = dir.join("published");
-    published(&dataset.path, &to, TIME, &[]);
+    let (_dir, dataset, to) = first_publish();
     let manifest = fs::read_to_string(to.join("manifest.json")).unwrap();
     write_file(&to.join("manifest.json"), "{");
     write_file(&dataset.path.join("creators.csv"), "no slug\n");
     assert_eq!(publish(&dataset.path, &to, LATER, &[]).0, Some(65));
     write_file(&to.join("manifest.json"), &manifest);
-    let sound = run(&["check", "--published", to.to_str().unwrap()]);
-    assert!(sound.status.success(), "{sound:?}");
+    Published::at(&to).is_sound();
 }
 
 #[test]
 fn an_index_that_is_not_the_one_written_vouches_for_no_dump() {
-    let dir = TempDir::new();
-    let dataset = Edited::new(dir.join("dataset"), 1);
-    let to = dir.join("published");
-    published(&dataset.path, &to, TIME, &[]);
+    let (_dir, dataset, to) = first_publish();
     let index = payload(&to, "dumps");
     let text = fs::read_to_string(&index).unwrap();
     let at = text.find("\"sha256\": \"").unwrap() + 11;
@@ -356,8 +340,7 @@ fn an_index_that_is_not_the_one_written_vouches_for_no_dump() {
         &format!("{}{other}{}", &text[..at], &text[at + 1..]),
     );
     published(&dataset.path, &to, LATER, &[]);
-    let sound = run(&["check", "--published", to.to_str().unwrap()]);
-    assert!(sound.status.success(), "{sound:?}");
+    Published::at(&to).is_sound();
 }
 
 #[test]
@@ -367,7 +350,7 @@ fn changed_bytes_always_have_a_later_modification_time() {
     let to = dir.join("published");
     let modified = |name: &str| {
         let index = fs::read(payload(&to, "dumps")).unwrap();
-        let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
+        let index: Value = serde_json::from_slice(&index).unwrap();
         let files = index["files"].as_array().unwrap().clone();
         let file = files.into_iter().find(|file| file["file"] == name).unwrap();
         file["modified"].as_str().unwrap().to_owned()

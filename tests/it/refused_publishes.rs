@@ -1,15 +1,9 @@
 //! Publishes that are refused without `--force`: to a directory that is not one for a publish, and of a
 //! dataset that lost days.
 
-use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
-use crate::dataset_versions::{Change, Editions};
-use crate::processes::stderr_of;
-use crate::published::{Published, files};
-use crate::support::{TempDir, command, write_file};
+use crate::prelude::*;
 
 const TIME: &str = "2026-12-24T12:00:00Z";
 
@@ -20,7 +14,6 @@ fn dataset(dir: &TempDir) -> PathBuf {
     path
 }
 
-/// A publish with a current directory.
 fn publish(current: &Path, dataset: &Path, to: &Path, more: &[&str]) -> Output {
     let mut publish: Command = command();
     publish.current_dir(current).arg("publish").args(more);
@@ -85,10 +78,7 @@ fn a_dataset_that_lost_days_is_refused_and_the_days_are_named() {
     // A name that is no day is a fault, and hides no other reason.
     fs::rename(daily(last), daily("2026-1-1.csv")).unwrap();
     let stderr = stderr_of(&publish(&all, &dataset, &to, &[]), 65);
-    assert!(
-        stderr.contains("daily/2026-1-1.csv: the file name"),
-        "{stderr}"
-    );
+    has(&stderr, "daily/2026-1-1.csv: the file name");
     fs::rename(daily("2026-1-1.csv"), daily(last)).unwrap();
     // More days than are named.
     for day in 1..=7 {
@@ -99,10 +89,7 @@ fn a_dataset_that_lost_days_is_refused_and_the_days_are_named() {
     fs::rename(dataset.join("ccu"), dataset.join("Ccu")).unwrap();
     let stderr = is_refused(&all, &dataset, &to);
     assert!(stderr.contains(" and 3 more; --force"), "{stderr}");
-    assert!(
-        stderr.contains(&format!("for {day}, 2001-02-01, ")),
-        "{stderr}"
-    );
+    has(&stderr, &format!("for {day}, 2001-02-01, "));
     succeeds(&all, &dataset, &to, &["--force"]);
     // They are no longer published, so the next publish has all days.
     succeeds(&all, &dataset, &to, &[]);
@@ -183,10 +170,7 @@ fn a_file_of_another_program_is_not_replaced() {
         write_file(&to.join(name), text);
         write_file(&to.join("index.html"), "mine");
         let stderr = is_refused(&all, &dataset, &to);
-        assert!(
-            stderr.contains(&format!("site/{name}: the target")),
-            "{stderr}"
-        );
+        has(&stderr, &format!("site/{name}: the target"));
         succeeds(&all, &dataset, &to, &["--force"]);
         assert!(to.join("index.html").exists());
         succeeds(&all, &dataset, &to, &[]);

@@ -1,21 +1,11 @@
 //! Copies of a published directory by `data/systemd/replicate/replicate`, while the directory is published
 //! again and again: each copy is complete, also after a kill, and a server on it shows whole publishes.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use crate::dataset_versions::{Change, Editions};
 use crate::killed_publishes::{Known, answers_as_if_published_afresh, succeeds, while_served};
-use crate::processes::{Moments, SetOnDrop, is_installed};
-use crate::published::Published;
-use crate::random_dataset::Rng;
-use crate::support::{TempDir, is_slow, write_file};
+use crate::prelude::*;
 
 /// Copies by rsync that must succeed. The publisher may outrun some others.
 fn copies_wanted() -> u32 {

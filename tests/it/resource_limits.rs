@@ -1,16 +1,10 @@
 //! Limits of the memory that clients can cause, and of the time they can occupy a worker.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::AtomicUsize;
 
 use crate::catalogue::Catalogue;
-use crate::http::{Client, uninterrupted};
 use crate::long_bodies::slow_reader;
-use crate::random_dataset::Rng;
-use crate::support::{Server, is_slow};
+use crate::prelude::*;
 
 const KIB: u64 = 1024;
 
@@ -124,9 +118,7 @@ fn a_pipeline_of_expensive_requests_takes_turns_with_other_connections() {
         let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
         requests.push_str(&head);
     }
-    let mut stream = TcpStream::connect(server.addr()).unwrap();
-    let patience = Some(Duration::from_secs(30));
-    stream.set_read_timeout(patience).unwrap();
+    let mut stream = socket(server.addr());
     stream.write_all(requests.as_bytes()).unwrap();
     let answers = AtomicUsize::new(0);
     let mut meanwhile = Vec::new();

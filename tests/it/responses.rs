@@ -8,9 +8,8 @@ use serde_json::Value;
 use crate::endpoint_cases::filled;
 use crate::oracle::{Refusal, World};
 use crate::oracle_query::ignored;
-use crate::random_dataset::Rng;
+use crate::prelude::*;
 use crate::random_requests::target;
-use crate::support::{Client, Reply, Server, TempDir, is_slow};
 
 /// `--limit-anonymous` of [`Server::of`].
 const LIMIT: u64 = 60_000;
@@ -232,7 +231,6 @@ fn every_answer_agrees_with_the_oracle_over_random_datasets_and_queries() {
     assert!(gzipped > 0, "no answer was ever compressed");
 }
 
-/// The names appear in this order.
 fn assert_order(body: &str, names: &[&str]) {
     let mut from = 0;
     for name in names {

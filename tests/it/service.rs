@@ -1,20 +1,14 @@
 //! The server under a service manager: notifications, signals, and inherited sockets, with which
 //! restarts refuse no connection.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::thread::{scope, sleep};
-use std::time::Duration;
 
 use crate::dump_files::published;
-use crate::http::uninterrupted;
 use crate::long_bodies::slow_reader_from;
-use crate::processes::{SetOnDrop, Stopwatch, stderr_of};
-use crate::support::{Client, Server, TempDir, change_key, command, is_slow, issue};
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HEALTH: &str = "/v1/health";
@@ -101,10 +95,10 @@ fn a_service_manager_is_notified_of_readiness_reloads_and_the_end() {
 const WAITS: &str = "epoll_wait,epoll_pwait,epoll_pwait2";
 
 /// Runs strace on one thread of a process, so that its next one of these calls takes some seconds.
-fn stall(process: u32, thread: &str, calls: &str, seconds: u32) -> Option<std::process::Child> {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+fn stall(process: u32, thread: &str, calls: &str, seconds: u32) -> Option<Child> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let task = tasks.map(|task| task.unwrap()).find(|task| {
-        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         name.trim() == thread
     });
     let inject = format!("inject={calls}:delay_enter={seconds}s:when=1");
@@ -122,7 +116,7 @@ fn a_worker_that_does_not_answer_starves_the_watchdog_until_it_does_again() {
         return;
     }
     let manager = Manager::new();
-    let (admin, port) = crate::admin::address();
+    let (admin, port) = address();
     let server = manager.start(&["--workers", "2", "--admin", &port]);
     let livez = || Client::connect(admin).get("/livez");
     manager.await_line("WATCHDOG=1");
@@ -158,16 +152,11 @@ fn a_stalled_poll_is_reported_and_measured_until_it_continues() {
     }
     let dir = TempDir::new();
     let published = published(&dir);
-    let (admin, port) = crate::admin::address();
+    let (admin, port) = address();
     let server = Server::of(&published, &["--admin", &port]);
     let age = |what: &str| -> f64 {
-        let page = Client::connect(admin).get("/metrics");
-        let name = format!("island_metrics_poll_age_seconds{{what=\"{what}\"}} ");
-        let line = page
-            .text()
-            .lines()
-            .find_map(|line| line.strip_prefix(&name));
-        line.unwrap().parse().unwrap()
+        let name = format!("island_metrics_poll_age_seconds{{what=\"{what}\"}}");
+        metrics(admin)[&name]
     };
     assert!(age("data") < 2.0 && age("keys") < 2.0);
     let mut tracer = stall(server.process(), "poll-data", "openat", 13).unwrap();
@@ -186,17 +175,8 @@ fn a_stalled_poll_is_reported_and_measured_until_it_continues() {
 
 /// A server with an inherited socket, like by systemd.
 fn start_on(listener: &TcpListener, args: &[&str]) -> Server {
-    let server = command();
-    let mut activated = Command::new("sh");
-    // The shell becomes the server, so LISTEN_PID is its process id.
-    let script = "export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\" 3<&0 0</dev/null";
-    activated
-        .args(["-c", script, "sh"])
-        .arg(server.get_program())
-        .stdin(Stdio::from(OwnedFd::from(listener.try_clone().unwrap())));
-    for (name, _) in server.get_envs() {
-        activated.env_remove(name);
-    }
+    let mut activated = after("export LISTEN_PID=$$ LISTEN_FDS=1; exec 3<&0 0</dev/null");
+    activated.stdin(Stdio::from(OwnedFd::from(listener.try_clone().unwrap())));
     Server::start_as(activated, args)
 }
 
@@ -209,12 +189,7 @@ fn restarts_on_an_inherited_socket_refuse_no_connection_and_fail_no_request() {
     let restarts = if is_slow() { 50 } else { 10 };
     let listener = listener();
     let address = listener.local_addr().unwrap();
-    let args = [
-        "--limit-anonymous",
-        "65535",
-        "--trusted-proxy",
-        "127.0.0.0/8",
-    ];
+    let args = words("--limit-anonymous 65535 --trusted-proxy 127.0.0.0/8");
     let mut server = start_on(&listener, &args);
     assert_eq!(server.addr(), address);
     let (done, answers) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -262,14 +237,11 @@ fn ask_until(done: &AtomicBool, address: SocketAddr, client: usize, answers: &At
 #[test]
 fn the_inherited_socket_named_admin_is_the_admin_listener() {
     let (public, admin) = (listener(), listener());
-    let server = command();
-    let mut activated = Command::new("sh");
     // The second one takes the descriptor of stdout.
-    let script = "export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=api:admin;
-        exec \"$0\" serve 3<&0 4<&1 0</dev/null 1>/dev/null";
+    let names = "export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=api:admin";
+    let mut activated = after(&format!("{names}; exec 3<&0 4<&1 0</dev/null 1>/dev/null"));
     activated
-        .args(["-c", script])
-        .arg(server.get_program())
+        .arg("serve")
         .stdin(Stdio::from(OwnedFd::from(public.try_clone().unwrap())))
         .stdout(Stdio::from(OwnedFd::from(admin.try_clone().unwrap())));
     let mut child = activated.spawn().unwrap();
@@ -290,12 +262,7 @@ fn the_inherited_socket_named_admin_is_the_admin_listener() {
 
 #[test]
 fn an_inherited_descriptor_must_be_a_listening_socket() {
-    let server = command();
-    let mut activated = Command::new("sh");
-    let script = "export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\" 3</dev/null";
-    activated
-        .args(["-c", script, "sh"])
-        .arg(server.get_program());
+    let mut activated = after("export LISTEN_PID=$$ LISTEN_FDS=1; exec 3</dev/null");
     let output = activated.arg("serve").output().unwrap();
     let stderr = stderr_of(&output, 78);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");

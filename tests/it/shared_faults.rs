@@ -11,18 +11,10 @@
 //! - Each response is 200, 429 or 503, the latter two with `Retry-After`, and none waits for the
 //!   store.
 
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::http::uninterrupted;
-use crate::processes::wait_for;
-use crate::random_dataset::Rng;
+use crate::prelude::*;
 use crate::shared_quota::TARGET;
 use crate::store::{LIMIT, Peer, Store};
 use crate::store_proxy::{Mode, StoreProxy};
-use crate::support::{Client, TempDir, is_slow};
 
 const SERVERS: usize = 4;
 /// Largest share that a server takes.
@@ -67,7 +59,7 @@ impl Cluster {
     fn start(kind: Kind) -> Option<Cluster> {
         let directory = TempDir::new();
         let data = directory.join("store");
-        std::fs::create_dir(&data).unwrap();
+        fs::create_dir(&data).unwrap();
         let keep = ["--dir", data.to_str().unwrap(), "--appendonly", "yes"];
         // The process is killed, not the machine: what was written is there.
         let keep = [&keep[..], &["--appendfsync", "no"]].concat();
@@ -236,7 +228,7 @@ fn mode(rng: &mut Rng, is_mild: bool) -> Mode {
 }
 
 /// Sends requests that need no credit, and returns the duration of the slowest.
-fn slowest_health(peers: &[std::net::SocketAddr], are_running: &AtomicBool) -> Duration {
+fn slowest_health(peers: &[SocketAddr], are_running: &AtomicBool) -> Duration {
     let mut clients: Vec<Client> = peers.iter().map(|peer| Client::connect(*peer)).collect();
     let (mut slowest, begun) = (Duration::ZERO, Instant::now());
     while are_running.load(Ordering::Relaxed) && begun.elapsed() < ROUND_MAX {
@@ -262,7 +254,7 @@ struct Script {
 }
 
 impl Script {
-    fn new(round: &str, address: String, peers: &[std::net::SocketAddr]) -> Script {
+    fn new(round: &str, address: String, peers: &[SocketAddr]) -> Script {
         Script {
             label: format!("{round}, client {address}"),
             address,
@@ -455,7 +447,7 @@ fn a_store_that_returns_empty_grants_nothing_again_to_servers_that_refuse_alone(
 }
 
 /// Sends a command through a proxy, and returns the first line of the answer if there is one soon.
-fn ask(client: &mut std::net::TcpStream, words: &[&str]) -> Option<String> {
+fn ask(client: &mut TcpStream, words: &[&str]) -> Option<String> {
     use std::io::{Read as _, Write as _};
     let mut command = format!("*{}\r\n", words.len());
     for word in words {
@@ -478,7 +470,7 @@ fn the_proxy_disturbs_connections_as_its_mode_requires() {
     let proxy = StoreProxy::start(store.port);
     let time = Duration::from_millis(300);
     let connect = || {
-        let client = std::net::TcpStream::connect(("127.0.0.1", proxy.port())).unwrap();
+        let client = TcpStream::connect(("127.0.0.1", proxy.port())).unwrap();
         client.set_read_timeout(Some(3 * time)).unwrap();
         client
     };

@@ -1,12 +1,8 @@
 //! Damage in the store of servers that share keys: values that no server has written.
 
-use std::fs;
-use std::path::PathBuf;
-
-use crate::processes::wait_for;
+use crate::prelude::*;
 use crate::shared_keys::status;
 use crate::store::{Peer, Store};
-use crate::support::{TempDir, change_key, id, issue};
 
 const SHARE: [&str; 1] = ["--shared-keys"];
 const RECORDS: &str = "imq:2:keys";

@@ -1,15 +1,8 @@
 //! Servers that share their keys by a store: each issues, revokes and restores them (CONTRACT section 9).
 
-use std::fs;
-use std::path::Path;
-use std::time::{Duration, Instant};
-
-use crate::admin::metrics;
-use crate::http::Reply;
-use crate::processes::{stderr_of, wait_for};
+use crate::prelude::*;
 use crate::sign_up::{KEEP, ask, mailed_target, mailer, make, pass, post, shown};
 use crate::store::{Peer, Store};
-use crate::support::{Client, TempDir, change_key, command, id, issue, listed_keys, run};
 
 /// The contract's time for a change to reach every server.
 const CHANGE_MAX: Duration = Duration::from_secs(2);
@@ -48,7 +41,7 @@ fn page(peer: &Peer) -> Reply {
             return page;
         }
         assert!(begun.elapsed() < Duration::from_secs(20), "{}", page.text());
-        std::thread::sleep(Duration::from_millis(250));
+        thread::sleep(Duration::from_millis(250));
     }
 }
 
@@ -112,7 +105,7 @@ fn any_server_takes_the_form_of_another_one_and_all_together_issue_three_keys() 
     await_status(&peers, &first, 200);
     // Forms at all servers at the same time, twice.
     for _ in 0..2 {
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for peer in &peers {
                 scope.spawn(|| make(&mut peer.connect(), &page(peer)).status);
             }
@@ -192,10 +185,7 @@ impl Loss {
         let _ = fs::remove_dir_all(path);
         let _ = fs::remove_file(path);
         if self == Loss::Replaced {
-            let copied = std::process::Command::new("cp")
-                .arg("-r")
-                .args([copy, path])
-                .status();
+            let copied = Command::new("cp").arg("-r").args([copy, path]).status();
             assert!(copied.unwrap().success());
         }
     }
@@ -214,7 +204,7 @@ fn no_loss_of_two_copies_takes_a_key_or_a_revocation_away() {
     let directory = TempDir::new();
     // Most of the time is spent on waiting.
     for some in pairs.chunks(4) {
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for losses in some {
                 scope.spawn(|| lose(&directory, *losses));
             }

@@ -17,19 +17,16 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
-use crate::random_dataset::Rng;
-use crate::shared_world::{Step, World};
-use crate::store::LIMIT;
-use crate::support::is_slow;
+use std::sync::atomic::AtomicUsize;
 
 use Step::{
     Cut, Flush, Follow, Forget, Hurry, Join, Kill, Restore, Save, Settle, Start, Stop, StoreDown,
     StoreUp, Visit,
 };
+
+use crate::prelude::*;
+use crate::shared_world::{Step, World};
+use crate::store::LIMIT;
 
 /// Histories that run at a time.
 const TOGETHER: usize = 5;

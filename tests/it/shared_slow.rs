@@ -3,15 +3,10 @@
 //! Answers are late by the delay of a proxy. The machine adds to it: where a test requires that answers
 //! come in time, it repeats a trial with a late one.
 
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crate::processes::wait_for;
+use crate::prelude::*;
 use crate::shared_quota::TARGET;
 use crate::store::{LIMIT, Peer, Store};
 use crate::store_proxy::{Mode, StoreProxy};
-use crate::support::{Client, TempDir};
 
 /// More than the 20 ms that a request waits.
 const LATE: Duration = Duration::from_millis(26);

@@ -1,14 +1,7 @@
 //! A store over TLS: the certificates that servers accept, and the log lines about others.
 
-use std::path::Path;
-use std::process::Command;
-use std::thread;
-use std::time::Duration;
-
-use crate::admin::address;
-use crate::processes::{is_installed, report_skipped, wait_for};
+use crate::prelude::*;
 use crate::store::{Peer, Store, program};
-use crate::support::{TempDir, command, write_file};
 use crate::tls_pairs::{ECDSA, EXPIRED, Pair, VALID, pair, pair_of, set_mode, text};
 
 const TARGET: &str = "/v1/islands?limit=1";

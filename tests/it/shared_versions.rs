@@ -3,10 +3,9 @@
 //! There is one release, so the tests write what a server of a later version may store: fields and
 //! credits of its own, another limit, and keys of another version.
 
-use crate::processes::wait_for;
+use crate::prelude::*;
 use crate::shared_quota::{TARGET, all_in_time, spend, spend_in_turn, undisturbed};
 use crate::store::{LIMIT, Store};
-use crate::support::{Client, issue};
 
 /// Credits that the later version has leased.
 const LEASED: u32 = 20;
@@ -71,8 +70,8 @@ fn servers_with_different_limits_admit_at_most_the_largest_and_log_it() {
         let store = Store::start(&[]).unwrap();
         let [first, second] = ["first", "second"].map(|name| directory.join(name));
         let key = issue(&first, "ann@x.test", "starter");
-        std::fs::create_dir(&second).unwrap();
-        std::fs::copy(first.join("keys.jsonl"), second.join("keys.jsonl")).unwrap();
+        fs::create_dir(&second).unwrap();
+        fs::copy(first.join("keys.jsonl"), second.join("keys.jsonl")).unwrap();
         let start = |state, limit: u32| {
             let limit = limit.to_string();
             store.peer(state, 2, &["--limit-starter", &limit])

@@ -1,16 +1,15 @@
 //! The machines of a history of losses: servers, each with a proxy between it and the store, and clients
 //! that send requests to them. See `shared_pairs`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use Step::{
+    Cut, Flush, Follow, Forget, Hurry, Join, Kill, Restore, Save, Settle, Start, Stop, StoreDown,
+    StoreUp, Visit,
+};
 
-use crate::processes::{Stopwatch, wait_for};
+use crate::prelude::*;
 use crate::shared_quota::TARGET;
 use crate::store::{LIMIT, Peer, Store};
 use crate::store_proxy::{Mode, StoreProxy};
-use crate::support::{Client, Reply, TempDir, is_slow, issue};
 
 /// Time after a loss of data in which servers that reach the store have settled.
 const SETTLING: Duration = Duration::from_secs(3);
@@ -54,11 +53,6 @@ pub(crate) enum Step {
     /// Time in which servers notice a loss and settle.
     Settle,
 }
-
-use Step::{
-    Cut, Flush, Follow, Forget, Hurry, Join, Kill, Restore, Save, Settle, Start, Stop, StoreDown,
-    StoreUp, Visit,
-};
 
 /// The servers that a client sends requests to.
 #[derive(Clone, Copy, Debug, PartialEq)]

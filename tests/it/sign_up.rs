@@ -1,15 +1,8 @@
 //! Sign-up at `/keys`: by address and by mail, and attacks on it.
 
-use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
-use crate::canary;
-use crate::http::{Client, Reply};
-use crate::processes::Stopwatch;
-use crate::support::{Server, TempDir, change_key, id, issue, listed_keys, write_file};
+use crate::prelude::*;
 
 /// A form as a browser sends it from our page.
 pub(crate) fn post(client: &mut Client, fields: &str, headers: &str) -> Reply {
@@ -45,7 +38,14 @@ fn status_with(client: &mut Client, key: &str) -> (u16, String) {
     (reply.status, reply.expect("x-ratelimit-limit").to_owned())
 }
 
-pub(crate) fn by_ip(dir: &TempDir, more: &[&str]) -> Server {
+/// A server where every address may make keys, and its directory.
+pub(crate) fn by_ip(more: &[&str]) -> (TempDir, Server) {
+    let dir = TempDir::new();
+    let server = by_ip_in(&dir, more);
+    (dir, server)
+}
+
+fn by_ip_in(dir: &TempDir, more: &[&str]) -> Server {
     let state = dir.join("state");
     let mut args = vec!["--signup", "ip", "--state", state.to_str().unwrap()];
     args.extend(more);
@@ -54,8 +54,7 @@ pub(crate) fn by_ip(dir: &TempDir, more: &[&str]) -> Server {
 
 #[test]
 fn an_address_makes_three_keys_sees_them_and_revokes_them() {
-    let dir = TempDir::new();
-    let server = by_ip(&dir, &[]);
+    let (_dir, server) = by_ip(&[]);
     let mut client = server.connect();
     let mut page = client.get("/keys");
     let mut keys = Vec::new();
@@ -88,8 +87,7 @@ fn an_address_makes_three_keys_sees_them_and_revokes_them() {
 
 #[test]
 fn no_page_of_another_site_reads_or_acts() {
-    let dir = TempDir::new();
-    let server = by_ip(&dir, &["--base-url", "https://metrics.test"]);
+    let (_dir, server) = by_ip(&["--base-url", "https://metrics.test"]);
     let mut client = server.connect();
     let page = client.get("/keys");
     assert!(page.header("access-control-allow-origin").is_none());
@@ -127,8 +125,7 @@ fn no_page_of_another_site_reads_or_acts() {
 
 #[test]
 fn requests_for_a_foreign_host_get_no_page_of_keys() {
-    let dir = TempDir::new();
-    let server = by_ip(&dir, &["--base-url", "https://metrics.test"]);
+    let (_dir, server) = by_ip(&["--base-url", "https://metrics.test"]);
     let mut client = server.connect();
     let mut visit = |method: &str, host: &str, headers: &str| {
         let head = format!("{method} /keys HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n");
@@ -158,8 +155,7 @@ fn requests_for_a_foreign_host_get_no_page_of_keys() {
 
 #[test]
 fn invalid_forms_are_refused_and_issue_no_key() {
-    let dir = TempDir::new();
-    let server = by_ip(&dir, &[]);
+    let (_dir, server) = by_ip(&[]);
     let mut client = server.connect();
     let good = pass(&client.get("/keys"));
     let long = format!("do=issue&pass={}", "x".repeat(10_000));
@@ -198,38 +194,31 @@ fn invalid_forms_are_refused_and_issue_no_key() {
 
 #[test]
 fn a_form_with_expect_gets_100_continue_and_a_slow_one_is_disconnected() {
-    let dir = TempDir::new();
-    let server = by_ip(&dir, &["--head-seconds", "1"]);
+    let (_dir, server) = by_ip(&["--head-seconds", "1"]);
     let page = server.connect().get("/keys");
     let fields = format!("do=issue&pass={}", pass(&page));
     let head = format!(
         "POST /keys HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
         fields.len()
     );
-    let mut stream = std::net::TcpStream::connect(server.addr()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
+    let mut stream = socket(server.addr());
     stream.write_all(head.as_bytes()).unwrap();
     let mut received = [0; 25];
-    std::io::Read::read_exact(&mut stream, &mut received).unwrap();
+    stream.read_exact(&mut received).unwrap();
     assert_eq!(&received, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream.write_all(fields.as_bytes()).unwrap();
     let mut answer = String::new();
-    std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
+    stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     let (_, rest) = answer.split_once("id=newkey>").unwrap();
     canary::remember(rest.split('<').next().unwrap());
 
     // In one write, so that the response is ready with the 100 Continue.
-    let mut at_once = std::net::TcpStream::connect(server.addr()).unwrap();
-    at_once
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
+    let mut at_once = socket(server.addr());
     let form = "POST /keys HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 7\r\n\r\ndo=drop";
     at_once.write_all(form.as_bytes()).unwrap();
     let mut answer = String::new();
-    std::io::Read::read_to_string(&mut at_once, &mut answer).unwrap();
+    at_once.read_to_string(&mut answer).unwrap();
     let answer = answer
         .strip_prefix("HTTP/1.1 100 Continue\r\n\r\n")
         .unwrap_or(&answer);
@@ -242,15 +231,13 @@ fn a_form_with_expect_gets_100_continue_and_a_slow_one_is_disconnected() {
     );
     assert!(body.starts_with("<!doctype html>"), "{body}");
 
-    let mut slow = std::net::TcpStream::connect(server.addr()).unwrap();
-    slow.set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    let mut slow = socket(server.addr());
     let begun = Stopwatch::start();
     slow.write_all(b"POST /keys HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 900\r\n\r\ndo=is")
         .unwrap();
     let mut received = Vec::new();
     // A reset closes it too.
-    let _ended = std::io::Read::read_to_end(&mut slow, &mut received);
+    let _ended = slow.read_to_end(&mut received);
     assert_eq!(received, b"HTTP/1.1 100 Continue\r\n\r\n");
     assert!(
         begun.running() < Duration::from_secs(10),
@@ -267,7 +254,7 @@ fn no_request_of_sign_up_takes_keys_away_when_the_key_file_is_lost() {
     let older = fs::read_to_string(&file).unwrap();
     let more = |of: &str| issue(&state, of, "pro");
     keys.extend(["b@x.test", "c@x.test"].map(more));
-    let server = by_ip(&dir, &[]);
+    let server = by_ip_in(&dir, &[]);
     let mut client = server.connect();
     // The file is removed, or replaced by an older one, before the first request for the page, which may
     // reach the server before it has noticed.
@@ -290,7 +277,7 @@ fn no_request_of_sign_up_takes_keys_away_when_the_key_file_is_lost() {
         assert_eq!(listed, ids);
     }
     assert!(server.terminate().success());
-    let server = by_ip(&dir, &[]);
+    let server = by_ip_in(&dir, &[]);
     for key in &keys {
         assert_eq!(status_with(&mut server.connect(), key).0, 200);
     }
@@ -298,8 +285,7 @@ fn no_request_of_sign_up_takes_keys_away_when_the_key_file_is_lost() {
 
 #[test]
 fn changes_by_the_command_line_are_visible_immediately() {
-    let dir = TempDir::new();
-    let server = by_ip(&dir, &[]);
+    let (dir, server) = by_ip(&[]);
     let state = dir.join("state");
     let mut client = server.connect();
     client.get("/keys");
@@ -351,11 +337,7 @@ pub(crate) fn ask(client: &mut Client, email: &str) -> Reply {
 
 /// Waits for the first mail, and returns the path and query of its link.
 pub(crate) fn mailed_target(dir: &TempDir) -> String {
-    let begun = Instant::now();
-    while mails(&dir.join("mail")).is_empty() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "no mail");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_for("a mail", || !mails(&dir.join("mail")).is_empty());
     let mail = mails(&dir.join("mail")).remove(0);
     let link = mail
         .lines()

@@ -1,14 +1,7 @@
 //! Sign-up: rate limits, timeouts, and isolation of clients.
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::{Duration, Instant};
-
-use crate::http::{Client, Reply};
-use crate::processes::Stopwatch;
+use crate::prelude::*;
 use crate::sign_up::{by_ip, make, pass, post, shown};
-use crate::support::{TempDir, change_key, issue};
 
 fn page_of(client: &mut Client, address: &str) -> Reply {
     client.request("GET", "/keys", &[("X-Forwarded-For", address)])
@@ -23,9 +16,8 @@ fn make_for(client: &mut Client, address: &str) -> Reply {
 
 #[test]
 fn a_day_has_the_configured_number_of_keys_for_all_clients_of_a_proxy() {
-    let dir = TempDir::new();
     let more = ["--signup-daily", "2", "--trusted-proxy", "127.0.0.1"];
-    let server = by_ip(&dir, &more);
+    let (_dir, server) = by_ip(&more);
     let mut client = server.connect();
     for address in ["192.0.2.1", "2001:db8::1"] {
         let made = make_for(&mut client, address);
@@ -38,8 +30,8 @@ fn a_day_has_the_configured_number_of_keys_for_all_clients_of_a_proxy() {
     }
     let third = make_for(&mut client, "192.0.2.3");
     assert_eq!((third.status, shown(&third)), (429, None));
-    let until_midnight: u32 = third.expect("retry-after").parse().unwrap();
-    let reset: u32 = third.expect("x-ratelimit-reset").parse().unwrap();
+    let until_midnight = third.number("retry-after");
+    let reset = third.number("x-ratelimit-reset");
     assert!(until_midnight.abs_diff(reset) <= 2);
     // A client does not see another's key.
     assert!(
@@ -51,8 +43,7 @@ fn a_day_has_the_configured_number_of_keys_for_all_clients_of_a_proxy() {
 
 #[test]
 fn a_client_that_opens_pages_too_fast_gets_retry_after() {
-    let dir = TempDir::new();
-    let server = by_ip(&dir, &[]);
+    let (_dir, server) = by_ip(&[]);
     let mut client = server.connect();
     let mut last = client.get("/keys");
     for _ in 0..80 {
@@ -62,7 +53,7 @@ fn a_client_that_opens_pages_too_fast_gets_retry_after() {
         last = client.get("/keys");
     }
     assert_eq!(last.status, 429);
-    let wait: u32 = last.expect("retry-after").parse().unwrap();
+    let wait = last.number("retry-after");
     assert!((1..=5).contains(&wait), "{wait}");
     assert_eq!(last.expect("content-type"), "text/html; charset=utf-8");
     assert_eq!(client.get("/v1/islands?limit=1").status, 200);
@@ -71,20 +62,17 @@ fn a_client_that_opens_pages_too_fast_gets_retry_after() {
 #[test]
 fn slow_forms_still_count_towards_the_rate_limit() {
     const HELD: usize = 12;
-    let dir = TempDir::new();
-    let server = by_ip(&dir, &[]);
+    let (_dir, server) = by_ip(&[]);
     let held: Vec<TcpStream> = (0..HELD)
         .map(|_| {
-            let mut stream = TcpStream::connect(server.addr()).unwrap();
-            let timeout = Some(Duration::from_secs(20));
-            stream.set_read_timeout(timeout).unwrap();
+            let mut stream = socket(server.addr());
             let head = b"POST /keys HTTP/1.1\r\nHost: localhost\r\nContent-Length: 7\r\n\r\n";
             stream.write_all(head).unwrap();
             stream
         })
         .collect();
     // The heads arrived 6 seconds ago, which permits six more requests.
-    std::thread::sleep(Duration::from_secs(6));
+    thread::sleep(Duration::from_secs(6));
     let mut client = server.connect();
     let page = "/islands/2708-3623-7025";
     let begun = Instant::now();
@@ -107,17 +95,16 @@ fn slow_forms_still_count_towards_the_rate_limit() {
 
 #[test]
 fn a_lock_that_is_never_unlocked_delays_forms_for_a_limited_time() {
-    let dir = TempDir::new();
-    let server = by_ip(&dir, &[]);
+    let (dir, server) = by_ip(&[]);
     let mut client = server.connect();
     let page = client.get("/keys");
     let lock = File::options().write(true).open(dir.join("state/.lock"));
     let lock = lock.unwrap();
     lock.lock().unwrap();
     let begun = Stopwatch::start();
-    let refused = std::thread::scope(|scope| {
+    let refused = thread::scope(|scope| {
         let asks = scope.spawn(|| make(&mut server.connect(), &page));
-        std::thread::sleep(Duration::from_millis(300));
+        thread::sleep(Duration::from_millis(300));
         assert_eq!(client.get("/keys").status, 200);
         asks.join().unwrap()
     });
@@ -131,8 +118,7 @@ fn a_lock_that_is_never_unlocked_delays_forms_for_a_limited_time() {
 
 #[test]
 fn a_request_that_waited_too_long_gets_no_key() {
-    let dir = TempDir::new();
-    let server = by_ip(&dir, &["--trusted-proxy", "127.0.0.1"]);
+    let (dir, server) = by_ip(&["--trusted-proxy", "127.0.0.1"]);
     let state = dir.join("state");
     let mut client = server.connect();
     let pages: Vec<(String, String)> = (1..=6)
@@ -147,7 +133,7 @@ fn a_request_that_waited_too_long_gets_no_key() {
     lock.lock().unwrap();
     // Each takes two seconds, one after the other: the last exceed the longest wait.
     let begun = Stopwatch::start();
-    let replies: Vec<Reply> = std::thread::scope(|scope| {
+    let replies: Vec<Reply> = thread::scope(|scope| {
         let asks: Vec<_> = pages
             .iter()
             .map(|(address, pass)| {

@@ -1,13 +1,9 @@
 //! Small file systems to fill, to unmount and to write-protect. Only root can mount them: for other
 //! users these tests print a line and pass.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::fs::OpenOptions;
 
-use crate::processes::report_skipped;
-use crate::support::TempDir;
+use crate::prelude::*;
 
 /// A mounted file system, unmounted when dropped.
 pub(crate) struct Disk {
@@ -55,7 +51,6 @@ impl Disk {
         &self.place
     }
 
-    /// Unmounts and mounts it again.
     pub(crate) fn mount_again(&mut self) {
         assert!(runs(Command::new("umount").arg(&self.place)));
         assert!(runs(
@@ -63,7 +58,6 @@ impl Disk {
         ));
     }
 
-    /// Makes it writable or read-only.
     pub(crate) fn protect(&self, read_only: bool) {
         let how = if read_only {
             "remount,ro"

@@ -1,15 +1,10 @@
 //! The state directory and settings: damage, its messages, and exit codes.
 
-use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
-use std::net::TcpStream;
+use std::io::{PipeReader, PipeWriter};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use crate::canary;
-use crate::processes::{Running, ends_within, wait_for};
-use crate::support::{Client, Server, TempDir, change_key, command, issue, run, write_file};
+use crate::cli::refusal;
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -36,18 +31,17 @@ impl State {
     fn replace(&self, text: &str) {
         let beside = self.directory().join("beside");
         write_file(&beside, text);
-        std::fs::rename(beside, self.file()).unwrap();
+        fs::rename(beside, self.file()).unwrap();
     }
 
     fn start(&self) -> Server {
+        self.start_as(command())
+    }
+
+    fn start_as(&self, command: Command) -> Server {
         let directory = self.directory();
-        let words = [
-            "--state",
-            directory.to_str().unwrap(),
-            "--quota-clients",
-            "1000",
-        ];
-        Server::start(&words)
+        let text = format!("--state {} --quota-clients 1000", directory.display());
+        Server::start_as(command, &words(&text))
     }
 }
 
@@ -68,7 +62,7 @@ fn a_damaged_key_file_keeps_the_loaded_keys_and_is_logged_once() {
     let server = state.start();
     let mut client = server.connect();
     assert_eq!(status(&mut client, &key), 200);
-    let good = std::fs::read_to_string(state.file()).unwrap();
+    let good = fs::read_to_string(state.file()).unwrap();
     let half = &good[..good.len() / 2];
     let swapped = good.replace("\"tier\":\"pro\"", "\"tier\":\"free\"");
     for (damaged, message) in [
@@ -98,7 +92,7 @@ fn a_server_writes_keys_again_that_its_file_has_lost() {
     let state = State::new();
     let [kept, revoked, restored] = [(); 3].map(|()| state.issue());
     change_key("revoke", &state.directory(), &restored);
-    let older = std::fs::read_to_string(state.file()).unwrap();
+    let older = fs::read_to_string(state.file()).unwrap();
     let server = state.start();
     change_key("revoke", &state.directory(), &revoked);
     change_key("restore", &state.directory(), &restored);
@@ -109,9 +103,9 @@ fn a_server_writes_keys_again_that_its_file_has_lost() {
         await_status(client, &restored, 200);
     };
     check(&mut client);
-    let newer = std::fs::read_to_string(state.file()).unwrap();
+    let newer = fs::read_to_string(state.file()).unwrap();
     let lose = |text: Option<&str>| match text {
-        None => std::fs::remove_file(state.file()).unwrap(),
+        None => fs::remove_file(state.file()).unwrap(),
         Some(text) => state.replace(text),
     };
     for (lost, count) in [(None, 3), (Some(&older), 2), (None, 4)] {
@@ -128,10 +122,10 @@ fn a_server_writes_keys_again_that_its_file_has_lost() {
     // A file that lacks nothing is only read.
     state.replace(&newer);
     server.await_line("were written again (1): ");
-    let repaired = std::fs::read_to_string(state.file()).unwrap();
+    let repaired = fs::read_to_string(state.file()).unwrap();
     state.replace(&repaired);
     assert!(server.terminate().success());
-    assert_eq!(std::fs::read_to_string(state.file()).unwrap(), repaired);
+    assert_eq!(fs::read_to_string(state.file()).unwrap(), repaired);
     let server = state.start();
     check(&mut server.connect());
 }
@@ -146,14 +140,9 @@ fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
     let key = state.issue();
     let (log, mut writer) = std::io::pipe().unwrap();
     let child = command()
-        .args([
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--quota-clients",
-            "1000",
-            "--state",
-        ])
+        .args(words(
+            "serve --listen 127.0.0.1:0 --quota-clients 1000 --state",
+        ))
         .arg(state.directory())
         .stderr(writer.try_clone().unwrap())
         .stdout(Stdio::null())
@@ -207,20 +196,7 @@ fn a_server_whose_log_is_not_read_continues() {
 fn a_flood_of_connections_does_not_keep_a_key_from_being_revoked() {
     let state = State::new();
     let key = state.issue();
-    let server = command();
-    let mut limited = Command::new("sh");
-    limited
-        .args(["-c", "ulimit -n 64; exec \"$@\"", "sh"])
-        .arg(server.get_program())
-        .stdin(Stdio::null());
-    let directory = state.directory();
-    let words = [
-        "--state",
-        directory.to_str().unwrap(),
-        "--quota-clients",
-        "1000",
-    ];
-    let server = Server::start_as(limited, &words);
+    let server = state.start_as(after("ulimit -n 64"));
     for _ in 0..3 {
         for (change, want) in [("revoke", 403), ("restore", 200)] {
             // Far more than the limit. A new connection replaces one of them.
@@ -238,11 +214,8 @@ fn a_flood_of_connections_does_not_keep_a_key_from_being_revoked() {
 #[track_caller]
 fn check_refused(words: &[&str], code: i32, message: &str) {
     let output = run(words);
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+    let text = refusal(&output, code);
     assert!(text.contains(message), "{words:?}: {text}");
-    assert_eq!(text.lines().count(), 1, "{words:?}: {text}");
-    assert!(output.stdout.is_empty());
 }
 
 #[test]
@@ -251,45 +224,26 @@ fn key_commands_report_what_is_wrong() {
     let key = state.issue();
     let directory = state.directory();
     let at = directory.to_str().unwrap();
-    let wants = "must be an e-mail or IP address";
-    check_refused(&["keys"], 64, "keys needs a subcommand");
-    check_refused(
-        &["keys", "issue", "--address", "a@x.test"],
-        64,
-        "requires --state",
-    );
-    check_refused(&["keys", "issue", "--state", at], 64, "requires --address");
-    check_refused(
-        &["keys", "issue", "--state", at, "--address", "ann"],
-        64,
-        wants,
-    );
-    let gold = [
-        "keys",
-        "issue",
-        "--state",
-        at,
-        "--address",
-        "a@x.test",
-        "--tier",
-        "gold",
-    ];
-    check_refused(&gold, 64, "must be free, starter or pro");
-    check_refused(
-        &["keys", "revoke", "--state", at],
-        64,
-        "requires the <id> segment",
-    );
-    check_refused(
-        &["keys", "revoke", "0123456789", "--state", at],
-        65,
-        "no key has the id",
-    );
-    check_refused(
-        &["keys", "list", "--state", "/nonexistent"],
-        74,
-        "/nonexistent: ",
-    );
+    for (line, code, message) in [
+        ("keys", 64, "keys needs a subcommand"),
+        ("keys issue --address a@x.test", 64, "requires --state"),
+        ("keys issue --state AT", 64, "requires --address"),
+        (
+            "keys issue --state AT --address ann",
+            64,
+            "must be an e-mail or IP address",
+        ),
+        (
+            "keys issue --state AT --address a@x.test --tier gold",
+            64,
+            "must be free, starter or pro",
+        ),
+        ("keys revoke --state AT", 64, "requires the <id> segment"),
+        ("keys revoke 0123456789 --state AT", 65, "no key has the id"),
+        ("keys list --state /nonexistent", 74, "/nonexistent: "),
+    ] {
+        check_refused(&words(&line.replace("AT", at)), code, message);
+    }
     // Text that may be a key is not repeated.
     for words in [
         &["keys", "revoke", &key, "--state", at][..],
@@ -306,17 +260,10 @@ fn key_commands_report_what_is_wrong() {
 fn a_key_file_that_cannot_be_read_stops_the_start() {
     let state = State::new();
     state.issue();
-    let good = std::fs::read_to_string(state.file()).unwrap();
+    let good = fs::read_to_string(state.file()).unwrap();
     let (directory, file) = (state.directory(), state.file());
-    let words = [
-        "serve",
-        "--state",
-        directory.to_str().unwrap(),
-        "--quota-clients",
-        "1000",
-    ];
-    let mut words = words.to_vec();
-    words.extend(["--listen", "127.0.0.1:0"]);
+    let text = format!("serve --listen 127.0.0.1:0 --state {}", directory.display());
+    let words = words(&text);
     let check = |text: &str, code: i32, message: &str| {
         write_file(&file, text);
         check_refused(&words, code, message);
@@ -329,8 +276,8 @@ fn a_key_file_that_cannot_be_read_stops_the_start() {
         65,
         "format must be \"island-metrics keys 1\", got \"island-metrics keys 2\"",
     );
-    std::fs::remove_file(&file).unwrap();
-    std::fs::create_dir(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
     check_refused(&words, 74, "keys.jsonl: is not a regular file");
 }
 
@@ -348,8 +295,8 @@ fn a_counter_damaged_to_a_day_years_ahead_does_not_move_the_service_there() {
     assert_eq!(remaining(&server), ["99"; 3]);
     assert!(server.terminate().success());
     let file = state.directory().join("quota-anonymous");
-    let bytes = std::fs::read(&file).unwrap();
-    let file = std::fs::File::options().write(true).open(file).unwrap();
+    let bytes = fs::read(&file).unwrap();
+    let file = File::options().write(true).open(file).unwrap();
     for at in (4096..bytes.len()).step_by(8) {
         let word = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         // The tag of 127.0.0.2; the highest bit of the day.
@@ -385,12 +332,7 @@ fn the_files_of_a_state_directory_are_its_owners_alone() {
 
 #[test]
 fn a_full_disk_behind_the_streams_is_an_error_and_no_panic() {
-    let full = || {
-        std::fs::File::options()
-            .write(true)
-            .open("/dev/full")
-            .unwrap()
-    };
+    let full = || File::options().write(true).open("/dev/full").unwrap();
     let state = State::new();
     let directory = state.directory();
     let at = directory.to_str().unwrap();

@@ -1,14 +1,8 @@
 //! A store for tests of several servers: `redis-server`, or the program that `IM_TEST_STORE` names.
 
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
-use crate::admin::{address, metrics};
-use crate::processes::{report_skipped, wait_for};
-use crate::support::{Client, Server, command};
+use crate::prelude::*;
 
 /// Daily limit of an address and of a free key.
 pub(crate) const LIMIT: u32 = 60;
@@ -20,7 +14,6 @@ pub(crate) struct Store {
     process: Option<Child>,
 }
 
-/// The program of the store.
 pub(crate) fn program() -> OsString {
     std::env::var_os("IM_TEST_STORE").unwrap_or_else(|| "redis-server".into())
 }

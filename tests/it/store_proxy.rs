@@ -5,13 +5,11 @@
 //! those that follow. A doubled command arrives again on another connection, and its second answer
 //! is lost.
 
-use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::net::Shutdown;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
+
+use crate::prelude::*;
 
 /// The treatment of commands, answers and new connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +17,6 @@ pub(crate) enum Mode {
     Pass,
     /// Commands arrive later.
     Delay(Duration),
-    /// Answers arrive later.
     AnswerLate(Duration),
     /// Commands are lost, and all that follows them on their connection.
     Drop,

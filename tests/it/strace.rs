@@ -2,12 +2,8 @@
 //! these tests print what to install and pass.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
-use crate::processes::report_skipped;
-use crate::support::TempDir;
+use crate::prelude::*;
 
 /// The system calls on files. A question mark: not every machine has it.
 const CALLS: &str = "?open,?creat,openat,?openat2,read,pread64,?readv,write,pwrite64,?writev,\

@@ -1,17 +1,13 @@
 //! Test harness: starts the binary on a free port and always stops it. It has no expectations of
 //! responses.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::process::ExitStatus;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{PoisonError, mpsc};
+use std::thread::JoinHandle;
 
-use crate::canary;
+use crate::prelude::*;
+
 pub(crate) use crate::http::{Client, Reply};
 
 /// The `--base-url` of tests that set no other.
@@ -100,6 +96,24 @@ pub(crate) fn command() -> Command {
     command
 }
 
+/// The binary in place of a shell, which has run a script before: with its limits, variables and
+/// descriptors, and its process id.
+pub(crate) fn after(script: &str) -> Command {
+    let (server, script) = (command(), format!("{script}; exec \"$@\""));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, "sh"]).arg(server.get_program());
+    for (name, _) in server.get_envs() {
+        shell.env_remove(name);
+    }
+    shell.stdin(Stdio::null());
+    shell
+}
+
+/// The words of a command, which are separated by blanks.
+pub(crate) fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
 /// Runs the binary until it exits.
 pub(crate) fn run(args: &[&str]) -> Output {
     command().args(args).output().unwrap()
@@ -115,8 +129,7 @@ pub(crate) fn try_issue(state: &Path, address: &str, tier: &str) -> Output {
 /// The key printed by `keys issue`, which must print nothing else. From now on its secret must not
 /// appear anywhere.
 pub(crate) fn printed_key(output: &Output) -> String {
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {stderr}", output.status);
+    let stderr = stderr_of(output, 0);
     let printed = std::str::from_utf8(&output.stdout).unwrap();
     let key = printed.strip_suffix('\n').unwrap();
     let segments: Vec<&str> = key.split('_').collect();
@@ -149,25 +162,22 @@ pub(crate) fn issue(state: &Path, address: &str, tier: &str) -> String {
     printed_key(&try_issue(state, address, tier))
 }
 
-/// The id of a key.
 pub(crate) fn id(key: &str) -> &str {
     key.split('_').nth(2).unwrap()
 }
 
 /// Runs `keys revoke` or `keys restore`, which must succeed.
 pub(crate) fn change_key(change: &str, state: &Path, key: &str) {
-    let output = run(&["keys", change, id(key), "--state", state.to_str().unwrap()]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{change}: {stderr}");
+    let words = ["keys", change, id(key), "--state", state.to_str().unwrap()];
+    stderr_of(&run(&words), 0);
 }
 
 /// The keys that `keys list` prints: id and status.
 pub(crate) fn listed_keys(state: &Path) -> Vec<(String, String)> {
     let output = run(&["keys", "list", "--json", "--state", state.to_str().unwrap()]);
-    let problem = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{problem}");
-    let keys: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    stderr_of(&output, 0);
+    let keys: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
     keys.iter()
         .map(|key| (text(&key["id"]), text(&key["status"])))
         .collect()
@@ -180,21 +190,21 @@ pub(crate) fn settle() {
 }
 
 /// Publishes a dataset, which must succeed.
+#[track_caller]
 pub(crate) fn publish(dataset: &Path, to: &Path, generated_at: &str) {
     settle();
     let (dataset, to) = (dataset.to_str().unwrap(), to.to_str().unwrap());
     let words = ["publish", "--dataset", dataset, "--to", to];
     let words = [&words[..], &["--generated-at", generated_at]].concat();
-    let output = run(&words);
-    assert!(
-        output.status.success(),
-        "{words:?}: {}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
+    stderr_of(&run(&words), 0);
 }
 
-/// A running server, killed when dropped. No secret may be in its log.
+#[track_caller]
+pub(crate) fn has(text: &str, part: &str) {
+    assert!(text.contains(part), "no {part:?} in {text}");
+}
+
+/// A running server, killed when dropped. No secret and no panic may be in its log.
 pub(crate) struct Server {
     child: Child,
     addr: SocketAddr,
@@ -256,20 +266,17 @@ impl Server {
 
     /// Serves a published directory, with an anonymous limit above the requests of any test.
     pub(crate) fn of(published: &Path, more: &[&str]) -> Self {
-        let mut args = vec!["--published", published.to_str().unwrap()];
-        args.extend([
-            "--limit-anonymous",
-            "60000",
-            "--workers",
-            "1",
+        let mut args = vec![
+            "--published",
+            published.to_str().unwrap(),
             "--base-url",
             BASE_URL,
-        ]);
+        ];
+        args.extend(words("--limit-anonymous 60000 --workers 1"));
         args.extend(more);
         Self::start(&args)
     }
 
-    /// The address of its listener.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -294,7 +301,6 @@ impl Server {
         self.signal("-USR1");
     }
 
-    /// Its process id.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
@@ -391,7 +397,6 @@ impl Server {
             .unwrap()
     }
 
-    /// The files that it has open (Linux).
     pub(crate) fn open_files(&self) -> Vec<PathBuf> {
         let open = fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
         // A descriptor may be closed meanwhile.
@@ -402,10 +407,7 @@ impl Server {
     /// Waits until after midnight if fewer seconds are left in the day.
     pub(crate) fn wait_for_a_day_with(&self, seconds_left: u32) {
         let mut client = self.connect();
-        let mut reset = || {
-            let health = client.get("/v1/health");
-            health.expect("x-ratelimit-reset").parse::<u32>().unwrap()
-        };
+        let mut reset = || client.get("/v1/health").number("x-ratelimit-reset");
         while reset() < seconds_left {
             thread::sleep(Duration::from_millis(200));
         }
@@ -426,6 +428,8 @@ impl Drop for Server {
         let leak = log
             .iter()
             .any(|line| canary::holds_a_secret(line.as_bytes()));
+        let panicked = log.iter().find(|line| line.contains("panicked"));
         assert!(!leak || thread::panicking(), "a secret on stderr");
+        assert!(panicked.is_none() || thread::panicking(), "{panicked:?}");
     }
 }

@@ -1,9 +1,8 @@
 //! Structure of the source: short files and functions, imports that point down.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+
+use crate::prelude::*;
 
 /// The modules of `src`, top row first; a module may import modules of lower rows only.
 const ROWS: [&[&str]; 8] = [

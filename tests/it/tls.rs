@@ -1,20 +1,14 @@
 //! Responses over TLS (CONTRACT section 10): the same as without, sessions, and connections that are
 //! cut.
 
-use std::io::{self, BufRead as _, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::{ClientConfig, HandshakeKind, ProtocolVersion, StreamOwned};
 
-use crate::http::uninterrupted;
-use crate::processes::{stderr_of, wait_for};
-use crate::support::{Client, command, publish, run};
+use crate::prelude::*;
 use crate::tls_pairs::{
     LAST, Scene, arguments, client_config_with, connect, curl, fetch, text, without_tickets,
 };
@@ -47,8 +41,8 @@ fn without_a_plain_listener_links_and_log_are_https() {
     command
         .args(["serve", "--listen-tls", "127.0.0.1:0"])
         .args(arguments(&scene.pair));
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut running = Running(command.stderr(Stdio::piped()).spawn().unwrap());
+    let mut log = BufReader::new(running.0.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("listening on ") {
         line.clear();
@@ -60,12 +54,7 @@ fn without_a_plain_listener_links_and_log_are_https() {
         &scene.client_config(),
         "/v1/islands?limit=1",
     );
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(
-        response.contains(&format!("link: <https://{address}/v1/islands?")),
-        "{response}"
-    );
+    has(&response, &format!("link: <https://{address}/v1/islands?"));
 }
 
 #[test]
@@ -294,12 +283,9 @@ fn an_inherited_socket_named_tls_is_for_tls() {
     let Some(scene) = Scene::new() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let server = command();
     let start = |arguments: &[&str]| {
-        let script =
-            "export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=tls; exec \"$@\" 3<&0 0</dev/null";
-        let mut shell = Command::new("sh");
-        shell.args(["-c", script, "sh"]).arg(server.get_program());
+        let names = "export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=tls";
+        let mut shell = after(&format!("{names}; exec 3<&0 0</dev/null"));
         shell.arg("serve").args(arguments);
         shell.stderr(Stdio::piped());
         shell.stdin(Stdio::from(OwnedFd::from(listener.try_clone().unwrap())));
@@ -307,17 +293,9 @@ fn an_inherited_socket_named_tls_is_for_tls() {
     };
     let output = start(&[]).output().unwrap();
     let stderr = stderr_of(&output, 78);
-    assert!(
-        stderr.contains("the socket named tls requires --tls-certificate"),
-        "{stderr}"
-    );
-    let mut child = start(&arguments(&scene.pair)).spawn().unwrap();
+    has(&stderr, "the socket named tls requires --tls-certificate");
+    let _running = Running(start(&arguments(&scene.pair)).spawn().unwrap());
     let response = fetch(address, &scene.client_config(), "/v1/islands?limit=1");
-    child.kill().unwrap();
-    child.wait().unwrap();
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");
-    assert!(
-        response.contains(&format!("link: <https://{address}/")),
-        "{response}"
-    );
+    has(&response, &format!("link: <https://{address}/"));
 }

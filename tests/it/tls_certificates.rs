@@ -1,10 +1,6 @@
 //! Certificates and keys that are unusual or cannot work (CONTRACT section 10).
 
-use std::fs;
-use std::process::Command;
-
-use crate::processes::stderr_of;
-use crate::support::{run, write_bytes};
+use crate::prelude::*;
 use crate::tls_pairs::{
     ECDSA, EXPIRED, NAMES, Pair, RSA, Scene, VALID, arguments, chain_pair, curl, openssl, set_mode,
     start, text,
@@ -115,9 +111,9 @@ fn an_rsa_key_is_served_with_a_warning() {
     let pair = scene.pair_of("rsa", RSA, VALID, NAMES);
     let (server, address) = start(&pair, &[]);
     let log = server.lines().join("\n");
-    assert!(
-        log.contains("is an RSA key; a handshake with an ECDSA key takes a sixth"),
-        "{log}"
+    has(
+        &log,
+        "is an RSA key; a handshake with an ECDSA key takes a sixth",
     );
     assert!(curl(address, &pair, &[]).status.success());
 }

@@ -1,14 +1,8 @@
 //! Other programs as clients of TLS: Python, and the proxies nginx and `HAProxy`, which verify the
 //! certificate. A program that is not installed is left out.
 
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
 use crate::admin::address as free_address;
-use crate::processes::{Running, report_skipped, wait_within};
-use crate::support::{Client, write_file};
+use crate::prelude::*;
 use crate::tls_pairs::{Scene, text};
 
 /// The path of a program. Prints what to install if there is none.
@@ -95,7 +89,7 @@ fn nginx_as_a_proxy_over_tls_changes_nothing() {
     let (listen, prefix) = (free_address().0, scene.directory.join("nginx"));
     let (place, authority) = (text(&prefix), text(&scene.pair.authority));
     let configuration = format!(
-        "daemon off; pid {place}/pid; error_log {place}/log;
+        "daemon off; master_process off; pid {place}/pid; error_log {place}/log;
 events {{ }}
 http {{
     access_log off;

@@ -1,19 +1,11 @@
 //! TLS handshakes that stop half-way, their limits, and a server that stops meanwhile.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, Stream};
 
-use crate::admin::{address as admin_address, metrics};
-use crate::http::uninterrupted;
-use crate::processes::{SetOnDrop, Stopwatch, wait_within};
-use crate::support::{Client, Server, is_slow};
+use crate::admin::address as admin_address;
+use crate::http::socket_from;
+use crate::prelude::*;
 use crate::tls_pairs::{
     KeptConnection, LAST, NAMES, Pair, RSA, Scene, VALID, client_config, fetch, start,
     without_tickets,
@@ -64,12 +56,8 @@ fn half_handshakes(
 ) -> Vec<(Half, TcpStream)> {
     let hello = hello(config);
     let open = |number: usize| {
-        let source = SocketAddr::from(([127, 9, 0, u8::try_from(1 + number / 500).unwrap()], 0));
-        let kind = socket2::Type::STREAM;
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
-        socket.bind(&source.into()).unwrap();
-        socket.connect(&address.into()).unwrap();
-        let mut socket = TcpStream::from(socket);
+        let source = format!("127.9.0.{}", 1 + number / 500);
+        let mut socket = socket_from(&source, address, None);
         let kind = KINDS[number % KINDS.len()];
         let begin: &[u8] = match kind {
             Half::Silent => &[],
@@ -146,78 +134,45 @@ fn a_handshake_that_never_ends_is_cut_and_a_dripped_one_too() {
     assert_eq!(silent.read(&mut [0; 9]).unwrap_or(0), 0);
 }
 
-/// Latencies of honest clients, in milliseconds.
-struct Latencies {
-    name: &'static str,
-    millis: Vec<f64>,
-}
-
-impl Latencies {
-    fn percentile(&mut self, percent: usize) -> f64 {
-        self.millis.sort_by(f64::total_cmp);
-        self.millis[(self.millis.len() - 1) * percent / 100]
-    }
-}
-
 /// Requests until `stop`, each through `request`, with a pause before the next. A failed one panics.
-fn repeat(
-    name: &'static str,
-    stop: &AtomicBool,
-    pause: Duration,
-    mut request: impl FnMut(),
-) -> Latencies {
-    let mut millis = Vec::new();
+fn repeat(name: &str, stop: &AtomicBool, pause: Duration, mut request: impl FnMut()) {
+    let mut took = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(pause);
         let begun = Instant::now();
         request();
-        millis.push(begun.elapsed().as_secs_f64() * 1000.0);
+        took.push(begun.elapsed());
     }
-    Latencies { name, millis }
+    took.sort();
+    let median = took[took.len() / 2];
+    assert!(median < SECOND / 2, "{name}: {median:?}");
 }
 
 /// Honest clients of a server, until `stop`: one has full handshakes, two keep their connections.
-fn honest_clients(
-    server: &Server,
-    address: SocketAddr,
-    pair: &Pair,
-    stop: &AtomicBool,
-) -> [Latencies; 3] {
+fn honest_clients(server: &Server, address: SocketAddr, pair: &Pair, stop: &AtomicBool) {
     let config = client_config(pair);
     let full = without_tickets(&config);
     let pause = SECOND / 200;
     thread::scope(|scope| {
-        let handshakes = scope.spawn(|| {
+        scope.spawn(|| {
             repeat("full handshake and request", stop, 10 * pause, || {
                 let response = fetch(address, &full, "/v1/health");
                 assert!(response.starts_with("HTTP/1.1 200"), "{response}");
-            })
+            });
         });
-        let kept = scope.spawn(|| {
+        scope.spawn(|| {
             let mut client = KeptConnection::new(address, &config);
             repeat("request over TLS", stop, pause, || {
                 assert!(client.get("/v1/health").starts_with("HTTP/1.1 200"));
-            })
+            });
         });
-        let plain = scope.spawn(|| {
+        scope.spawn(|| {
             let mut client = server.connect();
             repeat("request without TLS", stop, pause, || {
                 assert_eq!(client.get("/v1/health").status, 200);
-            })
+            });
         });
-        [handshakes, kept, plain].map(|thread| thread.join().unwrap())
-    })
-}
-
-/// Prints what was measured. No request has failed.
-#[expect(clippy::print_stderr, reason = "prints what was measured")]
-fn report(phase: &str, latencies: [Latencies; 3]) {
-    for mut of in latencies {
-        let (median, p99) = (of.percentile(50), of.percentile(99));
-        let (name, count) = (of.name, of.millis.len());
-        eprintln!("{phase}: {name}: {count}, 0 failed, median {median:.1} ms, p99 {p99:.1} ms");
-        assert!(median < 500.0, "{name}: {median}");
-    }
+    });
 }
 
 /// Half handshakes in waves, twice a second; those that drip send a byte a second. `closed` returns how
@@ -270,15 +225,6 @@ fn a_flood_of_half_handshakes_fails_no_request() {
     let (admin, port) = admin_address();
     let (server, address) = start(&pair, &["--workers", "1", "--admin", &port]);
     let stop = AtomicBool::new(false);
-    let honest = || honest_clients(&server, address, &pair, &stop);
-    let quiet = thread::scope(|scope| {
-        let honest = scope.spawn(honest);
-        thread::sleep(if is_slow() { 10 * SECOND } else { SECOND });
-        drop(SetOnDrop(&stop));
-        honest.join().unwrap()
-    });
-    report("quiet", quiet);
-    stop.store(false, Ordering::Relaxed);
     let closed = || {
         let metrics = metrics(admin);
         let reasons = ["handshake", "room"].map(|reason| {
@@ -287,14 +233,11 @@ fn a_flood_of_half_handshakes_fails_no_request() {
         reasons.iter().sum::<f64>() as usize
     };
     let sizes = if is_slow() { (30, 500) } else { (2, 200) };
-    let flooded = thread::scope(|scope| {
-        let honest = scope.spawn(honest);
-        let stopping = SetOnDrop(&stop);
+    thread::scope(|scope| {
+        scope.spawn(|| honest_clients(&server, address, &pair, &stop));
+        let _stopping = SetOnDrop(&stop);
         attack(address, &client_config(&pair), sizes, closed);
-        drop(stopping);
-        honest.join().unwrap()
     });
-    report("flooded", flooded);
 }
 
 #[test]

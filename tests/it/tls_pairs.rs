@@ -1,14 +1,7 @@
 //! Certificates for tests of TLS, made with `openssl`; servers that use them, and a client of rustls.
 //! A test begins with a [`Scene`], and ends there where `openssl` is not installed.
 
-use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -16,8 +9,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::processes::is_installed;
-use crate::support::{Server, TempDir, write_file};
+use crate::prelude::*;
 
 pub(crate) const ECDSA: &[&str] = &["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
 pub(crate) const RSA: &[&str] = &["-newkey", "rsa:2048"];
@@ -32,7 +24,6 @@ pub(crate) const EXPIRED: &[&str] = &[
 pub(crate) const LAST: &str = "GET /v1 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 pub(crate) const NAMES: &str = "subjectAltName=DNS:localhost,IP:127.0.0.1";
 
-/// The settings of the authority.
 const AUTHORITY: &str = "\
 [ca]
 default_ca = authority
@@ -89,7 +80,6 @@ impl Scene {
         start(&self.pair, more)
     }
 
-    /// The configuration of a client that trusts the authority.
     pub(crate) fn client_config(&self) -> Arc<ClientConfig> {
         client_config(&self.pair)
     }
@@ -204,7 +194,6 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The arguments that select a pair.
 pub(crate) fn arguments(pair: &Pair) -> [&str; 4] {
     let (certificate, key) = (text(&pair.certificate), text(&pair.key));
     ["--tls-certificate", certificate, "--tls-key", key]
@@ -251,10 +240,7 @@ pub(crate) fn client_config_with(pair: &Pair, provider: CryptoProvider) -> Clien
 pub(crate) fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> TlsClient {
     let name = ServerName::try_from("localhost").unwrap();
     let client = ClientConnection::new(Arc::clone(config), name).unwrap();
-    let socket = TcpStream::connect(address).unwrap();
-    let timeout = Some(Duration::from_secs(30));
-    socket.set_read_timeout(timeout).unwrap();
-    StreamOwned::new(client, socket)
+    StreamOwned::new(client, socket(address))
 }
 
 /// Requests a target on a new connection, which the server closes. Returns head and body.

@@ -12,17 +12,11 @@
 //! handshake. It is refused if the server itself ends the connection: a failure of the client alone is
 //! neither.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::io::ErrorKind;
 
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 
-use crate::http::uninterrupted;
+use crate::prelude::*;
 use crate::tls_pairs::{LAST, NAMES, RSA, Scene, VALID, client_config_with, fetch, start};
 
 /// Record types (RFC 8446 section 5.1).
@@ -209,7 +203,7 @@ fn is_handshake(reply: &[u8], offered: &[u8]) -> bool {
 /// Rows of the table: what is offered, the probe, the results for both kinds of keys.
 fn rows() -> Vec<[String; 4]> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/README.md");
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = fs::read_to_string(path).unwrap();
     let (_, table) = text
         .split_once("| offered | probe | ECDSA key | RSA key |\n")
         .unwrap();

@@ -1,21 +1,11 @@
 //! Certificates that change while a server runs (CONTRACT section 10). The files are replaced as
 //! certbot, lego and administrators do it.
 
-use std::fs;
-use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::Path;
-use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use tokio_rustls::rustls::ClientConfig;
 
-use crate::admin::{address, metrics};
-use crate::processes::wait_within;
-use crate::support::{is_slowest, write_bytes};
+use crate::prelude::*;
 use crate::tls_pairs::{
     ECDSA, KeptConnection, NAMES, Pair, Scene, certificate, client_config, fetch, pair, presented,
     set_mode, start, try_presented, without_tickets,
@@ -206,7 +196,7 @@ fn switching_certificates_under_load_fails_no_request() {
     let Some(scene) = Scene::new() else { return };
     let pairs = ["b", "c", "d"].map(|name| scene.pair(name));
     let used = &scene.pair;
-    let (server, address) = scene.start(&["--workers", "2", "--connection-requests", "1000"]);
+    let (_server, address) = scene.start(&["--workers", "2", "--connection-requests", "1000"]);
     let config = scene.client_config();
     let full = without_tickets(&config);
     let stop = AtomicBool::new(false);
@@ -250,7 +240,4 @@ fn switching_certificates_under_load_fails_no_request() {
          with continued sessions, {full} with full handshakes"
     );
     assert!(kept.min(resumed).min(full) > 20);
-    let lines = server.lines();
-    let panicked = lines.iter().find(|line| line.contains("panicked"));
-    assert_eq!(panicked, None);
 }

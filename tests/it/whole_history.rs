@@ -1,16 +1,10 @@
 //! The dumps with the rows of many days, each one gzip member.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
 
 use flate2::bufread::GzDecoder;
 
-use crate::oracle::World;
-use crate::published::Published;
-use crate::support::{Server, TempDir, publish, write_file};
+use crate::prelude::*;
 
 const TIMES: [&str; 4] = [
     "2026-11-21T00:10:00Z",

@@ -1,26 +1,15 @@
 //! Parameters that an endpoint does not declare, and keys where no key is read: both must show.
 
 use crate::canary::secret;
-use crate::oracle::World;
-use crate::support::{Client, Reply, Server, TempDir, issue};
+use crate::prelude::*;
 
 const IGNORED: &str = "x-ignored-parameters";
 /// Enough for the second and later responses to come from a worker's cache.
 const REPEATED: usize = 4;
 
-fn message(reply: &Reply) -> String {
-    let body = reply.json();
-    body["error"]["message"].as_str().unwrap().to_owned()
-}
-
-fn remaining(reply: &Reply) -> u32 {
-    reply.expect("x-ratelimit-remaining").parse().unwrap()
-}
-
 #[test]
 fn ignored_parameters_are_named_in_every_response() {
-    let (world, dir) = (World::with_more_than(5, 3, 20), TempDir::new());
-    let server = Server::of(&world.publish(&dir), &[]);
+    let (_dir, server) = World::with_more_than(5, 3, 20).serve();
     let mut client = server.connect();
     for (target, status, names) in [
         ("/v1/islands?limit=2", 200, None),
@@ -94,7 +83,7 @@ fn ignored_parameters_are_named_when_the_quota_is_spent_too() {
     let named = |status| (status, Some("page"));
     assert_eq!(shown[..5], [named(200); 5]);
     assert_eq!(shown[5..], [named(429); 3]);
-    assert!(message(&replies[7]).contains("(no key was sent)"));
+    assert!(replies[7].message().contains("(no key was sent)"));
 }
 
 /// A server with a key, where no response may contain its secret.
@@ -135,7 +124,7 @@ fn a_key_in_the_wrong_place_is_an_error_that_says_where_it_goes() {
     let service = Service::start(&[]);
     let mut client = service.server.connect();
     let key = &service.key;
-    let anonymous = remaining(&client.get("/v1"));
+    let anonymous = client.get("/v1").left();
     let bearer = format!("Bearer {key}");
     let encoded = key.replace('_', "%5F");
     for name in [
@@ -154,13 +143,13 @@ fn a_key_in_the_wrong_place_is_an_error_that_says_where_it_goes() {
             assert_eq!(reply.status, 401, "{target}");
             assert_eq!(reply.json()["error"]["code"], "invalid_key");
             assert!(
-                message(&reply).contains("Authorization: Bearer KEY"),
+                reply.message().contains("Authorization: Bearer KEY"),
                 "{}",
-                message(&reply)
+                reply.message()
             );
             assert_eq!(reply.expect("www-authenticate"), "Bearer");
             assert_eq!(reply.expect("x-ratelimit-limit"), "100");
-            assert_eq!(remaining(&reply), anonymous, "nothing is spent");
+            assert_eq!(reply.left(), anonymous, "nothing is spent");
         }
     }
     // Also for a target that is in the worker's cache.
@@ -168,7 +157,7 @@ fn a_key_in_the_wrong_place_is_an_error_that_says_where_it_goes() {
         for line in [&**key, &bearer, "im_live_"] {
             let reply = service.get(&mut client, target, &[("X-API-Key", line)]);
             assert_eq!(reply.status, 401, "{target} {line}");
-            assert!(message(&reply).contains("X-API-Key"));
+            assert!(reply.message().contains("X-API-Key"));
         }
         assert_eq!(client.get(target).status, 200);
     }
@@ -243,6 +232,6 @@ fn a_429_says_whether_a_key_was_sent() {
         assert_eq!(service.get(&mut client, "/v1", headers).status, 200);
         let reply = service.get(&mut client, "/v1", headers);
         assert_eq!(reply.status, 429);
-        assert!(message(&reply).starts_with(want), "{}", message(&reply));
+        assert!(reply.message().starts_with(want), "{}", reply.message());
     }
 }

@@ -8,7 +8,6 @@ impl Draws {
         Draws(u64::from(crc32fast::hash(input)) << 1 | 1)
     }
 
-    /// A number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

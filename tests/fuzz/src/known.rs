@@ -5,7 +5,6 @@ use std::path::Path;
 
 use island_metrics::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 
-/// Their prefix.
 pub const PREFIX: &str = "fuzz";
 
 /// Their texts, in the order of their numbers.

@@ -71,7 +71,6 @@ impl Payload {
         self
     }
 
-    /// Applies one change.
     pub(crate) fn change(&mut self, change: [u8; CHANGE_BYTES]) {
         let [what, which, at0, at1, value @ ..] = change;
         let at = usize::from(u16::from_le_bytes([at0, at1]));

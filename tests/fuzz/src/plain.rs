@@ -7,7 +7,6 @@ use island_metrics::request::{CREATOR_PARAMETERS, Endpoint, ISLAND_PARAMETERS, K
 const PATHS: &[&str] = Endpoint::LABELS;
 const DUMP: &str = "/dumps/{name}";
 
-/// Meaning of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// 400
@@ -59,7 +58,6 @@ pub(crate) enum Mistake {
     LastSigma,
 }
 
-/// The parser.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain(pub(crate) Mistake);
 

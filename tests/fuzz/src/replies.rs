@@ -109,7 +109,6 @@ impl Asked<'_> {
     }
 }
 
-/// A response.
 #[derive(PartialEq)]
 pub struct Reply<'a> {
     pub status: u16,

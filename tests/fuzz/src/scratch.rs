@@ -44,7 +44,6 @@ pub fn run(words: &[&str]) {
     assert_eq!(code, ExitCode::SUCCESS, "{words:?}");
 }
 
-/// Publishes a dataset; returns the published directory.
 pub fn publish(scratch: &Scratch, dataset: &str) -> PathBuf {
     let published = scratch.join("published");
     let to = published.to_str().expect("plain");

@@ -120,7 +120,6 @@ impl Tls {
 
 struct Client<'a> {
     session: ClientConnection,
-    /// The rest of the input.
     input: &'a [u8],
     ends: bool,
     /// Number of encrypted bytes of the server that were processed.

@@ -17,7 +17,6 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Reads the files, by name.
     pub fn read(files: &[(String, Vec<u8>)]) -> Result<Whole, LoadError> {
         let named = files
             .iter()
@@ -46,7 +45,6 @@ impl Whole {
         })
     }
 
-    /// Formats its files.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         let islands = &self.catalogue.islands;
         let code = |island: u32| -> IslandCode { islands[island as usize].code };
