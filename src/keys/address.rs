@@ -77,6 +77,7 @@ mod tests {
     fn check(text: &str, want: &str) {
         let address: KeyAddress = text.parse().unwrap();
         assert_eq!(address.as_str(), want);
+        assert_eq!(address.to_string(), want);
         assert_eq!(want.parse(), Ok(address), "reads back");
     }
 

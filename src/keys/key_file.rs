@@ -256,6 +256,35 @@ mod tests {
     }
 
     #[test]
+    fn a_file_has_as_many_lines_as_its_header_says_and_ends_with_one() {
+        let (_, bytes) = written(3);
+        let problem = |keys: usize| format!("expected 3 keys, got {keys}");
+        let last_line = bytes[..bytes.len() - 1].iter().rposition(|b| *b == b'\n');
+        let shorter = &bytes[..=last_line.unwrap()];
+        assert_eq!(parse(shorter).unwrap_err(), (3, problem(2)));
+        let open = &bytes[..bytes.len() - 1];
+        assert_eq!(parse(open).unwrap_err(), (4, problem(3)));
+    }
+
+    #[test]
+    fn a_digest_is_64_hexadecimal_digits() {
+        assert_eq!(parse_hex(&"aB".repeat(32)), Some([0xab; 32]));
+        for text in ["ab".repeat(31), "ab".repeat(33), "+b".repeat(32)] {
+            assert_eq!(parse_hex(&text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_store_has_the_time_of_the_last_change_and_no_number() {
+        let (records, _) = written(4);
+        for record in records.as_slice() {
+            let line: serde_json::Value = serde_json::from_str(&record.to_shared_line()).unwrap();
+            assert_eq!(line["changed"], record.changed.0);
+            assert_eq!(line.get("number"), None);
+        }
+    }
+
+    #[test]
     fn faults_name_their_line() {
         let (_, bytes) = written(3);
         let text = String::from_utf8(bytes).unwrap();

@@ -180,6 +180,34 @@ fn damaged_words_of_the_overflow_are_cleared() {
 }
 
 #[test]
+fn a_word_is_in_use_by_its_count_and_in_its_place() {
+    let state = State::new("words");
+    let slots = state.open().0.slots() as u64;
+    let file = File::options().write(true).open(state.file()).unwrap();
+    let words = file.metadata().unwrap().len() - (slots + slots / 8) * 8;
+    let word = |day: i32, count: u64| {
+        7 << 31 | u64::from((TODAY.0 + day).unsigned_abs() - 18_262) << 16 | count
+    };
+    for (at, day, count, newest, used) in [
+        (0, 1, 0, None, 0),
+        (slots, 0, 10, None, 0),
+        (slots - 1, 0, 10, Some(TODAY), 1),
+    ] {
+        let bytes = word(day, count).to_le_bytes();
+        file.write_all_at(&bytes, words + 8 * at).unwrap();
+        let mut found = NewestDay::default();
+        let sizes = TableSize::for_clients(100);
+        let quota = AnonymousQuota::open(&state.0, sizes, &mut found, &|_| {}).unwrap();
+        assert_eq!(
+            (found.day(), quota.in_use(TODAY)),
+            (newest, (used, 0)),
+            "{at}"
+        );
+        assert_eq!(quota.in_use(UtcDay(TODAY.0 + 1)), (0, 0), "{at}");
+    }
+}
+
+#[test]
 fn a_table_of_the_layout_before_is_set_aside_and_counters_of_keys_stay() {
     let state = used_on("layout", &[0, 0]);
     let mut bytes = fs::read(state.file()).unwrap();
@@ -286,6 +314,11 @@ fn an_open_error_names_the_file() {
     let error = open(&state.0, sizes, &|_| {}).unwrap_err();
     let file = state.file().display().to_string();
     assert!(error.to_string().starts_with(&file), "{error}");
+    let looped = State::new("looped");
+    fs::create_dir_all(&looped.0).unwrap();
+    std::os::unix::fs::symlink(looped.file(), looped.file()).unwrap();
+    assert!(open(&looped.0, sizes, &|_| {}).is_err());
+    assert!(looped.file().is_symlink(), "nothing was replaced");
     let nowhere = state.file().join("x").join("\0");
     assert!(open(&nowhere, sizes, &|_| {}).is_err());
 }

@@ -21,6 +21,7 @@ fn every_path_of_the_table_parses_to_its_endpoint() {
         assert!(parsed.route.is_ok(), "{}", endpoint.label());
         assert_eq!(parsed.under_v1, number < Endpoint::API_PATHS.len());
     }
+    assert_eq!(Endpoint::all().count(), TABLE.len());
     assert_eq!(Endpoint::Unknown.label(), "unknown");
     assert_eq!(Endpoint::LABELS.len(), TABLE.len() + 1);
     let longest = TABLE.iter().map(|row| row.path.len()).max();
@@ -56,4 +57,17 @@ fn an_invalid_path_has_the_endpoint_that_its_segments_select() {
         assert!(parsed.route.is_err(), "{path}");
     }
     assert_eq!(parse("/dumps/a/b/c/d/e", None).endpoint, Endpoint::Dump);
+}
+
+#[test]
+fn a_relative_link_climbs_out_of_the_folders_of_a_path() {
+    for (endpoint, folders) in [
+        (Endpoint::Unknown, 0),
+        (Endpoint::Home, 0),
+        (Endpoint::Islands, 1),
+        (Endpoint::IslandPage, 1),
+        (Endpoint::IslandCcu, 3),
+    ] {
+        assert_eq!(endpoint.depth(), folders, "{}", endpoint.label());
+    }
 }

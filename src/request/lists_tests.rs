@@ -141,6 +141,22 @@ fn a_search_is_stored_as_sent_and_folded() {
 }
 
 #[test]
+fn a_search_has_at_most_1024_bytes() {
+    for (bytes, fits) in [(SEARCH_BYTES_MAX, true), (SEARCH_BYTES_MAX + 1, false)] {
+        let sent = format!("q={}", "a".repeat(bytes));
+        assert_eq!(islands(&sent).is_ok(), fits, "{bytes}");
+    }
+}
+
+#[test]
+fn the_list_of_a_creator_is_filtered_by_the_creator_alone() {
+    let query = ListQuery::of_creator("a b");
+    assert_eq!(islands("creator=a+b").as_ref(), Ok(&query));
+    assert!(query.filter("creator").is_some());
+    assert_eq!(query.filter("tag"), None);
+}
+
+#[test]
 fn a_filter_by_a_count_takes_the_counts_of_a_dataset() {
     let parse = |raw: &str| ListQuery::parse(Some(raw), COUNTS);
     let query = parse("maxPlays=9007199254740991&minPlays=007").unwrap();

@@ -236,6 +236,10 @@ mod tests {
             let encoded = utf8_percent_encode(&long(letter), RESERVED).to_string();
             assert_eq!(listed, encoded[..bytes], "{letter}");
         }
+        // Each name is cut by itself.
+        let both = ignored(Some(&format!("{}&{}", long('a'), long('b'))), &[]);
+        let cut = |letter: char| letter.to_string().repeat(IGNORED_BYTES_MAX);
+        assert_eq!(both, Some(format!("{}, {}", cut('a'), cut('b'))));
     }
 
     #[test]

@@ -70,6 +70,62 @@ fn every_argument_is_parsed() {
 }
 
 #[test]
+fn a_form_sends_empty_fields_for_unused_filters() {
+    let islands = |query| {
+        let list = ListQuery::parse(Some(query), ISLAND_PARAMETERS).unwrap();
+        Ok(Argument::Islands(list))
+    };
+    let creators = |query| {
+        let list = ListQuery::parse(Some(query), CREATOR_PARAMETERS).unwrap();
+        Ok(Argument::Creators(list))
+    };
+    for (path, sent, argument) in [
+        ("/islands", "limit=&q=a&offset=&sort=", islands("q=a")),
+        ("/islands", "limit=7&tag=", islands("limit=7")),
+        ("/creators", "offset=3&limit=&sort=", creators("offset=3")),
+        ("/", "limit=3", islands("limit=3")),
+        ("/", "utm_source=x", Ok(Argument::None)),
+    ] {
+        let route = parse(path, Some(sent)).route;
+        assert_eq!(route.map(|route| route.argument), argument, "{path}?{sent}");
+    }
+    assert!(parse("/islands", Some("limit=0&q=")).route.is_err());
+    assert!(parse("/v1/islands", Some("limit=")).route.is_err());
+}
+
+#[test]
+fn pages_take_the_first_value_of_their_own_parameters() {
+    let code: IslandCode = "0034-5678-9012".parse().unwrap();
+    let chart = |days| Argument::Chart(code, "plays", days);
+    let newest = Argument::Day(DayRef::Latest);
+    let day = Argument::Day(DayRef::Day(UtcDay::parse("2024-02-29").unwrap()));
+    for (path, sent, argument) in [
+        (
+            "/islands/0034-5678-9012",
+            "x=1&metric=pl%61ys&days=30&metric=favorites",
+            chart(Some(30)),
+        ),
+        ("/islands/0034-5678-9012", "metric=plays", chart(None)),
+        ("/rankings", "date=2024-02-29&date=x", day.clone()),
+        ("/new", "day=2024-02-28&date=2024-02-29", day),
+        ("/new", "day=2024-02-28", newest),
+    ] {
+        let route = parse(path, Some(sent)).route.unwrap();
+        assert_eq!(route.argument, argument, "{path}?{sent}");
+    }
+}
+
+#[test]
+fn a_day_is_displayed_as_sent() {
+    for sent in ["latest", "2024-02-29", "2023-02-29"] {
+        let Argument::Day(day) = sound(&format!("/v1/new/{sent}")).argument else {
+            panic!("{sent} is a day");
+        };
+        assert_eq!(day.to_string(), sent);
+    }
+}
+
+#[test]
 fn unknown_paths_are_404() {
     for path in [
         "//",

@@ -235,9 +235,15 @@ fn a_network_keeps_its_count_when_the_tag_seed_comes_late() {
     let (quota, day) = (AnonymousQuota::new(sized(10, 4)), UtcDay(20_000));
     let client = || AnonymousClient::new(&quota, "2001:db8::1".parse().unwrap());
     let early = client();
+    let address = v4(&quota, 1);
+    assert!(!early.is_outdated(&quota));
     assert_eq!(quota.admit(early, 3, day), Decision::Admit { remaining: 2 });
     quota.adopt_tag_seed(!quota.tag_seed()).unwrap();
     assert!(early.is_outdated(&quota) && client().lease_client() != early.lease_client());
+    assert!(
+        !address.is_outdated(&quota),
+        "the tag of an IPv4 address has no seed"
+    );
     assert_eq!(quota.peek(client(), 3, day), 2);
     for remaining in [1, 0] {
         let admitted = Decision::Admit { remaining };
@@ -252,6 +258,9 @@ fn sizes_leave_two_fifths_of_the_words_free() {
     for (clients, slots_log2) in [(0, 6), (38, 6), (39, 7), (5_000_000, 23), (5_100_000, 24)] {
         let sizes = TableSize::for_clients(clients);
         assert_eq!(sizes, sized(slots_log2, slots_log2 - 3), "{clients}");
+        let clients_max = AnonymousQuota::new(sizes).clients_max();
+        assert_eq!(clients_max, (1 << slots_log2) * 3 / 5);
+        assert!(clients <= clients_max, "{clients}");
     }
     let most = TableSize::for_clients(u64::MAX);
     assert_eq!(most, TableSize::for_clients(TableSize::CLIENTS_MAX));
