@@ -130,6 +130,13 @@ mod tests {
         }
         let table = KeyTable::new(prefix.clone(), &records);
         assert_eq!(table.count(), 300);
+        let record = size_of::<([u8; 32], KeyStatus)>();
+        assert_eq!(table.bytes(), 301 * (size_of::<u64>() + record));
+        let mut active: Vec<(u32, u64)> = table.active().collect();
+        active.sort_unstable();
+        let expected = (0_u32..).zip(&keys).filter(|(number, _)| number % 5 > 0);
+        let expected = expected.map(|(number, key)| (number, key.id.number()));
+        assert_eq!(active, expected.collect::<Vec<_>>());
         for (number, key) in (0_u32..).zip(&keys) {
             let want = if number % 5 == 0 {
                 KeyStatus::Revoked
@@ -148,6 +155,14 @@ mod tests {
                 KeyStatus::Unknown
             );
         }
+        let right = &records.as_slice()[1];
+        let mut other_secret = right.clone();
+        other_secret.digest[31] ^= 1;
+        let mut changed = KeyRecords::default();
+        assert!(changed.issue(other_secret).unwrap());
+        let changed = KeyTable::new(prefix.clone(), &changed);
+        let sent = keys[1].reveal().as_bytes();
+        assert_eq!(changed.verify(sent), KeyStatus::Unknown, "a known id");
         let other = KeyTable::new("ix".parse().unwrap(), &records);
         assert_eq!(
             other.verify(keys[1].reveal().as_bytes()),
@@ -156,5 +171,19 @@ mod tests {
         let none = KeyTable::new(prefix, &KeyRecords::default());
         assert_eq!(none.verify(keys[1].reveal().as_bytes()), KeyStatus::Unknown);
         assert_eq!(none.count(), 0);
+    }
+
+    #[test]
+    fn a_text_resembles_a_key_by_the_prefix_of_the_service() {
+        let table = KeyTable::new("ab".parse().unwrap(), &KeyRecords::default());
+        for (text, resembles) in [
+            ("ab_live_", true),
+            ("x_live_ ab_live_1", true),
+            ("im_live_0123456789_", false),
+            ("ab_test_1", false),
+            ("", false),
+        ] {
+            assert_eq!(table.resembles_key(text.as_bytes()), resembles, "{text}");
+        }
     }
 }

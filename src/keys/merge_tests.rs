@@ -168,3 +168,24 @@ fn a_revocation_counts_where_an_earlier_restoration_is_not_known() {
         }
     }
 }
+
+#[test]
+fn new_numbers_are_distinct_and_end_with_the_last_one() {
+    let record = |number| KeyRecord {
+        number,
+        ..random(Tier::Pro, UnixSeconds(1))
+    };
+    let [new, other] = [KeyRecord::NO_NUMBER; 2].map(record);
+    let mut known = KeyRecords::default();
+    known
+        .merge(&[new.clone(), other.clone()], KEYS_MAX - 2)
+        .unwrap();
+    let numbers = known.as_slice().iter().map(|key| key.number);
+    assert_eq!(numbers.collect::<Vec<_>>(), [KEYS_MAX - 2, KEYS_MAX - 1]);
+    assert_eq!(known.numbers_end(), KEYS_MAX);
+    let full = KeyRecords::default().merge(&[new, other], KEYS_MAX - 1);
+    assert_eq!(
+        full.unwrap_err().to_string(),
+        "all 67108864 key numbers have been issued; no key can be added"
+    );
+}

@@ -343,6 +343,24 @@ mod tests {
     }
 
     #[test]
+    fn an_error_names_the_key_the_address_or_the_place() {
+        let id: KeyId = "0123456789".parse().unwrap();
+        let damaged = KeyStoreError::damaged(Path::new("/s/keys.jsonl"));
+        for (error, text) in [
+            (KeyStoreError::Unknown(id), "the id 0123456789;"),
+            (
+                KeyStoreError::TooManyFree("a@x.test".parse().unwrap()),
+                "a@x.test already has 3 active free keys",
+            ),
+            (damaged((3, "no".to_owned())), "/s/keys.jsonl:3: no"),
+        ] {
+            let message = error.to_string();
+            assert!(message.contains(text), "{message}");
+            assert!(!error.is_busy(), "{message}");
+        }
+    }
+
+    #[test]
     fn an_id_that_is_taken_is_not_given_again() {
         let mut records = KeyRecords::default();
         let key = (&"a@x.test".parse().unwrap(), Tier::Pro);

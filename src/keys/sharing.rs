@@ -73,3 +73,23 @@ impl fmt::Debug for KeySharing {
         f.debug_tuple("KeySharing").field(&self.state).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_stored_and_not_shown() {
+        let name = format!("im-secret-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        durable::create_private_directory(&directory).unwrap();
+        let secret = SignupSecret::random();
+        secret.store(&directory).unwrap();
+        let stored = std::fs::read(directory.join(SignupSecret::FILE)).unwrap();
+        assert_eq!(stored, secret.0);
+        assert_eq!(format!("{secret:?}"), "SignupSecret(***)");
+        std::fs::remove_dir_all(&directory).unwrap();
+        let error = secret.store(&directory).unwrap_err().to_string();
+        assert!(error.contains(SignupSecret::FILE), "{error}");
+    }
+}

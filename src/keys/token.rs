@@ -301,7 +301,8 @@ mod tests {
             assert!(text.parse::<KeyPrefix>().is_ok(), "{text}");
         }
         for text in ["", "i_m", "im ", "é", "12345678901234567"] {
-            assert!(text.parse::<KeyPrefix>().is_err(), "{text}");
+            let error = text.parse::<KeyPrefix>().unwrap_err().to_string();
+            assert_eq!(error, "expected 1 to 16 letters and digits", "{text}");
         }
     }
 }
