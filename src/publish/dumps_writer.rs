@@ -248,13 +248,15 @@ mod tests {
             let ([peak, players, minutes], code) = (counts, found.code);
             let is_daily = peak % 3 > 0;
             let metrics = if is_daily {
-                lines[0] += &format!("{day},{code},{peak},{players},{minutes},,,,0.25,,\n");
+                lines[0].extend([format!(
+                    "{day},{code},{peak},{players},{minutes},,,,0.25,,\n"
+                )]);
                 let counts = [Some(peak), Some(players), Some(minutes), None, None, None];
                 Metrics::new(counts, [Some(0.25), None, None])
             } else {
                 Metrics::of_peak(Some(peak))
             };
-            lines[1] += &format!("{day},{code},{peak}\n");
+            lines[1].extend([format!("{day},{code},{peak}\n")]);
             rows.push(DayRow {
                 island,
                 is_daily,
