@@ -265,7 +265,37 @@ mod tests {
     }
 
     #[test]
+    fn the_form_of_a_secret_is_checked_whatever_the_check_digits_are() {
+        let prefix = KeyPrefix::default();
+        let with_check = |secret: String| {
+            let text = format!("im{KIND}0123456789_{secret}");
+            let check = check_digits(text.as_bytes()).map(char::from);
+            text + &check.iter().collect::<String>()
+        };
+        let parsed = |secret| parse_key(&prefix, with_check(secret).as_bytes());
+        assert!(parsed("a".repeat(RANDOM_CHARS)).is_some());
+        for secret in [
+            "a".repeat(RANDOM_CHARS - 1),
+            "a".repeat(RANDOM_CHARS + 1),
+            "a".repeat(RANDOM_CHARS - 1) + "-",
+        ] {
+            assert_eq!(parsed(secret.clone()), None, "{secret}");
+        }
+    }
+
+    /// The second example of FIPS 180-4: stored digests must be those of any other program.
+    #[test]
+    fn a_secret_is_stored_as_its_sha256() {
+        let digest = digest(b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq");
+        assert_eq!(digest[..4], [0x24, 0x8d, 0x6a, 0x61]);
+        assert_eq!(digest[28..], [0x19, 0xdb, 0x06, 0xc1]);
+    }
+
+    #[test]
     fn random_digits_are_spread_evenly() {
+        for count in [0, 1, 62, 200] {
+            assert_eq!(random_digits(count).len(), count);
+        }
         let mut counts = [0_u32; 62];
         for _ in 0..2000 {
             for byte in random_digits(31).bytes() {
@@ -280,9 +310,9 @@ mod tests {
     }
 
     #[test]
-    fn debug_does_not_show_the_secret() {
+    fn debug_shows_the_id_and_not_the_secret() {
         let key = NewKey::random(&KeyPrefix::default());
-        assert!(!format!("{key:?}").contains(key.secret()));
+        assert_eq!(format!("{key:?}"), format!("NewKey({}, ***)", key.id));
     }
 
     #[test]
@@ -293,6 +323,10 @@ mod tests {
             assert!(constant_time_eq(one, one));
             Ok(())
         });
+        // Differences that cancel each other, and those of single bits.
+        for other in [[1, 1, 0], [1, 0, 0], [0, 0, 128]] {
+            assert!(!constant_time_eq(&[0, 0, 0], &other), "{other:?}");
+        }
     }
 
     #[test]
