@@ -1,5 +1,4 @@
 """Checks of the recipes that are pages: in headless Chromium, from an origin that is not the server's."""
-# ruff: noqa: F405
 
 import contextlib
 import datetime
@@ -10,7 +9,7 @@ import os
 import re
 import threading
 
-from harness import *  # noqa: F403
+from harness import *
 
 
 class Files(http.server.SimpleHTTPRequestHandler):

@@ -2,7 +2,6 @@
 
 What is right is computed here, from CSV and with the standard library alone; nothing is shared with a recipe.
 """
-# ruff: noqa: F405
 
 import collections
 import glob
@@ -20,7 +19,7 @@ import time
 
 import readers
 from browsers import browser, chart, most_played
-from harness import *  # noqa: F403
+from harness import *
 
 
 def shell_pages(recipe, query, chosen):
