@@ -161,3 +161,79 @@ fn a_server_that_starts_without_the_store_shows_what_it_admits_then() {
         }
     }
 }
+
+#[test]
+fn a_client_is_low_when_half_of_the_last_grant_is_spent() {
+    let mut credits = Credits::new(NOW.day, 100, 0, 2);
+    (credits.grant, credits.granted, credits.total) = (10, 10, 10);
+    for (spent, total, is_low) in [(4, 10, false), (5, 10, true), (9, 100, false)] {
+        (credits.spent, credits.total) = (spent, total);
+        assert_eq!(credits.is_low(), is_low, "{spent} of {total}");
+    }
+}
+
+#[test]
+fn credits_taken_without_the_store_are_a_part_of_the_share() {
+    let mut credits = Credits::new(NOW.day, 100, 0, 2);
+    assert!(credits.take_alone() && credits.take_alone());
+    credits.set_share(2);
+    assert_eq!(credits.share, 48);
+    let answer = LeaseAnswer {
+        granted: 1,
+        limit: 100,
+        total: 99,
+    };
+    credits.apply(LeaseAction::Grant(1), answer, 1_000, 2);
+    assert!(credits.is_unsettled, "the store knows one of two credits");
+    assert_eq!((credits.total, credits.recheck), (100, 1_005));
+    let all = LeaseAnswer {
+        granted: 2,
+        limit: 100,
+        total: 50,
+    };
+    credits.apply(LeaseAction::Return, all, 1_000, 2);
+    assert!(!credits.is_unsettled);
+    assert_eq!((credits.total, credits.share), (50, 25));
+}
+
+#[test]
+fn the_state_of_the_store_reads_back() {
+    let (table, _) = table(2, OutagePolicy::Refuse);
+    for state in [
+        StoreState::Settling,
+        StoreState::Late,
+        StoreState::Ready,
+        StoreState::Away,
+    ] {
+        table.set_state(state);
+        assert_eq!(table.state(), state);
+        assert_eq!(table.state().grants(), state >= StoreState::Late);
+    }
+}
+
+#[test]
+fn a_client_at_its_limit_is_looked_up_again_after_five_seconds() {
+    let (table, sent) = table(2, OutagePolicy::Refuse);
+    table.set_state(StoreState::Ready);
+    let (client, counts) = (LeaseClient::Key(1), Counts::default());
+    let counter = Counter(&counts, (client, NOW.day));
+    let admit = |reset_seconds| {
+        let now = RequestTime {
+            reset_seconds,
+            ..NOW
+        };
+        table.admit(client, 1, now, true, &counter)
+    };
+    assert!(matches!(admit(9), Err(NoLease::Wait(_))));
+    let request = lock(&sent).remove(0);
+    let answer = LeaseAnswer {
+        granted: 0,
+        total: 1,
+        limit: 1,
+    };
+    table.answer(&request, answer, NOW.moment());
+    for (reset_seconds, requests) in [(9, 0), (5, 0), (4, 1), (3, 1)] {
+        assert!(matches!(admit(reset_seconds), Ok(Decision::Refuse)));
+        assert_eq!(lock(&sent).len(), requests, "{reset_seconds}");
+    }
+}
