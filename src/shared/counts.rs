@@ -66,7 +66,7 @@ pub(super) struct CountSharing {
     started: Option<mpsc::Sender<()>>,
     /// Problems of the store: one line for an outage, and more only where its problem changes.
     problems: DedupLog,
-    /// What a line about a problem ends with.
+    /// The end of each line about a problem.
     rule: String,
     /// Late answers in a row, and when the last one came.
     late: (u32, Instant),

@@ -31,6 +31,7 @@ fn the_page_has_every_object_with_its_members_and_every_response_with_an_example
     assert_eq!(page.matches("<details>").count(), examples.count());
     assert!(!page.contains('`'));
 }
+
 #[test]
 fn gotchas_are_lists_under_headings() {
     let page = shown("/gotchas");

@@ -28,7 +28,7 @@ pub(super) struct ListPage<'a> {
     pub(super) history: &'a History,
     pub(super) endpoint: Endpoint,
     pub(super) query: &'a ListQuery,
-    /// What links begin with.
+    /// The start of each link.
     pub(super) base_url: &'a str,
     pub(super) accepts_gzip: bool,
 }

@@ -126,7 +126,7 @@ fn credits_are_taken_without_the_store_only_while_it_does_not_answer() {
     }
 }
 
-/// What other servers admitted before a restart is known to the store only.
+/// Only the store knows the requests that other servers admitted before a restart.
 #[test]
 fn a_server_that_starts_without_the_store_shows_what_it_admits_then() {
     for returns_after in [0, 5, 70] {
