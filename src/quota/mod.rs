@@ -41,6 +41,8 @@ pub use newest_day::NewestDay;
 #[cfg(all(test, not(island_metrics_loom)))]
 mod counter_file_tests;
 #[cfg(all(test, island_metrics_loom))]
+#[path = "models_tests.rs"]
 mod models;
 #[cfg(all(test, not(island_metrics_loom)))]
+#[path = "stress_tests.rs"]
 mod stress;
