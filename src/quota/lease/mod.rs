@@ -187,7 +187,7 @@ struct Credits {
     taken_alone: u32,
     /// The store may know less than `granted`.
     is_unsettled: bool,
-    /// The counts are of before a restart, and the store has not answered since: what others admitted is not known.
+    /// Requests were counted before a restart, and the store has not answered since: what others admitted is not known.
     is_alone: bool,
 }
 
@@ -209,7 +209,8 @@ impl Credits {
             share: 0,
             taken_alone: 0,
             is_unsettled: false,
-            is_alone: false,
+            // The reserve is one request.
+            is_alone: counted > 1,
         };
         credits.set_share(servers);
         credits
@@ -220,10 +221,11 @@ impl Credits {
     }
 
     /// Requests that remain, without what other servers were granted since the last answer. Never
-    /// rises.
+    /// rises. A server that does not know what others admitted shows its share: before the restart, it may have shown
+    /// less than all that it has not counted. It never shows 0 then, since the limit may not be reached.
     fn remaining(&self) -> u32 {
         let left = if self.is_alone {
-            self.share
+            self.share.max(1)
         } else {
             self.limit.saturating_sub(self.total)
         };

@@ -220,24 +220,20 @@ impl LeaseTable {
     ) -> u32 {
         let left = counter.peek(limit);
         let mut shard = self.shard(client);
-        match shard.get_mut(&client) {
-            Some(credits) if credits.day >= day => {
+        let lease = shard.get(&client).filter(|credits| credits.day >= day);
+        if lease.is_none() && limit - left <= 1 {
+            return left;
+        }
+        // A client that was counted before a restart gets a lease, which keeps the figure that is shown.
+        match self.credits(&mut shard, client, limit, day, counter) {
+            Ok(credits) => {
                 if credits.counted + credits.spent > 0 {
                     credits.shown = credits.remaining();
                 }
                 credits.shown.min(left)
             }
-            _ if self.is_alone(limit - left) => {
-                (limit / self.settings.servers).saturating_sub(limit - left)
-            }
-            _ => left,
+            Err(limit) => counter.peek(limit),
         }
-    }
-
-    /// Returns `true` if more than the reserve of a client was counted before its lease began, in an earlier start, and
-    /// the store does not say what others admitted.
-    fn is_alone(&self, counted: u32) -> bool {
-        counted > 1 && !self.state().grants()
     }
 
     pub fn answer(&self, request: &LeaseRequest, answer: LeaseAnswer, now: UnixSeconds) {
@@ -339,9 +335,7 @@ impl LeaseTable {
             }
             self.clients.fetch_add(1, Ordering::Relaxed);
         }
-        let mut credits = Credits::new(day, limit, known, self.settings.servers);
-        // The figure that was shown before the restart had what others admitted. This server admits its share.
-        credits.is_alone = self.is_alone(known);
+        let credits = Credits::new(day, limit, known, self.settings.servers);
         Ok(entry.insert_entry(credits).into_mut())
     }
 

@@ -139,7 +139,9 @@ fn a_server_that_starts_without_the_store_shows_what_it_admits_then() {
         // It had shown 70: another server had admitted 100.
         let peek = || table.peek(client, 200, NOW.day, &counter);
         assert_eq!(peek(), 70);
-        for remaining in (0..70).rev().take(returns_after) {
+        for left in (0..70).rev().take(returns_after) {
+            // The limit may not be reached when the share is.
+            let remaining = left.max(1);
             let admitted = table.admit(client, 200, NOW, true, &counter);
             assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
             assert_eq!(peek(), remaining);
@@ -147,19 +149,64 @@ fn a_server_that_starts_without_the_store_shows_what_it_admits_then() {
         if returns_after == 70 {
             let refused = table.admit(client, 200, NOW, true, &counter);
             assert!(matches!(refused, Err(NoLease::Unavailable)));
+            assert_eq!(peek(), 1);
         }
         let shown = peek();
         table.set_state(StoreState::Ready);
-        for request in table.settlements() {
-            let answer = LeaseAnswer {
-                granted: request.granted,
-                total: 130 + request.granted,
-                limit: 200,
-            };
-            table.answer(&request, answer, UnixSeconds(0));
-            assert!(peek() <= shown);
-        }
+        assert_eq!(peek(), shown);
+        let requests = table.settlements();
+        assert_eq!(requests.len(), 1);
+        let answer = LeaseAnswer {
+            granted: requests[0].granted,
+            total: 130 + requests[0].granted,
+            limit: 200,
+        };
+        table.answer(&requests[0], answer, UnixSeconds(0));
+        assert_eq!(peek(), shown.min(70 - requests[0].granted));
     }
+}
+
+/// A store that answers late, and requests that are not counted, show no more than a store that is away.
+#[test]
+fn a_server_shows_its_share_until_the_store_has_answered() {
+    for state in [StoreState::Settling, StoreState::Late, StoreState::Ready] {
+        let (table, sent) = table(2, OutagePolicy::Share);
+        table.set_state(state);
+        let (client, counts) = (LeaseClient::Key(1), Counts::default());
+        let counter = Counter(&counts, (client, NOW.day));
+        for _ in 0..30 {
+            let _ = counter.admit(200);
+        }
+        let peek = || table.peek(client, 200, NOW.day, &counter);
+        assert_eq!(peek(), 70);
+        // The second attempt of a request that has waited.
+        let admitted = table.admit(client, 200, NOW, false, &counter);
+        assert!(matches!(admitted, Ok(Decision::Admit { remaining: 69 })));
+        let request = lock(&sent).remove(0);
+        let answer = LeaseAnswer {
+            granted: request.granted + 10,
+            total: 60 + request.granted + 10,
+            limit: 200,
+        };
+        table.answer(&request, answer, UnixSeconds(0));
+        assert_eq!(peek(), 69);
+    }
+}
+
+/// A client for which no lease can be kept has the share of this server, in every figure.
+#[test]
+fn a_full_table_shows_the_share_that_it_admits() {
+    let (table, _) = table(2, OutagePolicy::Share);
+    table
+        .clients
+        .store(table.settings.clients_max, Ordering::Relaxed);
+    let (client, counts) = (LeaseClient::Key(1), Counts::default());
+    let counter = Counter(&counts, (client, NOW.day));
+    for remaining in [99, 98, 97] {
+        let admitted = table.admit(client, 200, NOW, true, &counter);
+        assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
+    }
+    assert_eq!(table.peek(client, 200, NOW.day, &counter), 97);
 }
 
 #[test]
