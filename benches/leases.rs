@@ -61,7 +61,7 @@ impl ClientCounter for Counter {
     }
 }
 
-/// A client's day in the store, by the rule of `src/shared/lease.lua`.
+/// A client's day in the store, by the rule of `src/shared/counts.lua`.
 #[derive(Default)]
 struct ClientDay {
     total: u32,

@@ -95,7 +95,7 @@ impl FromStr for CreatorSlug {
 macro_rules! named {
     ($kind:ident: $($value:ident = $name:literal),+ $(,)?) => {
         impl $kind {
-            /// All values, in the order of their numbers, which published files may have.
+            /// All values, in the order of their numbers. Published files may contain these numbers.
             pub const ALL: [$kind; [$($name),+].len()] = [$($kind::$value),+];
 
             /// Returns the name used in query strings, responses, files and metrics.

@@ -39,7 +39,7 @@ fn require_others(arguments: &Arguments) -> Result<(), CliError> {
     let has = |name| arguments.has(name);
     let is_shared = has("shared-quota");
     let mut stores = arguments.texts("shared-quota").into_iter();
-    let has_tls_store = stores.any(|url| url.to_lowercase().starts_with("rediss:"));
+    let has_tls_store = stores.any(|url| url.trim().to_lowercase().starts_with("rediss:"));
     let store = "requires --shared-quota redis://HOST";
     let is_by_mail = arguments.texts("signup") == ["email"];
     let has_command = !arguments.texts("mailer").concat().trim().is_empty();

@@ -3,7 +3,7 @@
 use super::csv_table::CsvTable;
 use crate::model::IslandCode;
 
-/// Islands that are searched one by one: of a platform, every fifth island has a row on a day.
+/// Islands that are searched one by one. On a real platform, one island in five has a row on a day.
 const NEAR_MAX: usize = 32;
 
 /// Finder of islands by code, which also detects duplicates within a file. Each file has its own.

@@ -72,7 +72,7 @@ fn render() -> Result<([Storage; 2], Dumps), Box<dyn Error>> {
 mod tests {
     use super::*;
     use crate::request::{Argument, Endpoint, Route};
-    use crate::snapshot::{CONTENT_VERSION, SnapshotFile};
+    use crate::snapshot::{SAMPLE_CHECKSUM, SnapshotFile};
 
     #[test]
     fn the_embedded_files_are_those_of_the_directory() {
@@ -98,8 +98,8 @@ mod tests {
         let checksums = payloads.map(|file| SnapshotFile::open(file).unwrap().content_checksum());
         let found = checksums[0] ^ checksums[1].rotate_left(1);
         assert_eq!(
-            found, CONTENT_VERSION,
-            "the content of payload files has changed: set CONTENT_VERSION in snapshot/layout.rs to {found}. With the \
+            found, SAMPLE_CHECKSUM,
+            "the content of payload files has changed: set SAMPLE_CHECKSUM in snapshot/layout.rs to {found}. With the \
              old one, a publish would keep what an older program has rendered."
         );
     }

@@ -68,7 +68,7 @@ impl Default for ConnectionLimits {
 pub(crate) struct Settings {
     /// The published directory; the built-in sample dataset by default.
     pub(crate) published: Option<PathBuf>,
-    /// Opens the sample dataset with a cache of some bytes.
+    /// Opens the sample dataset.
     pub(crate) open_sample: fn(&SiteSettings) -> Result<Snapshot, Box<dyn Error>>,
     pub(crate) listen: Vec<SocketAddr>,
     pub(crate) listen_tls: Vec<SocketAddr>,

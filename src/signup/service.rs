@@ -130,7 +130,7 @@ impl SignupService {
             daily_max: policy.daily_max,
             mailer: mailer.map_err(|error| {
                 let problem = format!("cannot start the sign-up thread: {error}");
-                io::Error::new(error.kind(), problem)
+                io::Error::other(problem)
             })?,
             secret,
             records: Arc::default(),

@@ -22,7 +22,7 @@ use crate::request::Grouping;
 ///              from the sections up to here, magic 8
 /// ```
 ///
-/// The same content in another format needs another start than `IMSN`.
+/// If the format changes and the content does not, `IMSN` must change.
 ///
 /// All integers are little-endian. A section is an array, or lists: the start of each list and the end of the
 /// last one, u32, then the items of all of them. These positions count items from the start of the section.

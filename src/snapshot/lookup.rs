@@ -40,7 +40,8 @@ impl Snapshot {
         }
     }
 
-    /// Finds the response to a route under `/v1`, in the form that the client accepts.
+    /// Finds the response to a route under `/v1`, or to one of a page or file in memory, in the form that the client
+    /// accepts.
     pub fn find<'a>(&'a self, route: &'a Route, accepts_gzip: bool) -> Result<Found<'a>, Missing> {
         if let Some(body) = self.in_memory(route.endpoint) {
             let body = body.choose(accepts_gzip);

@@ -47,6 +47,8 @@ pub use error::{Missing, SnapshotError};
 pub use file::Identity;
 pub use format::Section;
 pub use history::History;
+#[cfg(test)]
+pub(crate) use layout::SAMPLE_CHECKSUM;
 pub(crate) use layout::{BodyCounts, CONTENT_VERSION, LAYOUT, Per};
 pub use lookup::Found;
 pub use manifest::{Manifest, Payload};
