@@ -185,8 +185,7 @@ impl CountSharing {
         );
         let (tag_seed, today) = (self.counts.anonymous.tag_seed(), self.clock.now().day);
         async move {
-            let store = (node.connection.clone(), &*node.run_id);
-            let answer = server.call(store, random(), tag_seed, today, &batch);
+            let answer = server.call(&node, random(), tag_seed, today, &batch);
             let (answer, is_late) = in_time(&leases, answer).await;
             Ok(Answered {
                 day: today,

@@ -110,17 +110,16 @@ impl KeyExchange {
 
     /// Exchanges keys until the connection ends.
     pub(super) async fn serve(&mut self, node: &NodeConnection) -> ! {
-        let failed = |problem| format!("{}: {problem}", node.node);
         // The store may have lost keys since the last connection.
         self.view = KeyView::default();
         loop {
             let exchanged = self.exchange(node).await;
-            self.report(exchanged.map_err(failed));
+            self.report(exchanged);
             tokio::select! {
                 () = sleep(POLL) => {}
                 Some(addition) = self.additions.recv() => {
                     if let Err(problem) = self.answer(node, addition).await {
-                        self.report(Err(failed(problem)));
+                        self.report(Err(problem));
                     }
                 }
             }
@@ -185,8 +184,7 @@ impl KeyExchange {
         let known = lock(&self.state).secret;
         let secret = known.or_else(|| is_due.then(SignupSecret::random));
         let offered = secret.map(|secret| hex(&secret.0)).unwrap_or_default();
-        let connection = node.connection.clone();
-        let called = self.view.call(connection, &offered, free_max, lines);
+        let called = self.view.call(node, &offered, free_max, lines);
         let (answer, secret) = called.await?;
         if !["", &*answer.generation].contains(&&*self.view.generation) {
             return Err("the store has lost keys".to_owned());

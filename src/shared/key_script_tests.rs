@@ -16,7 +16,7 @@ const NO_ID: &str = "0123456789";
 const LONE_ID: &str = "abcdefghij";
 
 /// Damages the store, and the model as the script mends it.
-async fn damage(choice: usize, model: &mut Model, connection: &mut MultiplexedConnection) {
+async fn damage(choice: usize, model: &mut Model, node: &NodeConnection) {
     const HUGE: &str = "18446744073709551616";
     let [keys, changes, free] = KEYS;
     let long = "x".repeat(2_000);
@@ -39,10 +39,10 @@ async fn damage(choice: usize, model: &mut Model, connection: &mut MultiplexedCo
     ];
     let words = words[choice];
     if words[0] == "SETRANGE" {
-        run(connection, &["DEL", free]).await.unwrap();
+        run(node, &["DEL", free]).await.unwrap();
     }
     // It fails where damage before it has changed the type; the script begins again all the same.
-    let _ = run(connection, words).await;
+    let _ = run(node, words).await;
     match choice {
         0 | 1 => *model = Model::default(),
         // Not the highest number.
@@ -59,7 +59,7 @@ fn the_script_agrees_with_the_model_also_after_damage() {
         let Some(store) = TestStore::start() else {
             return;
         };
-        let connection = store.connect().await;
+        let node = store.connect().await;
         let keys: Vec<KeyRecord> = (0..6)
             .map(|at| {
                 let address = ["a@x.test", "192.0.2.1"][at / 5].parse().unwrap();
@@ -70,10 +70,9 @@ fn the_script_agrees_with_the_model_also_after_damage() {
         let runtime = tokio::runtime::Handle::current();
         tokio::task::spawn_blocking(move || {
             arbtest::arbtest(|u| {
-                let mut connection = connection.clone();
-                let emptied = runtime.block_on(run(&mut connection, &["FLUSHALL"]));
+                let emptied = runtime.block_on(run(&node, &["FLUSHALL"]));
                 emptied.unwrap();
-                runtime.block_on(compare(u, &keys, &mut connection))
+                runtime.block_on(compare(u, &keys, &node))
             })
             .budget_ms(3_000);
         })
@@ -86,12 +85,12 @@ fn the_script_agrees_with_the_model_also_after_damage() {
 async fn compare(
     u: &mut Unstructured<'_>,
     keys: &[KeyRecord],
-    connection: &mut MultiplexedConnection,
+    node: &NodeConnection,
 ) -> Arbitrary<()> {
     let mut model = Model::default();
     for _ in 0..u.int_in_range(0..=30)? {
         if u.ratio(1, 4)? {
-            damage(u.choose_index(12)?, &mut model, connection).await;
+            damage(u.choose_index(12)?, &mut model, node).await;
             continue;
         }
         let mut lines = Vec::new();
@@ -114,7 +113,7 @@ async fn compare(
             view.generation.clone_from(&model.generation);
         }
         view.seen = *u.choose(&[0, model.number, model.number, model.number + 1])?;
-        let mut got = call(connection, &view, free_max, &lines).await;
+        let mut got = call(node, &view, free_max, &lines).await;
         if !free_max.is_empty() && got.generation != model.generation {
             // A record that counts was damaged.
             model.generation.clear();
@@ -129,13 +128,8 @@ async fn compare(
 }
 
 /// Calls the script in a real store.
-async fn call(
-    connection: &MultiplexedConnection,
-    view: &KeyView,
-    free_max: &str,
-    lines: &[String],
-) -> Answer {
-    let called = view.call(connection.clone(), "", free_max, lines);
+async fn call(node: &NodeConnection, view: &KeyView, free_max: &str, lines: &[String]) -> Answer {
+    let called = view.call(node, "", free_max, lines);
     called.await.unwrap().0
 }
 
@@ -146,7 +140,7 @@ fn damage_of_the_lists_of_active_keys_lets_no_address_have_a_fourth() {
         let Some(store) = TestStore::start() else {
             return;
         };
-        let connection = &mut store.connect().await;
+        let node = &store.connect().await;
         let address: KeyAddress = "a@x.test".parse().unwrap();
         let key = || {
             KeyRecord::random(
@@ -163,17 +157,17 @@ fn damage_of_the_lists_of_active_keys_lets_no_address_have_a_fourth() {
         for ids in ["text", "0123456789,", &long] {
             // Once with a change of one of the keys in between.
             for changes in [&[][..], &own] {
-                let answer = call(connection, &view, "", &own).await;
+                let answer = call(node, &view, "", &own).await;
                 view.generation = answer.generation;
-                run(connection, &["HSET", KEYS[2], address.as_str(), ids])
+                run(node, &["HSET", KEYS[2], address.as_str(), ids])
                     .await
                     .unwrap();
-                call(connection, &view, "", changes).await;
-                let answer = call(connection, &view, "3", &fourth).await;
+                call(node, &view, "", changes).await;
+                let answer = call(node, &view, "3", &fourth).await;
                 let is_refused = answer.is_refused || answer.generation != view.generation;
                 assert!(is_refused, "{ids:.20}");
                 view.generation = answer.generation;
-                let answer = call(connection, &view, "3", &fourth).await;
+                let answer = call(node, &view, "3", &fourth).await;
                 assert!(answer.is_refused, "{ids:.20}");
             }
         }

@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::{Arc, LazyLock};
 
-use redis::aio::MultiplexedConnection;
-
-use super::cached_script::CachedScript;
+use super::node::{NodeConnection, StoreScript};
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeyId, KeyRecord, KeyRecords};
 
@@ -17,8 +15,8 @@ pub(super) const PAGE: usize = 256;
 /// The records; the numbers of their changes; the active free keys of each address. The number in the names is
 /// the version of their format.
 const KEYS: [&str; 3] = ["imq:2:keys", "imq:2:keys:changes", "imq:2:keys:free"];
-static SCRIPT: LazyLock<CachedScript> =
-    LazyLock::new(|| CachedScript::new(include_str!("exchange_keys.lua")));
+static SCRIPT: LazyLock<StoreScript> =
+    LazyLock::new(|| StoreScript::new(include_str!("exchange_keys.lua")));
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
@@ -81,14 +79,14 @@ impl KeyView {
     /// is to be added below it. Returns the answer, and the secret of sign-up in the store: `secret` if it had none.
     pub(super) async fn call(
         &self,
-        connection: MultiplexedConnection,
+        node: &NodeConnection,
         secret: &str,
         free_max: &str,
         lines: &[String],
     ) -> Result<(Answer, String), String> {
         let random = getrandom::u64().expect("the system gives random numbers");
         let new_generation = format!("{random:016x}");
-        let reply = SCRIPT.call(connection, KEYS.len(), |command| {
+        let reply = node.run(&SCRIPT, KEYS.len(), |command| {
             command.arg(&KEYS).arg(&self.generation).arg(self.seen);
             command.arg(&new_generation).arg(secret).arg(free_max);
             command.arg(PAGE).arg(lines);

@@ -10,15 +10,13 @@
 //! at most [`STORE_WAIT_MAX`](crate::quota::STORE_WAIT_MAX).
 //!
 //! - `settings`: the nodes, the credentials
-//! - `node`: a connection to the node that accepts writes
-//! - `cached_script`: a script that runs in the store
+//! - `node`: a connection to the node that accepts writes, and the scripts that run there
 //! - `shared_quota`: the thread, its connections
 //! - `counts`: batches of requests for credits, the state of the store; `script`: the script for them
 //! - `day_counts`: the counters of this server, for a store that has lost data
 //! - `key_exchange`: the records of keys, from and to each server
 //! - `key_view`: which records a server exchanges, by a script
 
-mod cached_script;
 mod counts;
 mod day_counts;
 mod key_exchange;

@@ -1,11 +1,14 @@
-//! A connection to the node of the store that accepts writes.
+//! A connection to the node of the store that accepts writes, and the scripts that run there.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, InfoDict, RedisConnectionInfo, RedisError};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, InfoDict, RedisConnectionInfo,
+    RedisError, ServerErrorKind,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -17,10 +20,26 @@ use crate::tls::{client_config, handshake_problem};
 
 /// For a connection and the check of the node. Nodes of one network answer in milliseconds.
 const CONNECT_MAX: Duration = Duration::from_millis(500);
+/// A store that has not answered for this long is away.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// Longest text of the store in the log.
 const TEXT_CHARS_MAX: usize = 120;
 /// The flag that names certificates to trust.
 const CA_FLAG: &str = "--shared-quota-ca-file";
+
+/// A script, and its SHA-1, by which the store knows it.
+pub(super) struct StoreScript {
+    text: String,
+    hash: String,
+}
+
+impl StoreScript {
+    pub(super) fn new(text: &str) -> StoreScript {
+        let text = [include_str!("common.lua"), text].concat();
+        let hash = redis::Script::new(&text).get_hash().to_owned();
+        StoreScript { text, hash }
+    }
+}
 
 pub(super) struct NodeConnection {
     pub(super) connection: MultiplexedConnection,
@@ -29,6 +48,34 @@ pub(super) struct NodeConnection {
     pub(super) run_id: String,
     /// A line for the log if the node may remove figures while they are needed.
     pub(super) warning: Option<String>,
+}
+
+impl NodeConnection {
+    /// Runs a script with the keys and arguments that `fill` adds. Its text is sent only if the store does not know it:
+    /// `redis::Script` would need a further permission. The error describes the problem and names the node.
+    pub(super) async fn run<T: FromRedisValue>(
+        &self,
+        script: &StoreScript,
+        keys: usize,
+        fill: impl Fn(&mut Cmd),
+    ) -> Result<T, String> {
+        let command = |name, text: &str| {
+            let mut command = redis::cmd(name);
+            command.arg(text).arg(keys);
+            fill(&mut command);
+            command
+        };
+        let mut connection = self.connection.clone();
+        let known = command("EVALSHA", &script.hash);
+        let answer = match known.query_async(&mut connection).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let sent = command("EVAL", &script.text);
+                sent.query_async(&mut connection).await
+            }
+            other => other,
+        };
+        answer.map_err(|error| format!("{}: {}", self.node, problem(error)))
+    }
 }
 
 /// Connects to the first node that accepts writes. The error names each node and its problem.
@@ -100,7 +147,7 @@ async fn log_in(
     info: &RedisConnectionInfo,
     stream: impl AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static,
 ) -> Result<MultiplexedConnection, RedisError> {
-    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_MAX));
     let opened = MultiplexedConnection::new_with_config(info, stream, config).await;
     let (connection, driver) = opened?;
     tokio::spawn(driver);
@@ -169,8 +216,9 @@ async fn encrypt(
 
 /// Describes an error of the library in the words of the store.
 #[expect(clippy::needless_pass_by_value, reason = "a conversion for map_err")]
-pub(super) fn problem(error: RedisError) -> String {
+fn problem(error: RedisError) -> String {
     match (error.code(), error.detail()) {
+        _ if error.is_timeout() => format!("no answer within {} s", ANSWER_MAX.as_secs()),
         _ if error.kind() == ErrorKind::AuthenticationFailed => {
             "it refuses the login: a wrong user name or password, or too many clients".to_owned()
         }

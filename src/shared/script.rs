@@ -3,17 +3,16 @@
 use std::sync::LazyLock;
 
 use redis::InfoDict;
-use redis::aio::MultiplexedConnection;
 
-use super::cached_script::{ANSWER_MAX, CachedScript};
+use super::node::{ANSWER_MAX, NodeConnection, StoreScript};
 use crate::calendar::UtcDay;
 use crate::quota::{GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest};
 
 /// The key of the service. The number is the version of the keys and of the script: servers of versions
 /// that do not understand each other use different keys.
 const SERVICE: &str = "imq:3:service";
-static SCRIPT: LazyLock<CachedScript> =
-    LazyLock::new(|| CachedScript::new(include_str!("counts.lua")));
+static SCRIPT: LazyLock<StoreScript> =
+    LazyLock::new(|| StoreScript::new(include_str!("counts.lua")));
 
 /// A start of a server.
 #[derive(Clone, Debug)]
@@ -53,18 +52,19 @@ impl StoreClient {
     /// data.
     pub(super) async fn call(
         &self,
-        (connection, run_id): (MultiplexedConnection, &str),
+        node: &NodeConnection,
         new_marker: u64,
         tag_seed: u64,
         today: UtcDay,
         requests: &[LeaseRequest],
     ) -> Result<Answer, String> {
-        let answer = SCRIPT.call(connection, 1 + requests.len(), |command| {
+        let answer = node.run(&SCRIPT, 1 + requests.len(), |command| {
             command.arg(SERVICE);
             for request in requests {
                 command.arg(key(request));
             }
-            command.arg(&self.marker).arg(hex(new_marker)).arg(run_id);
+            command.arg(&self.marker).arg(hex(new_marker));
+            command.arg(&node.run_id);
             command.arg(hex(tag_seed)).arg(hex(self.directory));
             command.arg(hex(self.start)).arg(today.0).arg(&self.settled);
             command.arg(self.servers).arg(ANSWER_MAX.as_millis());

@@ -1,7 +1,6 @@
 //! The scripts in a real store, compared with the plain rules. Requires `redis-server` or
 //! `valkey-server`.
 
-use redis::aio::MultiplexedConnection;
 use tokio::runtime::Builder;
 
 use super::super::store_tests::{TestStore, run};
@@ -57,7 +56,7 @@ impl Start {
 
 /// A store, and the model of one.
 struct Both {
-    connection: MultiplexedConnection,
+    node: NodeConnection,
     model: StoreModel,
     run: u32,
     markers: u32,
@@ -81,11 +80,10 @@ impl Both {
         start.client.marker = name(start.marker);
         start.client.settled = start.settled.map(name).unwrap_or_default();
         start.client.has_counts = has_counts;
-        let run = self.run.to_string();
-        let store = (self.connection.clone(), &*run);
+        self.node.run_id = self.run.to_string();
         let answer = start
             .client
-            .call(store, self.markers.into(), 7, day, batch)
+            .call(&self.node, self.markers.into(), 7, day, batch)
             .await
             .unwrap();
         let (marker, has_reserves) = self.model.join(&JoinModel {
@@ -138,9 +136,8 @@ fn the_scripts_agree_with_the_plain_rules() {
     };
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let connection = store.connect().await;
         let mut both = Both {
-            connection,
+            node: store.connect().await,
             model: StoreModel::default(),
             run: 1,
             markers: 0,
@@ -165,9 +162,7 @@ fn the_scripts_agree_with_the_plain_rules() {
                     both.call(&mut starts[at], day, is_settled, &[]).await;
                 }
                 4 if rng(4) == 0 => {
-                    run(&mut both.connection.clone(), &["FLUSHALL"])
-                        .await
-                        .unwrap();
+                    run(&both.node, &["FLUSHALL"]).await.unwrap();
                     both.model = StoreModel::default();
                 }
                 5 if rng(4) == 0 => both.run += 1,
@@ -188,7 +183,7 @@ fn the_scripts_agree_with_the_plain_rules() {
 /// One of three servers that have joined an empty store and sent their counts.
 async fn joined(store: &TestStore) -> (Both, Start) {
     let mut both = Both {
-        connection: store.connect().await,
+        node: store.connect().await,
         model: StoreModel::default(),
         run: 1,
         markers: 0,
@@ -216,7 +211,7 @@ fn figures_expire_an_hour_after_their_day() {
         assert_eq!(name, format!("imq:3:{}:a:17f000001", today()));
         let mut expiry = redis::cmd("EXPIRETIME");
         expiry.arg(name);
-        let expiry: i64 = expiry.query_async(&mut both.connection).await.unwrap();
+        let expiry: i64 = expiry.query_async(&mut both.node.connection).await.unwrap();
         assert_eq!(expiry, today().end().0 + 3_600);
     });
 }
@@ -229,8 +224,8 @@ fn what_no_server_writes_counts_as_nothing() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (mut both, mut start) = joined(&store).await;
-        let connection = both.connection.clone();
-        let write = async |words: &[&str]| run(&mut connection.clone(), words).await.unwrap();
+        let node = store.connect().await;
+        let write = async |words: &[&str]| run(&node, words).await.unwrap();
         // Values of another type, and texts and numbers in place of credits.
         let names: Vec<String> = (0..3).map(|client| key(&request(client))).collect();
         write(&["SET", &names[0], "text"]).await;
@@ -249,8 +244,7 @@ fn what_no_server_writes_counts_as_nothing() {
             write(&["HSET", &names[1], field, value]).await;
         }
         let batch: Vec<LeaseRequest> = (0..3).map(request).collect();
-        let store = (both.connection.clone(), "1");
-        let answer = start.client.call(store, 9, 7, today(), &batch).await;
+        let answer = start.client.call(&node, 9, 7, today(), &batch).await;
         let answers = answer.unwrap().leases;
         let found: Vec<_> = answers
             .iter()
@@ -259,7 +253,10 @@ fn what_no_server_writes_counts_as_nothing() {
         assert_eq!(found, [(1, 1); 3]);
         let mut exists = redis::cmd("HEXISTS");
         exists.arg(&names[1]).arg("6:1");
-        let is_there: bool = exists.query_async(&mut connection.clone()).await.unwrap();
+        let is_there: bool = exists
+            .query_async(&mut node.connection.clone())
+            .await
+            .unwrap();
         assert!(!is_there, "a long value makes each call slow");
         // The service: another type begins a new marker, other fields are removed.
         for value in ["-1", "99999999999", "text", large.as_str()] {

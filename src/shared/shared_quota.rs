@@ -101,7 +101,7 @@ async fn run(
             Ok(node) => select! {
                 biased;
                 _ = &mut stopped => return counts.give_back(&node).await,
-                problem = counts.serve(&node) => format!("{}: {problem}", node.node),
+                problem = counts.serve(&node) => problem,
                 never = async {
                     match &mut keys {
                         Some(keys) => keys.serve(&node).await,

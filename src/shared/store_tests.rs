@@ -6,7 +6,8 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use redis::RedisError;
-use redis::aio::MultiplexedConnection;
+
+use super::node::NodeConnection;
 
 pub(super) struct TestStore {
     process: Child,
@@ -44,12 +45,17 @@ impl TestStore {
     }
 
     /// Connects as soon as the store accepts connections.
-    pub(super) async fn connect(&self) -> MultiplexedConnection {
+    pub(super) async fn connect(&self) -> NodeConnection {
         let url = format!("redis://127.0.0.1:{}", self.port);
-        let client = redis::Client::open(url).expect("the URL is valid");
+        let client = redis::Client::open(url.as_str()).expect("the URL is valid");
         for _ in 0..500 {
             if let Ok(connection) = client.get_multiplexed_async_connection().await {
-                return connection;
+                return NodeConnection {
+                    connection,
+                    node: url.parse().expect("the URL is valid"),
+                    run_id: "1".to_owned(),
+                    warning: None,
+                };
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -65,12 +71,9 @@ impl Drop for TestStore {
 }
 
 /// Sends a command to a store.
-pub(super) async fn run(
-    connection: &mut MultiplexedConnection,
-    words: &[&str],
-) -> Result<(), RedisError> {
+pub(super) async fn run(node: &NodeConnection, words: &[&str]) -> Result<(), RedisError> {
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]);
-    let _: redis::Value = command.query_async(connection).await?;
+    let _: redis::Value = command.query_async(&mut node.connection.clone()).await?;
     Ok(())
 }
