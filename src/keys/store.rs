@@ -2,7 +2,6 @@
 //! it.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -14,6 +13,7 @@ use super::token::{KeyId, KeyPrefix, NewKey};
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::model::Tier;
+use crate::observe::Log;
 use crate::regular_file;
 use crate::sync::{Mutex, lock};
 
@@ -23,24 +23,21 @@ const HEADER_BYTES_MAX: u64 = 512;
 /// Ids that a log line names.
 const NAMED_MAX: usize = 10;
 /// Time that a server waits for another process that is changing the keys. Requests of sign-up wait
-/// meanwhile.
+/// meanwhile. A command waits without a limit.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The keys of a state directory. Changes are atomic and durable.
 ///
 /// A process forgets no key. If the file is lost or an older one takes its place, what the file lacks is merged
 /// back, so no change that is made then takes keys away.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct KeyStore {
     directory: PathBuf,
-    /// Time to wait for another process that is changing the keys; `None` waits without a limit.
-    pub lock_timeout: Option<Duration>,
     /// The records that this process has read and written, shared by clones.
     known: Arc<Mutex<Known>>,
-    log: LogLine,
+    /// The log, if this process is a server.
+    log: Option<Log>,
 }
-
-type LogLine = Arc<dyn Fn(&str) + Send + Sync>;
 
 #[derive(Debug, Default)]
 struct Known {
@@ -55,31 +52,20 @@ struct Known {
 /// changed; only its first line is read.
 type KeyFileVersion = (Vec<u8>, u64, Option<SystemTime>);
 
-impl fmt::Debug for KeyStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("KeyStore").field(&self.path()).finish()
-    }
-}
-
 impl KeyStore {
     /// Creates a store for a state directory, which need not exist yet.
     pub fn new(directory: &Path) -> KeyStore {
         KeyStore {
             directory: directory.to_owned(),
-            lock_timeout: None,
             known: Arc::default(),
-            log: Arc::new(|_| {}),
+            log: None,
         }
     }
 
     /// Creates the store of a running server, which logs that keys were written again.
-    pub(crate) fn of_server(
-        directory: &Path,
-        log: impl Fn(&str) + Send + Sync + 'static,
-    ) -> KeyStore {
+    pub(crate) fn of_server(directory: &Path, log: Log) -> KeyStore {
         KeyStore {
-            lock_timeout: Some(LOCK_TIMEOUT),
-            log: Arc::new(log),
+            log: Some(log),
             ..KeyStore::new(directory)
         }
     }
@@ -212,7 +198,8 @@ impl KeyStore {
         change: impl FnOnce(&mut KeyRecords) -> Result<T, KeyStoreError>,
     ) -> Result<(T, Arc<KeyRecords>), KeyStoreError> {
         let mut known = lock(&self.known);
-        let locked = durable::lock(&self.directory, self.lock_timeout);
+        let timeout = self.log.as_ref().map(|_| LOCK_TIMEOUT);
+        let locked = durable::lock(&self.directory, timeout);
         let _lock = locked.map_err(KeyStoreError::io(&self.directory))?;
         // With the lock, the file is the newest one.
         self.read_changed(&mut known)?;
@@ -222,10 +209,12 @@ impl KeyStore {
             let path = self.path();
             let written = durable::replace_private(&path, &records.to_file());
             written.map_err(KeyStoreError::io(&path))?;
-            if !known.differ.is_empty() {
+            if !known.differ.is_empty()
+                && let Some(log) = &self.log
+            {
                 let (path, count) = (path.display(), known.differ.len());
                 let ids = named_keys(&known.differ);
-                (self.log)(&format!(
+                log.write(&format!(
                     "{path}: known keys were missing or out of date, and were written again ({count}): {ids}"
                 ));
             }
@@ -252,6 +241,9 @@ pub(crate) fn named_keys(ids: &[KeyId]) -> String {
 
 #[cfg(test)]
 mod tests {
+    // Statics need std's mutex, also when the tests run with loom's.
+    use std::sync::Mutex as StdMutex;
+
     use super::*;
 
     #[test]
@@ -297,29 +289,33 @@ mod tests {
     fn a_server_knows_the_keys_of_other_processes_and_writes_lost_ones_again() {
         let name = format!("im-keys-{}-lost", std::process::id());
         let directory = std::env::temp_dir().join(name);
-        let logged: Arc<Mutex<Vec<String>>> = Arc::default();
-        let log = Arc::clone(&logged);
-        let server = KeyStore::of_server(&directory, move |line| lock(&log).push(line.to_owned()));
+        static LOGGED: StdMutex<Vec<String>> = StdMutex::new(Vec::new());
+        let log = Log::start(|line| LOGGED.lock().unwrap().push(line.to_owned())).unwrap();
+        let logged = || {
+            log.flush();
+            LOGGED.lock().unwrap().clone()
+        };
+        let server = KeyStore::of_server(&directory, log.clone());
         let command = KeyStore::new(&directory);
         let first = issue(&command);
         assert_eq!(ids(&server.current().unwrap()), [first]);
         let second = issue(&command);
         assert_eq!(ids(&server.current().unwrap()), [first, second]);
         server.repair().unwrap();
-        assert_eq!(*lock(&logged), [""; 0], "nothing is missing");
+        assert_eq!(logged(), [""; 0], "nothing is missing");
         std::fs::remove_file(server.path()).unwrap();
         assert_eq!(ids(&server.current().unwrap()), [first, second]);
         assert_eq!(ids(&server.read().unwrap()), []);
         server.repair().unwrap();
         assert_eq!(ids(&server.read().unwrap()), [first, second]);
-        assert!(lock(&logged)[0].contains("were written again (2): "));
+        assert!(logged()[0].contains("were written again (2): "));
         server.repair().unwrap();
-        assert_eq!(lock(&logged).len(), 1);
+        assert_eq!(logged().len(), 1);
         // A change writes lost keys again too.
         std::fs::remove_file(server.path()).unwrap();
         let third = issue(&server);
         assert_eq!(ids(&server.read().unwrap()), [first, second, third]);
-        assert_eq!(lock(&logged).len(), 2);
+        assert_eq!(logged().len(), 2);
         std::fs::remove_dir_all(directory).unwrap();
     }
 
@@ -343,7 +339,7 @@ mod tests {
     fn a_server_waits_for_another_process_for_a_limited_time() {
         let name = format!("im-keys-{}-busy", std::process::id());
         let directory = std::env::temp_dir().join(name);
-        let server = KeyStore::of_server(&directory, |_| {});
+        let server = KeyStore::of_server(&directory, Log::start(|_| {}).unwrap());
         issue(&server);
         let held = durable::lock(&directory, None).unwrap();
         let busy = server.set_revoked("0123456789".parse().unwrap(), true, UnixSeconds(2));
