@@ -59,7 +59,7 @@ fn gate(records: &KeyRecords) -> QuotaGate {
     keyed
         .reserve(records.numbers_end(), today, &|_| {})
         .unwrap();
-    let ring = KeyTable::new(KeyPrefix::default(), records);
+    let ring = KeyTable::new(KeyPrefix::default(), records.clone());
     let proxies = ["10.0.0.0/8", "192.168.0.0/16"];
     let proxies = proxies.map(|text| ProxyNetwork::parse(text).unwrap());
     QuotaGate {
@@ -266,12 +266,12 @@ fn counters(keys: u32) {
 fn key_table(store: &KeyStore) {
     let before = own_kib("VmRSS:");
     let begun = Instant::now();
-    let ring = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());
+    let ring = KeyTable::new(KeyPrefix::default(), store.read().unwrap());
     let loaded = begun.elapsed().as_secs_f64() * 1e3;
     println!(
         "{} keys {} KiB, loaded in {loaded:.0} ms with a peak of {} KiB\n",
         ring.count(),
-        ring.bytes() / 1024,
+        own_kib("VmRSS:") - before,
         own_kib("VmHWM:") - before
     );
 }

@@ -1,6 +1,7 @@
 //! The keys in a server's memory: looked up by id, verified by secret.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use super::records::KeyRecords;
 use super::token::{KeyId, KeyPrefix, constant_time_eq, parse_key};
@@ -26,57 +27,38 @@ pub enum KeyStatus {
     Unknown,
 }
 
-/// An immutable table of all keys. Uses 56 bytes per key: 48 for the record, 8 for the id.
+/// The keys of the records that a server knows, found by their ids. Uses 16 bytes per key beside the records.
 #[derive(Debug)]
 pub struct KeyTable {
     prefix: KeyPrefix,
-    /// Ascending. The last is a sentinel, larger than any id that can be sent, so that every search ends
-    /// at an id that has a record.
-    ids: Box<[u64]>,
-    /// The digest of each key, and the status that a matching key has, in the same order as `ids`.
-    records: Box<[([u8; 32], KeyStatus)]>,
+    records: Arc<KeyRecords>,
+    /// The ids in ascending order, with the places of their records.
+    ids: Box<[(KeyId, usize)]>,
 }
 
 impl KeyTable {
     /// Creates the table of these records, for keys with this prefix.
-    pub fn new(prefix: KeyPrefix, records: &KeyRecords) -> KeyTable {
-        let keys = records.as_slice().iter().map(|record| {
-            let status = match record.revoked {
-                Some(_) => KeyStatus::Revoked,
-                None => KeyStatus::Active(KeyEntry {
-                    number: record.number,
-                    id: record.id,
-                    tier: record.tier,
-                }),
-            };
-            (record.id.number(), (record.digest, status))
-        });
-        let sentinel = ([0; 32], KeyStatus::Unknown);
-        let mut keys: Vec<_> = keys.chain([(u64::MAX, sentinel)]).collect();
-        keys.sort_unstable_by_key(|(id, _)| *id);
-        let (ids, records): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
+    pub fn new(prefix: KeyPrefix, records: impl Into<Arc<KeyRecords>>) -> KeyTable {
+        let records = records.into();
+        let ids = records.as_slice().iter().map(|key| key.id).zip(0..);
+        let mut ids: Box<[(KeyId, usize)]> = ids.collect();
+        ids.sort_unstable();
         KeyTable {
             prefix,
-            ids: ids.into(),
-            records: records.into(),
+            records,
+            ids,
         }
     }
 
     pub fn count(&self) -> usize {
-        self.ids.len() - 1
+        self.ids.len()
     }
 
     /// Returns the numbers and the ids of the active keys.
     pub fn active(&self) -> impl Iterator<Item = (u32, u64)> {
-        let statuses = self.records.iter().map(|(_, status)| status);
-        statuses.filter_map(|status| match status {
-            KeyStatus::Active(entry) => Some((entry.number, entry.id.number())),
-            KeyStatus::Revoked | KeyStatus::Unknown => None,
-        })
-    }
-
-    pub fn bytes(&self) -> usize {
-        size_of_val(&*self.ids) + size_of_val(&*self.records)
+        let keys = self.records.as_slice().iter();
+        let active = keys.filter(|key| key.revoked.is_none());
+        active.map(|key| (key.number, key.id.number()))
     }
 
     /// Returns whether a text looks like a key of this service, valid or not.
@@ -94,15 +76,23 @@ impl KeyTable {
         let Some((id, digest)) = parse_key(&self.prefix, key) else {
             return KeyStatus::Unknown;
         };
-        let id = id.number();
-        let at = self.ids.partition_point(|known| *known < id);
-        let (known_digest, status) = &self.records[at];
-        let is_right = constant_time_eq(known_digest, &digest);
-        let is_known = self.ids[at] == id;
-        if black_box(is_known) & is_right {
-            *status
-        } else {
-            KeyStatus::Unknown
+        let at = self.ids.partition_point(|(known, _)| *known < id);
+        let Some((known, place)) = self.ids.get(at).or(self.ids.last()) else {
+            return KeyStatus::Unknown;
+        };
+        let record = &self.records.as_slice()[*place];
+        let is_right = constant_time_eq(&record.digest, &digest);
+        let is_known = *known == id;
+        if !(black_box(is_known) & is_right) {
+            return KeyStatus::Unknown;
+        }
+        match record.revoked {
+            Some(_) => KeyStatus::Revoked,
+            None => KeyStatus::Active(KeyEntry {
+                number: record.number,
+                id,
+                tier: record.tier,
+            }),
         }
     }
 }
@@ -128,10 +118,8 @@ mod tests {
             }
             keys.push(key);
         }
-        let table = KeyTable::new(prefix.clone(), &records);
+        let table = KeyTable::new(prefix.clone(), records.clone());
         assert_eq!(table.count(), 300);
-        let record = size_of::<([u8; 32], KeyStatus)>();
-        assert_eq!(table.bytes(), 301 * (size_of::<u64>() + record));
         let mut active: Vec<(u32, u64)> = table.active().collect();
         active.sort_unstable();
         let expected = (0_u32..).zip(&keys).filter(|(number, _)| number % 5 > 0);
@@ -160,22 +148,22 @@ mod tests {
         other_secret.digest[31] ^= 1;
         let mut changed = KeyRecords::default();
         assert!(changed.issue(other_secret).unwrap());
-        let changed = KeyTable::new(prefix.clone(), &changed);
+        let changed = KeyTable::new(prefix.clone(), changed);
         let sent = keys[1].reveal().as_bytes();
         assert_eq!(changed.verify(sent), KeyStatus::Unknown, "a known id");
-        let other = KeyTable::new("ix".parse().unwrap(), &records);
+        let other = KeyTable::new("ix".parse().unwrap(), records.clone());
         assert_eq!(
             other.verify(keys[1].reveal().as_bytes()),
             KeyStatus::Unknown
         );
-        let none = KeyTable::new(prefix, &KeyRecords::default());
+        let none = KeyTable::new(prefix, KeyRecords::default());
         assert_eq!(none.verify(keys[1].reveal().as_bytes()), KeyStatus::Unknown);
         assert_eq!(none.count(), 0);
     }
 
     #[test]
     fn a_text_resembles_a_key_by_the_prefix_of_the_service() {
-        let table = KeyTable::new("ab".parse().unwrap(), &KeyRecords::default());
+        let table = KeyTable::new("ab".parse().unwrap(), KeyRecords::default());
         for (text, resembles) in [
             ("ab_live_", true),
             ("x_live_ ab_live_1", true),

@@ -38,7 +38,7 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     let clock = Arc::new(Clock::new(None, None));
     let keyed = KeyedQuota::new(None);
     keyed.reserve(9, clock.now().day, &|_| {}).unwrap();
-    let ring = KeyTable::new(KeyPrefix::default(), records);
+    let ring = KeyTable::new(KeyPrefix::default(), records.clone());
     Arc::new(Worker {
         served: ServedSnapshot::replica(&Replicated::new(snapshot), 1 << 20),
         services: Services {

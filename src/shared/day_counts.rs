@@ -112,7 +112,7 @@ mod tests {
             keyed: Arc::new(KeyedQuota::new(None)),
             keys: Arc::new(Replicated::new(KeyTable::new(
                 KeyPrefix::default(),
-                &KeyRecords::default(),
+                KeyRecords::default(),
             ))),
         };
         let client = AnonymousClient::new(&counts.anonymous, [198, 18, 0, 1].into());

@@ -21,7 +21,7 @@ impl World {
     fn new(name: &str) -> World {
         let directory = std::env::temp_dir().join(format!("im-gate-{}-{name}", std::process::id()));
         let store = KeyStore::new(&directory);
-        let table = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());
+        let table = KeyTable::new(KeyPrefix::default(), store.read().unwrap());
         let latest = Replicated::new(table);
         let keyed = KeyedQuota::new(None);
         keyed.reserve(9, DAY, &|_| {}).unwrap();
@@ -58,7 +58,7 @@ impl World {
     fn reload(&self) {
         let records = self.store.read().unwrap();
         self.latest
-            .replace(KeyTable::new(KeyPrefix::default(), &records));
+            .replace(KeyTable::new(KeyPrefix::default(), records));
     }
 
     fn identity(&self) -> ConnectionIdentity {

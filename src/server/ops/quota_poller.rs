@@ -71,7 +71,7 @@ impl KeyReloader {
         let log = |line: &str| self.status.errors.log.write(line);
         let today = self.quota.clock.now().day;
         let reserved = self.quota.keyed.reserve(records.numbers_end(), today, &log);
-        let keys = KeyTable::new(self.prefix.clone(), &records);
+        let keys = KeyTable::new(self.prefix.clone(), Arc::clone(&records));
         if reserved.is_ok() {
             let plural = if keys.count() == 1 { "" } else { "s" };
             log(&format!("{} key{plural} loaded", keys.count()));

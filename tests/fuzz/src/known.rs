@@ -24,5 +24,5 @@ pub fn records() -> KeyRecords {
 
 pub fn ring() -> KeyTable {
     let prefix: KeyPrefix = PREFIX.parse().expect("letters");
-    KeyTable::new(prefix, &records())
+    KeyTable::new(prefix, records())
 }
