@@ -94,7 +94,7 @@ impl fmt::Display for UnixSeconds {
 }
 
 /// A UTC calendar day, as days since 1970-01-01.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UtcDay(pub i32);
 
 impl UtcDay {

@@ -8,9 +8,7 @@ use tokio::task::spawn_blocking;
 
 use crate::calendar::UtcDay;
 use crate::keys::KeyTable;
-use crate::quota::{
-    AnonymousQuota, KeyedQuota, LeaseAction, LeaseClient, LeaseRequest, LeaseTable,
-};
+use crate::quota::{AnonymousQuota, KeyedQuota, LeaseClient, LeaseRequest, LeaseTable};
 use crate::sync::Replicated;
 
 /// Requests of one call to the store.
@@ -28,16 +26,12 @@ pub(crate) struct DayCounts {
 impl DayCounts {
     /// Returns the clients with requests on a day, and their number.
     pub(super) fn of_day(&self, day: UtcDay) -> impl Iterator<Item = (LeaseClient, u32)> + use<> {
-        let DayCounts {
-            anonymous,
-            keyed,
-            keys,
-        } = self.clone();
-        let keys: Vec<(u32, u64)> = keys.current().active().collect();
-        let slots = (0..anonymous.slots()).step_by(SLOTS);
-        let of_clients = slots.flat_map(move |at| anonymous.counts(day, at..at + SLOTS));
+        let counts = self.clone();
+        let keys: Vec<(u32, u64)> = counts.keys.current().active().collect();
+        let slots = (0..counts.anonymous.slots()).step_by(SLOTS);
+        let of_clients = slots.flat_map(move |at| counts.anonymous.counts(day, at..at + SLOTS));
         let of_keys = keys.into_iter().filter_map(move |(number, id)| {
-            let count = keyed.count(day, number);
+            let count = counts.keyed.count(day, number);
             (count > 0).then_some((LeaseClient::Key(id), count))
         });
         of_clients.chain(of_keys)
@@ -51,17 +45,9 @@ impl DayCounts {
         day: UtcDay,
     ) -> impl Iterator<Item = LeaseRequest> + use<> {
         let of_leases = leases.settlements();
-        let of_counts = self.of_day(day).map(move |(client, counted)| {
-            let of_lease = leases.settlement(client, day);
-            of_lease.unwrap_or(LeaseRequest {
-                client,
-                day,
-                granted: 0,
-                counted,
-                limit: 0,
-                action: LeaseAction::Settle,
-            })
-        });
+        let counts = self.of_day(day);
+        let of_counts =
+            counts.map(move |(client, counted)| leases.settlement(client, day, counted));
         of_leases.into_iter().chain(of_counts)
     }
 

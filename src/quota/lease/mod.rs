@@ -149,8 +149,9 @@ pub struct LeaseMetrics {
 }
 
 /// The request to the store that is under way for a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum PendingRequest {
+    #[default]
     None,
     InTime,
     /// It takes too long to wait for the answer, which may still come.
@@ -158,7 +159,7 @@ enum PendingRequest {
 }
 
 /// A client's credits at this server on one day.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Credits {
     day: UtcDay,
     limit: u32,
@@ -197,20 +198,12 @@ impl Credits {
             day,
             limit,
             counted,
-            granted: 0,
-            spent: 0,
             total: counted,
-            grant: 0,
-            waiting: Vec::new(),
             wanted: 1,
             shown: limit,
-            recheck: 0,
-            pending: PendingRequest::None,
-            share: 0,
-            taken_alone: 0,
-            is_unsettled: false,
             // The reserve is one request.
             is_alone: counted > 1,
+            ..Credits::default()
         };
         credits.set_share(servers);
         credits

@@ -116,15 +116,9 @@ impl World {
             server.marker = Some(marker);
             server.pass = server.table.settlements();
             for ((client, day), counted) in &*lock(&server.counts.0) {
-                if *day == server.day && server.table.settlement(*client, *day).is_none() {
-                    server.pass.push(LeaseRequest {
-                        client: *client,
-                        day: *day,
-                        granted: 0,
-                        counted: *counted,
-                        limit: 0,
-                        action: super::LeaseAction::Settle,
-                    });
+                if *day == server.day {
+                    let settlement = server.table.settlement(*client, *day, *counted);
+                    server.pass.push(settlement);
                 }
             }
         }

@@ -257,12 +257,13 @@ impl LeaseTable {
         }
     }
 
-    /// Returns the request that settles a client's lease of `day` or a later day, if it has one.
-    pub fn settlement(&self, client: LeaseClient, day: UtcDay) -> Option<LeaseRequest> {
+    /// Returns the request that settles a client's lease of `day` or a later day, or its counter if it has none.
+    pub fn settlement(&self, client: LeaseClient, day: UtcDay, counted: u32) -> LeaseRequest {
+        let request = |credits: &Credits| credits.request(client, LeaseAction::Settle);
         let shard = self.shard(client);
-        let credits = shard.get(&client);
-        let credits = credits.filter(|credits| credits.day >= day)?;
-        Some(credits.request(client, LeaseAction::Settle))
+        let credits = shard.get(&client).filter(|credits| credits.day >= day);
+        let of_counter = || request(&Credits::new(day, 0, counted, self.settings.servers));
+        credits.map_or_else(of_counter, request)
     }
 
     /// Returns the requests that settle all leases.
