@@ -1,15 +1,15 @@
 //! A connection to the node of the store that accepts writes, and the scripts that run there.
 
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
+use redis::aio::{AsyncStream, MultiplexedConnection};
 use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, InfoDict, RedisConnectionInfo,
     RedisError, ServerErrorKind,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -83,32 +83,23 @@ pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<Arc<NodeCo
     let password = settings.password()?;
     let mut problems = Vec::new();
     for node in &settings.nodes {
-        match reach(node, settings, password.as_deref()).await {
+        let opening = open(node, settings.ca_file.as_deref(), password.as_deref());
+        let opened = timeout(CONNECT_MAX, opening).await.unwrap_or_else(|_| {
+            // A store without TLS waits for the rest of what it takes for a command.
+            let hint = if node.is_tls {
+                "; if it does not use TLS, write redis://"
+            } else {
+                ""
+            };
+            let millis = CONNECT_MAX.as_millis();
+            Err(format!("no answer within {millis} ms{hint}"))
+        });
+        match opened {
             Ok(connection) => return Ok(Arc::new(connection)),
             Err(problem) => problems.push(format!("{node}: {problem}")),
         }
     }
     Err(problems.join("; "))
-}
-
-async fn reach(
-    node: &StoreNode,
-    settings: &SharedQuotaSettings,
-    password: Option<&str>,
-) -> Result<NodeConnection, String> {
-    // Resolves the name each time: after a failover, it may lead to another node.
-    let opening = open(node, settings.ca_file.as_deref(), password);
-    let Ok(opened) = timeout(CONNECT_MAX, opening).await else {
-        // A store without TLS waits for the rest of what it takes for a command.
-        let hint = if node.is_tls {
-            "; if it does not use TLS, write redis://"
-        } else {
-            ""
-        };
-        let millis = CONNECT_MAX.as_millis();
-        return Err(format!("no answer within {millis} ms{hint}"));
-    };
-    opened
 }
 
 async fn open(
@@ -123,15 +114,18 @@ async fn open(
     if let Some(password) = password {
         info = info.set_password(password);
     }
-    let stream = TcpStream::connect((&*node.host, node.port)).await;
+    // Resolves the name each time: after a failover, it may lead to another node.
+    let stream = TcpStream::connect(&node.authority).await;
     let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
     let stream = stream.map_err(|error| error.to_string())?;
-    let logged_in = if node.is_tls {
-        log_in(&info, encrypt(node, ca_file, stream).await?).await
+    let stream: Pin<Box<dyn AsyncStream + Send + Sync>> = if node.is_tls {
+        Box::pin(encrypt(node, ca_file, stream).await?)
     } else {
-        log_in(&info, stream).await
+        Box::pin(stream)
     };
-    let connection = logged_in.map_err(|error| {
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_MAX));
+    let opened = MultiplexedConnection::new_with_config(&info, stream, config).await;
+    let (connection, driver) = opened.map_err(|error| {
         // A port for TLS closes the connection at the first command.
         let hint = if !node.is_tls && error.is_io_error() {
             "; if it uses TLS, write rediss://"
@@ -140,18 +134,8 @@ async fn open(
         };
         problem(error) + hint
     })?;
-    inspect(node, connection).await
-}
-
-async fn log_in(
-    info: &RedisConnectionInfo,
-    stream: impl AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static,
-) -> Result<MultiplexedConnection, RedisError> {
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_MAX));
-    let opened = MultiplexedConnection::new_with_config(info, stream, config).await;
-    let (connection, driver) = opened?;
     tokio::spawn(driver);
-    Ok(connection)
+    inspect(node, connection).await
 }
 
 /// Checks that a node accepts writes.
@@ -208,7 +192,8 @@ async fn encrypt(
     stream: TcpStream,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
     let config = client_config(ca_file, CA_FLAG)?;
-    let name = ServerName::try_from(node.host.clone());
+    let host = node.authority.rsplit_once(':').map_or("", |(host, _)| host);
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
     let name = name.map_err(|error| format!("the host has no valid name: {error}"))?;
     let connecting = TlsConnector::from(config).connect(name, stream).await;
     connecting.map_err(|error| handshake_problem(&error, CA_FLAG))

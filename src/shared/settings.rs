@@ -50,9 +50,8 @@ pub(crate) struct StoreNode {
     pub(crate) is_tls: bool,
     /// Name of the user; the store's default user if `None`.
     pub(crate) user: Option<String>,
-    /// Name or address, without brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    /// `HOST:PORT`, with brackets around an IPv6 address.
+    pub(crate) authority: String,
 }
 
 impl FromStr for StoreNode {
@@ -79,8 +78,7 @@ impl FromStr for StoreNode {
                 _ => return Err(()),
             },
             user: user.map(str::to_owned),
-            host: host.trim_matches(['[', ']']).to_owned(),
-            port: url.port().unwrap_or(DEFAULT_PORT),
+            authority: format!("{host}:{}", url.port().unwrap_or(DEFAULT_PORT)),
         })
     }
 }
@@ -88,12 +86,7 @@ impl FromStr for StoreNode {
 impl fmt::Display for StoreNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "rediss" } else { "redis" };
-        let StoreNode { host, port, .. } = self;
-        if host.contains(':') {
-            write!(f, "{scheme}://[{host}]:{port}")
-        } else {
-            write!(f, "{scheme}://{host}:{port}")
-        }
+        write!(f, "{scheme}://{}", self.authority)
     }
 }
 
