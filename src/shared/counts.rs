@@ -10,8 +10,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::day_counts::{BATCH, DayCounts};
-use super::node::NodeConnection;
+use super::node::{NodeConnection, connect};
 use super::script::{Answer, StoreClient};
+use super::settings::SharedQuotaSettings;
 use crate::calendar::{Clock, UnixSeconds, UtcDay};
 use crate::observe::{DedupLog, Log};
 use crate::quota::{
@@ -19,6 +20,8 @@ use crate::quota::{
 };
 use crate::sync::Ordering;
 
+/// Between two attempts to connect.
+const RETRY: Duration = Duration::from_millis(100);
 /// Calls after which requests are gathered until an answer comes. A store needs a few milliseconds for the largest
 /// one, so an answer does not wait for long behind those of others.
 const CALLS_MAX: usize = 8;
@@ -58,6 +61,8 @@ struct Answered {
 
 pub(super) struct CountSharing {
     server: StoreClient,
+    /// The connection, while there is one.
+    node: Option<Arc<NodeConnection>>,
     leases: Arc<LeaseTable>,
     counts: DayCounts,
     clock: Arc<Clock>,
@@ -103,6 +108,7 @@ impl CountSharing {
                 settled: String::new(),
                 has_counts: counts.of_day(clock.now().day).next().is_some(),
             },
+            node: None,
             leases,
             counts,
             clock,
@@ -117,8 +123,23 @@ impl CountSharing {
         }
     }
 
+    /// Connects to the store and shares counts, again and again.
+    pub(super) async fn run(&mut self, settings: &SharedQuotaSettings) -> ! {
+        loop {
+            let problem = match connect(settings).await {
+                Err(problem) => problem,
+                Ok(node) => {
+                    self.node = Some(Arc::clone(&node));
+                    self.serve(&node).await
+                }
+            };
+            self.set_away(&problem);
+            sleep(RETRY).await;
+        }
+    }
+
     /// Passes requests to the store until the connection fails. Returns the problem.
-    pub(super) async fn serve(&mut self, node: &Arc<NodeConnection>) -> String {
+    async fn serve(&mut self, node: &Arc<NodeConnection>) -> String {
         // After an outage, the store does not know what was admitted in it.
         self.server.settled.clear();
         self.server.marker.clear();
@@ -200,13 +221,7 @@ impl CountSharing {
     /// Passes the answers to a batch to its clients. If the store has lost data, or this is the first answer, a pass
     /// over all counts begins.
     fn take(&mut self, answered: Answered) {
-        let Answered {
-            day,
-            batch,
-            answer,
-            is_late,
-            ..
-        } = answered;
+        let (answer, is_late) = (answered.answer, answered.is_late);
         self.set_pace(is_late);
         let log = &self.problems.log;
         self.server.has_counts = true;
@@ -216,7 +231,7 @@ impl CountSharing {
         // Before a pass: the counters that it reads have all requests that earlier reserves admitted.
         let (today, now) = (self.clock.now().day, self.clock.now().moment());
         self.leases
-            .set_reserve_day(answer.has_reserve.then_some(day));
+            .set_reserve_day(answer.has_reserve.then_some(answered.day));
         let metrics = &self.leases.metrics;
         let figure = |name| answer.memory.get(name);
         if let Some(used) = figure("used_memory") {
@@ -237,7 +252,7 @@ impl CountSharing {
         } else {
             StoreState::Ready
         });
-        for (request, lease) in batch.iter().zip(answer.leases) {
+        for (request, lease) in answered.batch.iter().zip(answer.leases) {
             if ![0, request.limit].contains(&lease.limit)
                 && request.limit > 0
                 && metrics.other_limits.fetch_add(1, Ordering::Relaxed) == 0
@@ -315,7 +330,8 @@ impl CountSharing {
     }
 
     /// Records that the store is away, and why.
-    pub(super) fn set_away(&mut self, problem: &str) {
+    fn set_away(&mut self, problem: &str) {
+        self.node = None;
         self.started = None;
         self.leases.set_away();
         self.late.0 = 0;
@@ -326,12 +342,15 @@ impl CountSharing {
     }
 
     /// Gives the unspent credits back. What cannot be given back in time is lost for the day.
-    pub(super) async fn give_back(&mut self, node: &Arc<NodeConnection>) {
+    pub(super) async fn give_back(&mut self) {
+        let Some(node) = self.node.take() else {
+            return;
+        };
         self.leases.set_state(StoreState::Away);
         let batches = self.leases.give_back();
         let sent = async {
             for batch in batches.chunks(BATCH) {
-                if self.call(node, batch.to_vec(), false).await.is_err() {
+                if self.call(&node, batch.to_vec(), false).await.is_err() {
                     break;
                 }
             }

@@ -11,129 +11,117 @@
 //!
 //! The script also keeps the active free keys of each address, so that all servers together issue at most
 //! [`FREE_KEYS_MAX`] by sign-up. Without the store, sign-up issues none.
+//!
+//! A thread polls the store, with a connection of its own: the key file and the comparison of many keys take time, for
+//! which no request for credits may wait.
 
+use std::collections::HashMap;
+use std::io;
 use std::mem;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::task::spawn_blocking;
-use tokio::time::sleep;
+use tokio::runtime::{Builder, Runtime};
 
-use super::key_view::{Answer, KeyView};
-use super::node::NodeConnection;
+use super::node::{NodeConnection, StoreScript, connect};
+use super::settings::SharedQuotaSettings;
+use crate::calendar::UnixSeconds;
 use crate::keys::{
-    KeyRecord, KeySharing, KeyStore, KeyStoreError, SharedKeysState, SignupSecret, hex, named_keys,
-    parse_hex,
+    Addition, KeyId, KeyRecord, KeyRecords, KeySharing, KeyStore, SharedKeysState, SignupSecret,
+    hex, named_keys, parse_hex,
 };
 use crate::model::FREE_KEYS_MAX;
 use crate::observe::{DedupLog, Log};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, PollTrigger, lock};
 
-/// Between two exchanges.
-const POLL: Duration = Duration::from_millis(250);
-/// For adding a key of sign-up.
-const ADD_MAX: Duration = Duration::from_secs(3);
+/// Longest wait until changed keys of other servers are loaded. After it, they are valid a moment later.
+const LOADED_MAX: Duration = Duration::from_secs(2);
 /// Time after which a secret is created if the store has none: a server that has one stores it before.
 const SECRET_PAUSE: Duration = Duration::from_secs(2);
 
-/// A key to be added, and the way back for `true` if it was.
-struct Addition {
-    record: KeyRecord,
-    expires: Instant,
-    result: mpsc::SyncSender<bool>,
+/// Most records in one call, in each direction.
+pub(super) const PAGE: usize = 256;
+
+/// The records; the numbers of their changes; the active free keys of each address. The number in the names is
+/// the version of their format.
+const KEYS: [&str; 3] = ["imq:2:keys", "imq:2:keys:changes", "imq:2:keys:free"];
+static SCRIPT: LazyLock<StoreScript> =
+    LazyLock::new(|| StoreScript::new(include_str!("exchange_keys.lua")));
+
+/// The keys of a state directory.
+pub(crate) struct OwnKeys {
+    pub(crate) store: KeyStore,
+    /// The thread that loads keys which have changed.
+    pub(crate) loader: PollTrigger,
+    /// Only a server with sign-up needs the secret.
+    pub(crate) has_signup: bool,
+    /// The secret of the state directory.
+    pub(crate) secret: Option<SignupSecret>,
 }
 
 /// Shares the keys of a state directory.
-pub(crate) struct KeyExchange {
-    keys: KeyStore,
-    reload: Arc<dyn Fn() + Send + Sync>,
+pub(super) struct KeyExchange {
+    own: OwnKeys,
+    settings: SharedQuotaSettings,
+    runtime: Runtime,
+    /// A connection, and what is known of the store since it began: the store may have lost keys before.
+    connected: Option<(Arc<NodeConnection>, KeyView)>,
     state: Arc<Mutex<SharedKeysState>>,
-    additions: UnboundedReceiver<Addition>,
+    additions: mpsc::Receiver<Addition>,
     /// Dropped when the start of the server may continue: a server without keys would refuse valid ones.
-    pub(super) started: Option<mpsc::Sender<()>>,
+    started: Option<mpsc::Sender<()>>,
     /// Problems of an outage, of which each is logged once.
     problems: DedupLog,
     repairs: DedupLog,
-    view: KeyView,
-    has_signup: bool,
     /// Time since which neither this server nor the store has a secret, as far as is known.
     without_secret_since: Option<Instant>,
 }
 
 impl KeyExchange {
-    /// Returns also what sign-up needs. `reload` is called when the keys have changed. `secret` is that of the state
-    /// directory; only a server with sign-up needs one.
-    pub(crate) fn new(
-        keys: KeyStore,
-        (has_signup, secret): (bool, Option<SignupSecret>),
-        reload: impl Fn() + Send + Sync + 'static,
+    /// Starts the thread, which ends when all clones of the returned value are dropped.
+    pub(super) fn start(
+        own: OwnKeys,
+        settings: SharedQuotaSettings,
+        started: mpsc::Sender<()>,
         log: Log,
-    ) -> (KeyExchange, KeySharing) {
+    ) -> io::Result<KeySharing> {
         let state = Arc::new(Mutex::new(SharedKeysState {
             is_up: false,
             has_exchanged: false,
             exchanged: Instant::now(),
-            secret,
+            secret: own.secret,
         }));
-        let (sender, additions) = unbounded_channel();
-        let exchange = KeyExchange {
-            keys,
-            reload: Arc::new(reload),
+        let (additions, requested) = mpsc::channel();
+        let mut exchange = KeyExchange {
+            own,
+            settings,
+            runtime: Builder::new_current_thread().enable_all().build()?,
+            connected: None,
             state: Arc::clone(&state),
-            additions,
-            started: None,
+            additions: requested,
+            started: Some(started),
             repairs: DedupLog::new(log.clone()),
             problems: DedupLog::new(log),
-            view: KeyView::default(),
-            has_signup,
             without_secret_since: None,
         };
-        let shared = Arc::clone(&state);
-        let add = move |record: &KeyRecord| {
-            // During an outage no request waits.
-            if !lock(&state).is_up {
-                return None;
-            }
-            let (result, added) = mpsc::sync_channel(1);
-            let addition = Addition {
-                record: record.clone(),
-                expires: Instant::now() + ADD_MAX,
-                result,
-            };
-            sender.send(addition).ok()?;
-            added.recv_timeout(ADD_MAX).ok()
+        let poll = move |_| {
+            let exchanged = exchange.exchange();
+            exchange.report(exchanged);
         };
-        let add = Arc::new(add);
-        (exchange, KeySharing { state: shared, add })
-    }
-
-    /// Exchanges keys until the connection ends.
-    pub(super) async fn serve(&mut self, node: &NodeConnection) -> ! {
-        // The store may have lost keys since the last connection.
-        self.view = KeyView::default();
-        loop {
-            let exchanged = self.exchange(node).await;
-            self.report(exchanged);
-            tokio::select! {
-                () = sleep(POLL) => {}
-                Some(addition) = self.additions.recv() => {
-                    if let Err(problem) = self.answer(node, addition).await {
-                        self.report(Err(problem));
-                    }
-                }
-            }
-        }
+        Ok(KeySharing {
+            state,
+            additions,
+            exchange: PollTrigger::start("shared keys", poll)?,
+        })
     }
 
     /// Logs an outage and its end, and sets the state that pages and metrics show. The first problem is not logged: the
     /// attempt after it shows the cause.
-    pub(super) fn report(&mut self, exchanged: Result<(), String>) {
+    fn report(&mut self, exchanged: Result<(), String>) {
         self.started = None;
         let mut state = lock(&self.state);
         let was_up = mem::replace(&mut state.is_up, exchanged.is_ok());
         if let Err(problem) = exchanged {
-            self.view = KeyView::default();
             if !was_up {
                 let line = format!("shared keys: {problem}; the known keys stay valid");
                 self.problems.write(line);
@@ -147,101 +135,213 @@ impl KeyExchange {
         }
     }
 
-    /// Exchanges with the store what this server or the store lacks.
-    async fn exchange(&mut self, node: &NodeConnection) -> Result<(), String> {
+    /// Exchanges with the store what this server or the store lacks. Then the store knows the keys that count, and keys
+    /// of sign-up are added.
+    fn exchange(&mut self) -> Result<(), String> {
+        let additions: Vec<Addition> = self.additions.try_iter().collect();
+        let (node, mut view) = match self.connected.take() {
+            Some(connected) => connected,
+            None => (
+                self.runtime.block_on(connect(&self.settings))?,
+                KeyView::default(),
+            ),
+        };
         let mut received = Vec::new();
         loop {
-            let mut view = mem::take(&mut self.view);
-            // On another thread: a comparison of many keys would delay answers to requests.
-            let compared = self.with_keys(move |keys| {
-                let lines = view.next_lines(keys.current()?);
-                Ok((view, lines))
-            });
-            let (view, lines) = compared.await?;
-            self.view = view;
-            let answer = self.call(node, "", &lines).await?;
-            received.extend(self.view.take(answer));
-            if !self.view.is_incomplete() {
+            let own = self.own.store.current();
+            let lines = view.next_lines(own.map_err(|error| error.to_string())?);
+            received.extend(view.take(self.call(&node, &view, "", &lines)?)?);
+            if !view.is_incomplete() {
                 break;
             }
         }
-        if !received.is_empty() {
-            self.merge(received).await?;
+        for addition in additions {
+            if Instant::now() < addition.expires {
+                let (limit, line) = (FREE_KEYS_MAX.to_string(), addition.record.to_shared_line());
+                let answer = self.call(&node, &view, &limit, &[line])?;
+                let is_added = !answer.is_refused;
+                received.extend(view.take(answer)?);
+                // The receiver may have stopped waiting. If the store has lost keys, it gets no answer.
+                let _ = addition.result.try_send(is_added);
+            }
         }
+        if !received.is_empty() {
+            let others = self.merge(&received)?;
+            view.repair(others);
+        }
+        self.connected = Some((node, view));
         Ok(())
     }
 
     /// Calls the script with lines that it adds; at most one, and the limit of active keys, if that is given.
-    async fn call(
+    fn call(
         &mut self,
         node: &NodeConnection,
+        view: &KeyView,
         free_max: &str,
         lines: &[String],
     ) -> Result<Answer, String> {
-        let now = Instant::now();
-        let since = self.without_secret_since.get_or_insert(now);
-        let is_due = self.has_signup && now.duration_since(*since) >= SECRET_PAUSE;
+        let since = self.without_secret_since.get_or_insert_with(Instant::now);
+        let is_due = self.own.has_signup && since.elapsed() >= SECRET_PAUSE;
         let known = lock(&self.state).secret;
         let secret = known.or_else(|| is_due.then(SignupSecret::random));
         let offered = secret.map(|secret| hex(&secret.0)).unwrap_or_default();
-        let called = self.view.call(node, &offered, free_max, lines);
-        let (answer, secret) = called.await?;
-        if !["", &*answer.generation].contains(&&*self.view.generation) {
-            return Err("the store has lost keys".to_owned());
-        }
-        if let Some(secret) = parse_hex(&secret).map(SignupSecret)
-            && self.has_signup
+        let called = view.call(node, &offered, free_max, lines);
+        let answer = self.runtime.block_on(called)?;
+        if let Some(secret) = parse_hex(&answer.secret).map(SignupSecret)
+            && self.own.has_signup
             && known != Some(secret)
         {
-            let store = move |keys: &KeyStore| secret.store(keys.directory());
-            self.with_keys(move |keys| store(keys).map_err(KeyStoreError::Io))
-                .await?;
+            let stored = secret.store(self.own.store.directory());
+            stored.map_err(|error| error.to_string())?;
             lock(&self.state).secret = Some(secret);
         }
         Ok(answer)
     }
 
-    /// Merges the received records into the key file.
-    async fn merge(&mut self, received: Vec<KeyRecord>) -> Result<(), String> {
-        let reload = Arc::clone(&self.reload);
-        let merged = self.with_keys(move |keys| {
-            let others = keys.merge(&received)?;
-            reload();
-            Ok(others)
-        });
-        let others = merged.await?;
-        if !others.is_empty() {
-            self.view.repair(others.iter().copied());
+    /// Merges the received records into the key file, and has them loaded. Returns the ids of records that were ignored:
+    /// the store has other keys in place of own ones.
+    fn merge(&mut self, received: &[KeyRecord]) -> Result<Vec<KeyId>, String> {
+        let merged = self.own.store.merge(received);
+        let ignored = merged.map_err(|error| error.to_string())?;
+        let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
+        if !ignored.is_empty() {
             self.repairs.write(format!(
                 "shared keys: the store had another key in place of {}, which this server stores again",
-                named_keys(&others)
+                named_keys(&ignored)
             ));
         }
-        Ok(())
-    }
-
-    /// Adds a key of sign-up to the store, and answers whether it was added.
-    async fn answer(&mut self, node: &NodeConnection, addition: Addition) -> Result<(), String> {
-        // The store must know the keys that count.
-        self.exchange(node).await?;
-        if Instant::now() < addition.expires {
-            let (limit, line) = (FREE_KEYS_MAX.to_string(), addition.record.to_shared_line());
-            let answer = self.call(node, &limit, &[line]).await?;
-            // The receiver may have stopped waiting. If the store has lost keys, it gets no answer. The next exchange
-            // receives the record again, with all other changes.
-            let _ = addition.result.try_send(!answer.is_refused);
-        }
-        Ok(())
-    }
-
-    /// Works with the key file on another thread, since it may have to wait for a lock and the disk.
-    async fn with_keys<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&KeyStore) -> Result<T, KeyStoreError> + Send + 'static,
-    ) -> Result<T, String> {
-        let keys = self.keys.clone();
-        let done = spawn_blocking(move || work(&keys)).await;
-        let done = done.map_err(|_| "the thread that writes keys has ended".to_owned())?;
-        done.map_err(|error| error.to_string())
+        Ok(ignored)
     }
 }
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) generation: String,
+    /// Number up to which the changes are in `records`.
+    pub(super) seen: u64,
+    /// A key was not added, since its address has the most active ones.
+    pub(super) is_refused: bool,
+    /// Ids and lines. A line is empty if the store has no valid one.
+    pub(super) records: Vec<(String, Vec<u8>)>,
+    /// The secret of sign-up in hexadecimal; empty if the store has none.
+    pub(super) secret: String,
+}
+
+/// The store as this server knows it. What is not known is compared again: the store may have lost keys while there
+/// was no connection.
+#[derive(Debug, Default)]
+pub(super) struct KeyView {
+    /// Another one means that the store has lost keys. Empty before the first answer.
+    pub(super) generation: String,
+    /// All changes up to this number have been received.
+    pub(super) seen: u64,
+    /// The store may have more changes.
+    has_more: bool,
+    /// The states of the keys in the store.
+    states: HashMap<KeyId, (UnixSeconds, Option<UnixSeconds>)>,
+    /// Ids of records that cannot be read.
+    unreadable: Vec<String>,
+    own: Arc<KeyRecords>,
+    /// The store is known to have as many of the own records.
+    compared: usize,
+}
+
+impl KeyView {
+    /// Returns the lines of the next call: records that the store lacks. Those that it has are received first, so that
+    /// only these are sent.
+    pub(super) fn next_lines(&mut self, own: Arc<KeyRecords>) -> Vec<String> {
+        if !Arc::ptr_eq(&self.own, &own) {
+            (self.own, self.compared) = (own, 0);
+        }
+        if self.has_more || self.generation.is_empty() {
+            return Vec::new();
+        }
+        let mut lines = mem::take(&mut self.unreadable);
+        let most = lines.len() + PAGE;
+        for key in &self.own.as_slice()[self.compared..] {
+            if lines.len() == most {
+                break;
+            }
+            self.compared += 1;
+            let known = self.states.get(&key.id);
+            if known.is_none_or(|known| *known < key.state()) {
+                // If the call fails, all is forgotten.
+                self.states.insert(key.id, key.state());
+                lines.push(key.to_shared_line());
+            }
+        }
+        lines
+    }
+
+    /// Calls the script with records to be stored; with `free_max`, the most active free keys of an address, one that
+    /// is to be added below it. The store gets the secret of sign-up if it had none.
+    pub(super) async fn call(
+        &self,
+        node: &NodeConnection,
+        secret: &str,
+        free_max: &str,
+        lines: &[String],
+    ) -> Result<Answer, String> {
+        let random = getrandom::u64().expect("the system gives random numbers");
+        let new_generation = format!("{random:016x}");
+        let reply = node.run(&SCRIPT, KEYS.len(), |command| {
+            command.arg(&KEYS).arg(&self.generation).arg(self.seen);
+            command.arg(&new_generation).arg(secret).arg(free_max);
+            command.arg(PAGE).arg(lines);
+        });
+        let (generation, secret, is_refused, seen, records) = reply.await?;
+        Ok(Answer {
+            generation,
+            seen,
+            is_refused,
+            records,
+            secret,
+        })
+    }
+
+    /// Takes over an answer, and returns the records in it. After the first answer, one of another generation is an
+    /// error: all begins again with another view.
+    pub(super) fn take(&mut self, answer: Answer) -> Result<Vec<KeyRecord>, String> {
+        if !["", &*answer.generation].contains(&&*self.generation) {
+            return Err("the store has lost keys".to_owned());
+        }
+        (self.generation, self.seen) = (answer.generation, answer.seen);
+        self.has_more = answer.records.len() == PAGE;
+        let mut received = Vec::new();
+        for (id, line) in answer.records {
+            match KeyRecord::parse_shared_line(&line) {
+                Ok(key) if key.id.to_string() == id => {
+                    if self.states.insert(key.id, key.state()) != Some(key.state()) {
+                        self.compared = 0;
+                    }
+                    received.push(key);
+                }
+                _ => {
+                    self.repair(id.parse().ok());
+                    if !line.is_empty() {
+                        self.unreadable.push(id);
+                    }
+                }
+            }
+        }
+        Ok(received)
+    }
+
+    /// Returns `true` if the store may have or lack records that were not in a call.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.has_more || self.compared < self.own.as_slice().len() || !self.unreadable.is_empty()
+    }
+
+    /// Sends own records with these ids again: the store has none, or those of other keys.
+    pub(super) fn repair(&mut self, ids: impl IntoIterator<Item = KeyId>) {
+        for id in ids {
+            self.states.remove(&id);
+        }
+        self.compared = 0;
+    }
+}
+
+#[cfg(test)]
+#[path = "key_script_tests.rs"]
+mod tests;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use arbtest::arbitrary::{Result as Arbitrary, Unstructured};
 
+use super::key_exchange::KeyView;
 use super::key_model_tests::Model;
-use super::key_view::KeyView;
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::keys::{KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyRecords, KeyStore};
@@ -55,11 +55,11 @@ impl Server {
     fn exchange(&mut self, store: &mut Model, new: &str, is_lost: bool) -> bool {
         let lines = self.view.next_lines(self.keys.current().unwrap());
         let answer = store.call(&self.view, "", &lines, new);
-        if is_lost || !["", &answer.generation].contains(&&*self.view.generation) {
+        let taken = self.view.take(answer);
+        let Some(received) = taken.ok().filter(|_| !is_lost) else {
             self.view = KeyView::default();
             return true;
-        }
-        let received = self.view.take(answer);
+        };
         assert_eq!(self.keys.merge(&received).unwrap(), []);
         // As the thread that polls the file does.
         self.keys.repair().unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::key_view::{Answer, KeyView};
+use super::key_exchange::{Answer, KeyView};
 use crate::keys::KeyRecord;
 use crate::model::{FREE_KEYS_MAX, Tier};
 
@@ -109,6 +109,7 @@ impl Model {
             seen,
             is_refused,
             records,
+            secret: String::new(),
         }
     }
 }

@@ -130,7 +130,7 @@ async fn compare(
 /// Calls the script in a real store.
 async fn call(node: &NodeConnection, view: &KeyView, free_max: &str, lines: &[String]) -> Answer {
     let called = view.call(node, "", free_max, lines);
-    called.await.unwrap().0
+    called.await.unwrap()
 }
 
 #[test]

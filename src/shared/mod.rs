@@ -6,28 +6,26 @@
 //! answers, and whether the store can be reached. The rule by which credits are granted and the bound
 //! that follows from it are in the documentation of `quota::lease`.
 //!
-//! A thread of its own talks to the store, so a request of a client never does: it waits for the answer,
+//! Threads of their own talk to the store, so a request of a client never does: it waits for the answer,
 //! at most [`STORE_WAIT_MAX`](crate::quota::STORE_WAIT_MAX).
 //!
 //! - `settings`: the nodes, the credentials
 //! - `node`: a connection to the node that accepts writes, and the scripts that run there
-//! - `shared_quota`: the thread, its connections
+//! - `shared_quota`: the threads
 //! - `counts`: batches of requests for credits, the state of the store; `script`: the script for them
 //! - `day_counts`: the counters of this server, for a store that has lost data
 //! - `key_exchange`: the records of keys, from and to each server
-//! - `key_view`: which records a server exchanges, by a script
 
 mod counts;
 mod day_counts;
 mod key_exchange;
-mod key_view;
 mod node;
 mod script;
 mod settings;
 mod shared_quota;
 
 pub(crate) use day_counts::DayCounts;
-pub(crate) use key_exchange::KeyExchange;
+pub(crate) use key_exchange::OwnKeys;
 pub(crate) use settings::{SharedQuotaSettings, StoreNode};
 pub(crate) use shared_quota::SharedQuota;
 

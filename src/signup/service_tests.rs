@@ -14,8 +14,8 @@ use std::time::Instant;
 use super::*;
 use crate::calendar::DAY_SECONDS;
 use crate::durable;
-use crate::keys::SharedKeysState;
-use crate::sync::{Mutex, lock};
+use crate::keys::{Addition, SharedKeysState};
+use crate::sync::{Mutex, PollTrigger, lock};
 
 const NOON: i64 = DAY_SECONDS * 20_000 + DAY_SECONDS / 2;
 const NOBODYS_ID: &str = "0123456789";
@@ -277,9 +277,18 @@ fn a_key_of_several_servers_is_issued_if_the_store_adds_it() {
     let shared = Arc::new(Mutex::new(exchanged(None)));
     let answer = Arc::new(Mutex::new(None));
     let given = Arc::clone(&answer);
+    let (additions, requested) = channel::<Addition>();
+    let answer_all = move |_| {
+        for addition in requested.try_iter() {
+            if let Some(is_added) = *lock(&given) {
+                addition.result.send(is_added).unwrap();
+            }
+        }
+    };
     let sharing = KeySharing {
         state: Arc::clone(&shared),
-        add: Arc::new(move |_| *lock(&given)),
+        additions,
+        exchange: PollTrigger::start("test", answer_all).unwrap(),
     };
     let policy = SignupPolicy {
         mailer: None,

@@ -218,7 +218,8 @@ fn leases(server: &ServerState) -> Option<&LeaseTable> {
 
 /// Returns the state of the keys, if this server shares them.
 pub(crate) fn shared_keys(server: &ServerState) -> Option<SharedKeysState> {
-    server.shared_keys.as_deref().map(|state| *lock(state))
+    let keys = server.shared_keys.as_ref();
+    keys.map(|keys| *lock(&keys.state))
 }
 
 /// Writes a counter of the store's use, without a sample if there is no store.

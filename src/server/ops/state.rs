@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::keys::{KeySharing, SharedKeysState};
+use crate::keys::KeySharing;
 use crate::observe::{LocalCounter, Log, LogBuffer, RateLimitedLog, WorkerMetrics, open_log};
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::TlsAcceptor;
@@ -22,16 +22,14 @@ use crate::server::web::request_context::Services;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::server::worker::Worker;
 #[cfg(feature = "shared-quota")]
-use crate::shared::{DayCounts, KeyExchange, SharedQuota};
+use crate::shared::{DayCounts, OwnKeys, SharedQuota};
 #[cfg(feature = "shared-quota")]
 use crate::signup::read_secret;
 use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
-use crate::sync::{Mutex, PollTrigger, Replicated};
-
-/// Longest wait until changed keys of other servers are loaded.
 #[cfg(feature = "shared-quota")]
-const KEYS_LOADED_MAX: Duration = Duration::from_secs(2);
+use crate::sync::Mutex;
+use crate::sync::{PollTrigger, Replicated};
 
 #[derive(Debug)]
 pub(crate) struct ServerState {
@@ -42,8 +40,8 @@ pub(crate) struct ServerState {
     pub(crate) pollers: Vec<PollTrigger>,
     pub(crate) metrics: StateMetrics,
     pub(crate) workers: Vec<Arc<Worker>>,
-    /// The state of the keys, if several servers share them.
-    pub(crate) shared_keys: Option<Arc<Mutex<SharedKeysState>>>,
+    /// The exchange of keys, if several servers share them.
+    pub(crate) shared_keys: Option<KeySharing>,
     /// Taken when the server stops.
     #[cfg(feature = "shared-quota")]
     pub(crate) shared_quota: Mutex<Option<SharedQuota>>,
@@ -76,14 +74,13 @@ impl ServerState {
         let complaints = Arc::new(RateLimitedLog::new(log.clone()));
         let downloads = Arc::new(settings.download_limiter());
         #[cfg(feature = "shared-quota")]
-        let (shared_quota, sharing) = shared_quota(settings, &quota, &pollers[0], log)?;
+        let (shared_quota, shared_keys) = shared_quota(settings, &quota, &pollers[0], log)?;
         #[cfg(feature = "shared-quota")]
         let leases = shared_quota.as_ref().map(|shared| &shared.leases);
         #[cfg(not(feature = "shared-quota"))]
-        let (leases, sharing) = (None, None::<KeySharing>);
-        let shared_keys = sharing.as_ref().map(|keys| Arc::clone(&keys.state));
+        let (leases, shared_keys) = (None, None::<KeySharing>);
         let keys = (&quota.key_store, &pollers[0]);
-        let signup = SignupHandler::start(settings, base_url, keys, sharing, log)?;
+        let signup = SignupHandler::start(settings, base_url, keys, shared_keys.clone(), log)?;
         let new_worker = |_| {
             Arc::new(Worker {
                 served: ServedSnapshot::replica(&snapshot, settings.worker_cache_bytes()),
@@ -196,8 +193,7 @@ fn shared_quota(
     let Some(shared) = &settings.shared_quota else {
         return Ok((None, None));
     };
-    let keys = shared_keys(settings, quota, keys_poller, log)?;
-    let (keys, sharing) = keys.unzip();
+    let keys = own_keys(settings, quota, keys_poller)?;
     let counts = DayCounts {
         anonymous: Arc::clone(&quota.anonymous),
         keyed: Arc::clone(&quota.keyed),
@@ -205,32 +201,29 @@ fn shared_quota(
     };
     let clock = Arc::clone(&quota.clock);
     let started = SharedQuota::start(shared.clone(), counts, clock, log.clone(), keys)?;
-    Ok((Some(started), sharing))
+    Ok((Some(started.0), started.1))
 }
 
-/// Starts to share the keys of the state directory, if they are to be shared.
+/// Returns the keys of the state directory, if they are to be shared.
 #[cfg(feature = "shared-quota")]
-fn shared_keys(
+fn own_keys(
     settings: &Settings,
     quota: &QuotaState,
-    poller: &PollTrigger,
-    log: &Log,
-) -> Result<Option<(KeyExchange, KeySharing)>, StartError> {
-    let has_keys = settings.shared_quota.as_ref().is_some_and(|it| it.has_keys);
-    let Some(keys) = quota.key_store.as_ref().filter(|_| has_keys) else {
+    loader: &PollTrigger,
+) -> Result<Option<OwnKeys>, StartError> {
+    let is_shared = settings.shared_quota.as_ref().is_some_and(|it| it.has_keys);
+    let Some(store) = quota.key_store.as_ref().filter(|_| is_shared) else {
         return Ok(None);
     };
     let has_signup = settings.signup.is_some();
-    let secret = has_signup.then(|| read_secret(keys.directory()));
+    let secret = has_signup.then(|| read_secret(store.directory()));
     let secret = secret.transpose().map_err(StartError::SignUp)?;
-    let secret = (has_signup, secret.flatten());
-    let poller = poller.clone();
-    let reload = move || {
-        // After the timeout the keys are valid a moment later.
-        let _ = poller.poll_now().recv_timeout(KEYS_LOADED_MAX);
-    };
-    let exchange = KeyExchange::new(keys.clone(), secret, reload, log.clone());
-    Ok(Some(exchange))
+    Ok(Some(OwnKeys {
+        store: store.clone(),
+        loader: loader.clone(),
+        has_signup,
+        secret: secret.flatten(),
+    }))
 }
 
 /// Opens what is published and starts the poller of the published directory. The sample has no poller.
