@@ -75,8 +75,8 @@ pub(super) struct CountSharing {
     rule: String,
     /// Late answers in a row, and when the last one came.
     late: (u32, Instant),
-    /// Batches of all counts, which are sent once for each connection and marker.
-    pass: Receiver<Vec<LeaseRequest>>,
+    /// All counts, which are sent once for each connection and marker.
+    pass: Receiver<LeaseRequest>,
     /// The first day whose leases have not been removed.
     swept: UtcDay,
     /// The log says that the store grants credits.
@@ -151,7 +151,7 @@ impl CountSharing {
             let has_room = calls.len() < CALLS_MAX;
             let can_send = has_room && !self.server.marker.is_empty();
             let can_pass = can_send && !is_passing && self.server.settled != self.server.marker;
-            let (mut batch, mut is_of_pass) = (Vec::new(), false);
+            let (mut batch, mut passed, mut is_of_pass) = (Vec::new(), Vec::new(), false);
             tokio::select! {
                 biased;
                 Some(answered) = calls.join_next() => {
@@ -166,11 +166,11 @@ impl CountSharing {
                     continue;
                 }
                 () = &mut heartbeat, if has_room => {}
-                passed = self.pass.recv(), if can_pass => {
-                    if let Some(passed) = passed {
-                        (batch, is_of_pass, is_passing) = (passed, true, true);
-                    } else {
+                count = self.pass.recv_many(&mut passed, BATCH), if can_pass => {
+                    if count == 0 {
                         self.server.settled.clone_from(&self.server.marker);
+                    } else {
+                        (batch, is_of_pass, is_passing) = (passed, true, true);
                     }
                 }
                 _ = self.requests.recv_many(&mut batch, BATCH), if can_send => {

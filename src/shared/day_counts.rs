@@ -51,20 +51,13 @@ impl DayCounts {
         of_leases.into_iter().chain(of_counts)
     }
 
-    /// Begins a pass over all leases and all counts of a day. Returns the requests that settle them, in batches.
-    pub(super) fn pass(&self, leases: Arc<LeaseTable>, day: UtcDay) -> Receiver<Vec<LeaseRequest>> {
-        let (sender, batches) = channel(1);
+    /// Begins a pass over all leases and all counts of a day. Returns the requests that settle them.
+    pub(super) fn pass(&self, leases: Arc<LeaseTable>, day: UtcDay) -> Receiver<LeaseRequest> {
+        let (sender, settlements) = channel(BATCH);
         let mut requests = self.settlements(leases, day);
-        spawn_blocking(move || {
-            loop {
-                let batch: Vec<_> = requests.by_ref().take(BATCH).collect();
-                // The receiver is dropped when another pass begins.
-                if batch.is_empty() || sender.blocking_send(batch).is_err() {
-                    break;
-                }
-            }
-        });
-        batches
+        // The receiver is dropped when another pass begins.
+        spawn_blocking(move || requests.all(|request| sender.blocking_send(request).is_ok()));
+        settlements
     }
 }
 
