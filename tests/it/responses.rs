@@ -1,12 +1,8 @@
 //! Every response has the status and body of the oracle, and the required headers.
 
-use std::io::Read;
-
-use island_metrics::request::Endpoint;
-use serde_json::Value;
-
+use crate::cli::table;
 use crate::endpoint_cases::filled;
-use crate::oracle::{Refusal, World};
+use crate::oracle::Refusal;
 use crate::oracle_query::ignored;
 use crate::prelude::*;
 use crate::random_requests::target;
@@ -231,71 +227,110 @@ fn every_answer_agrees_with_the_oracle_over_random_datasets_and_queries() {
     assert!(gzipped > 0, "no answer was ever compressed");
 }
 
-fn assert_order(body: &str, names: &[&str]) {
-    let mut from = 0;
-    for name in names {
-        let quoted = format!("\"{name}\":");
-        let Some(at) = body[from..].find(&quoted) else {
-            panic!("no {name} after byte {from} of {body}");
-        };
-        from += at + quoted.len();
-    }
-}
+/// The members of each body in the order of CONTRACT, each followed by those of its value; those of a row in brackets.
+const ORDERS: &str = "
+/v1 | generatedAt version counts islands creators ccuHistories rankings new endpoints docs license META
+/v1/health | status version payloads islands creators ccu rankings new live intraday lastPublish META
+/v1/islands | islands [ISLAND] META PAGE
+/v1/islands/{code} | island ISLAND series [date METRICS] META
+/v1/islands/{code}/ccu | code ccu META
+/v1/creators | creators [CREATOR] META PAGE
+/v1/creators/{slug} | creator CREATOR profile name followers following lifetimePlays islands [ISLAND] META
+/v1/live | time resolutionSeconds players islands [code title players] META
+/v1/live/intraday | resolutionSeconds points META
+/v1/rankings | days latest META
+/v1/rankings/{date} | date previousDate ranking [rank delta previousRank code title creator createdIn peakCCU] META
+/v1/new | days latest META
+/v1/new/{date} | date islands [ISLAND] META
+/dumps/index.json | generatedAt license licenseUrl credit notice files [file bytes sha256 modified]
+";
+/// The words in capitals, which may contain later ones.
+const GROUPS: &str = "
+META | meta generatedAt
+PAGE | total hasMore limit offset
+CREATOR | slug islandCount COUNTS
+ISLAND | code title creator createdIn tags firstSeen lastSeen date METRICS
+METRICS | COUNTS averageMinutesPerPlayer retentionD1 retentionD7
+COUNTS | peakCCU uniquePlayers minutesPlayed favorites plays recommendations
+";
 
-/// The first dataset with at least one of everything that bodies list.
-fn seed_of_a_full_world() -> u64 {
-    let full = (0..1000).find(|seed| {
-        let world = World::random(*seed, 40);
-        let ranked = world.answer("/v1/rankings/latest");
-        let has_rank = ranked.is_ok_and(|body| !body["ranking"][0].is_null());
-        let live = world.answer("/v1/live");
-        let has_live = live.is_ok_and(|body| !body["islands"][0].is_null());
-        let has_series = world.islands.keys().next().is_some_and(|code| {
-            world.answer(&format!("/v1/islands/{code}")).unwrap()["island"]["series"][0].is_object()
-        });
-        let named = world
-            .islands
-            .values()
-            .any(|i| i.creator.as_deref() == Some("epic"));
-        has_rank && has_live && has_series && named
-    });
-    full.unwrap()
-}
-
-/// Returns the names of the members of a body in the order of its schema, with those of the first row of each list.
-fn names_in_order<'d>(document: &'d Value, schema: &'d Value, body: &Value) -> Vec<&'d str> {
+/// The same from a schema of the document.
+fn described(document: &Value, schema: &Value) -> String {
     let target = schema["$ref"].as_str();
     let schema = target.map_or(schema, |target| document.pointer(&target[1..]).unwrap());
-    let mut names = Vec::new();
-    if let Some(properties) = schema["properties"].as_object() {
-        let required = schema["required"].as_array().unwrap();
-        assert_eq!(required.len(), properties.len(), "{required:?}");
-        for name in required.iter().map(|name| name.as_str().unwrap()) {
-            names.push(name);
-            names.extend(names_in_order(document, &properties[name], &body[name]));
-        }
-    } else if let Some(first) = body.get(0) {
-        names.extend(names_in_order(document, &schema["items"], first));
-    }
-    names
+    let row = schema.get("items").map(|items| described(document, items));
+    let row = row.filter(|names| !names.is_empty());
+    let Some(properties) = schema["properties"].as_object() else {
+        return row.map(|names| format!("[{names}]")).unwrap_or_default();
+    };
+    let required = schema["required"].as_array().unwrap();
+    assert_eq!(required.len(), properties.len(), "{required:?}");
+    let names = required.iter().map(|name| name.as_str().unwrap());
+    let parts = names.flat_map(|name| [name.to_owned(), described(document, &properties[name])]);
+    let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+    parts.join(" ")
+}
+
+/// Asserts the order of all members of a body, and that a list of rows has some. No value contains `":`.
+fn assert_order(body: &str, order: &str) {
+    let mut names: Vec<&str> = body.split("\":").collect();
+    // After the last name.
+    names.pop();
+    let names: Vec<&str> = names
+        .iter()
+        .map(|text| text.rsplit('"').next().unwrap())
+        .collect();
+    let (before, rest) = order.split_once('[').unwrap_or((order, "]"));
+    let (row, after) = rest.split_once(']').unwrap();
+    let [before, row, after] = [before, row, after].map(words);
+    let in_rows = names.len() - before.len() - after.len();
+    let rows = in_rows.checked_div(row.len()).unwrap_or(0);
+    assert_eq!(names, [before, row.repeat(rows), after].concat(), "{order}");
+    assert!(rows > 0 || row.is_empty(), "no row in {body}");
+}
+
+/// A dataset with at least one of everything that bodies list.
+fn full_world() -> World {
+    let mut worlds = (0..1000).map(|seed| World::random(seed, 40));
+    let is_full = |world: &World| {
+        let island = format!("/v1/islands/{}", world.islands.keys().next().unwrap());
+        [
+            ("/v1/rankings/latest", "/ranking/0"),
+            ("/v1/new/latest", "/islands/0"),
+            ("/v1/live", "/islands/0"),
+            ("/v1/creators/epic", "/creator/islands/0"),
+            (&island, "/island/series/0"),
+        ]
+        .iter()
+        .all(|(target, row)| {
+            world
+                .answer(target)
+                .is_ok_and(|body| body.pointer(row).is_some())
+        })
+    };
+    worlds.find(is_full).unwrap()
 }
 
 #[test]
-fn members_are_in_the_order_of_the_document() {
-    let seed = seed_of_a_full_world();
-    let world = World::random(seed, 40);
-    let dir = TempDir::new();
-    let server = serve(&world, &dir);
+fn members_are_in_the_order_of_the_contract_and_of_the_document() {
+    let world = full_world();
+    let (_dir, server) = world.serve();
     let mut client = server.connect();
     let document = client.get("/openapi.json").json();
     let code = world.islands.keys().next().unwrap();
-    for template in Endpoint::API_PATHS {
+    let mut templates = Vec::new();
+    for (template, order) in table(ORDERS) {
+        let order = table(GROUPS).fold(order.to_owned(), |order, (group, names)| {
+            order.replace(group, names)
+        });
+        let content = &document["paths"][template]["get"]["responses"]["200"]["content"];
+        let schema = &content["application/json"]["schema"];
+        assert_eq!(described(&document, schema), order, "{template}");
         let reply = client.get(&filled(template, [code, "epic", "latest"]));
-        assert_eq!(reply.status, 200, "seed {seed}: {template}");
-        let described = &document["paths"][template]["get"]["responses"]["200"];
-        let schema = &described["content"]["application/json"]["schema"];
-        let names = names_in_order(&document, schema, &reply.json());
-        assert!(names.contains(&"meta"), "{template}: {names:?}");
-        assert_order(reply.text(), &names);
+        assert_eq!(reply.status, 200, "{template}");
+        assert_order(reply.text(), &order);
+        templates.push(template);
     }
+    templates.retain(|template| template.starts_with("/v1"));
+    assert_eq!(templates, Endpoint::API_PATHS);
 }
