@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares the rules, the scrape example and the dashboard with the metrics of the server and the collector.
 
-Names, labels and their values must be those that /metrics prints after some requests. promtool, where it is
-installed, checks and tests the rules, and reads what /metrics prints. A binary without the feature `collect` leaves
-the collector out.
+Names in them must be those that /metrics prints after some requests, and labels and values those of the list below.
+promtool, where it is installed, checks and tests the rules, and reads what /metrics prints. A binary without the
+feature `collect` leaves the collector out.
 
     tests/ops/metrics.py --bin BINARY
 """
@@ -24,17 +24,39 @@ import urllib.request
 from checks import ROOT, check, fault, faults, free_port, until
 
 MATCHER = r'([a-z_]+)\s*[=!]~?\s*"([^"]*)"'
-COLLECTOR_SAMPLE = r"(island_metrics_collect_[a-z_]+)(?:\{([^}]*)\})?"
+COLLECTOR = "island_metrics_collect_"
 
-# Filled from the pages: the metrics with their labels, and the values of labels.
+# The metrics that have labels, and the values of labels that have few. All others, and their names, are those that a
+# server and a collector print.
+LABELLED = """
+collect_catalogue_islands crawl=newest|believed
+collect_responses_total endpoint=platform|catalogue|genres|rankings|days|steps result=usable|null|vanished|gone|doubtful|throttled|rejected|broken
+collect_islands_due what=fresh|unasked|inactive
+http_requests_total route code
+http_request_duration_seconds_bucket le
+http_response_body_bytes_total route encoding=identity|gzip
+http_connections_refused_total reason=address|full
+http_connections_cut_total reason=handshake|first_byte|head|idle|send|room
+http_parse_errors_total code
+quota_rejections_total tier=anonymous|free|starter|pro
+snapshot_published_timestamp_seconds payload=history|live
+snapshot_rows kind=islands|creators|days
+reloads_total what=data|keys|certificate result=ok|refused
+poll_age_seconds what=data|keys|certificate
+tls_handshakes_total result=full|resumed|failed|not_tls
+shared_quota_requests_total result=answered|late|failed
+worker_heartbeat_age_seconds worker
+build_info version commit
+"""
+# Metrics without a sample while there is nothing to measure: no store, no certificate, no value that could be lost.
+OPTIONAL = r"island_metrics_(shared_|tls_certificate_|collect_next_loss_)"
+# By metric: its labels with their known values, and `None` for any value.
+LABELS = {}
+for name, *labels in map(str.split, LABELLED.strip().splitlines()):
+    pairs = (label.partition("=") for label in labels)
+    LABELS["island_metrics_" + name] = {label: set(values.split("|")) if values else None for label, _, values in pairs}
+# Filled from the pages: the metrics with their labels.
 METRICS = {}
-# Values that only a server with a store, a published directory and a certificate prints.
-VALUES = {
-    ("island_metrics_poll_age_seconds", "what"): {"data", "keys", "certificate"},
-    ("island_metrics_shared_quota_requests_total", "result"): {"answered", "late", "failed"},
-}
-# Labels with more values than those that the requests of this script cause.
-OPEN = {"code", "commit", "encoding", "le", "route", "version", "worker"}
 # Labels and metrics that a scrape adds.
 SCRAPED = {"job", "instance"}
 
@@ -44,6 +66,12 @@ def path(*parts):
 
 def read(name):
     return pathlib.Path(path(name)).read_text()
+
+
+def unknown(name, label, values):
+    """Those of the values that a label cannot have."""
+    known = LABELS.get(name, {}).get(label)
+    return set(values) - known if known else set()
 
 
 def check_expressions(where, text, recorded):
@@ -58,11 +86,11 @@ def check_expressions(where, text, recorded):
             continue
         used.add(name)
         for label, value in re.findall(MATCHER, matchers):
-            if label not in METRICS[name] | SCRAPED:
+            if label not in SCRAPED.union(METRICS[name]):
                 fault(f"{where}: {name} has no label {label}")
-            for one in set(value.split("|")) - VALUES.get((name, label), set()) if label not in OPEN | SCRAPED else ():
+            for one in unknown(name, label, value.split("|")):
                 fault(f"{where}: {name} has no {label} {one}")
-    known = set.union(SCRAPED, *METRICS.values())
+    known = SCRAPED.union(*METRICS.values())
     for labels in re.findall(r"\b(?:by|without) \(([^)]*)\)", text):
         for label in set(re.split(r"[,\s]+", labels)) - known:
             fault(f"{where}: nothing has a label {label}")
@@ -75,11 +103,8 @@ def check_expressions(where, text, recorded):
 def check_files(has_collector):
     if not has_collector:
         files = [f"data/{name}" for name in ("prometheus/rules.yml", "prometheus/rules_test.yml", "grafana/dashboard.json")]
-        for name, labels in re.findall(COLLECTOR_SAMPLE, "".join(map(read, files))):
-            METRICS.setdefault(name, set())
-            for label, value in re.findall(MATCHER, labels):
-                METRICS[name].add(label)
-                VALUES.setdefault((name, label), set()).update(value.split("|"))
+        for name in re.findall(COLLECTOR + "[a-z_]+", "".join(map(read, files))):
+            METRICS[name] = LABELS.get(name, {})
     rules = read("data/prometheus/rules.yml")
     recorded = set(re.findall(r"- record: (\S+)", rules))
     tests = read("data/prometheus/rules_test.yml")
@@ -110,8 +135,8 @@ def check_files(has_collector):
             used |= check_expressions(where, text, recorded)
             if target["datasource"]["uid"] != "${datasource}":
                 fault(f"{where}: asks a data source of its own")
-            if unknown := set(re.findall(r"\$(\w+)", text)) - variables - {"__rate_interval"}:
-                fault(f"{where}: no variable is named {unknown}")
+            if missing := set(re.findall(r"\$(\w+)", text)) - variables - {"__rate_interval"}:
+                fault(f"{where}: no variable is named {missing}")
     for variable in dashboard["templating"]["list"]:
         used |= check_expressions("dashboard, variables", str(variable.get("query")), recorded)
     unused = sorted(set(METRICS) - used)
@@ -192,12 +217,11 @@ def scrape(binary):
 
 
 def check_scrape(text):
-    printed, promised = set(), {}
+    printed, promised = set(), set()
     for line in text.splitlines():
         if line.startswith("# TYPE "):
             _, _, name, kind = line.split(" ")
-            for end in ("_bucket", "_sum", "_count") if kind == "histogram" else ("",):
-                promised[name + end] = {label for known, label in VALUES if known == name}
+            promised |= {name + end for end in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))}
             if kind != "histogram" and (kind == "counter") != name.endswith("_total"):
                 fault(f"/metrics: {name} is a {kind}")
         if not line or line.startswith("#"):
@@ -209,14 +233,17 @@ def check_scrape(text):
         name, labels = found[1], dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', found[2] or ""))
         if name not in promised:
             fault(f"/metrics prints {name} without a TYPE line")
-        elif name in printed and set(labels) != promised[name]:
-            fault(f"/metrics: {name} has the labels {set(labels)} and {promised[name]}")
+        elif set(labels) != set(LABELS.get(name, {})):
+            fault(f"/metrics: {name} has the labels {set(labels)}; want {set(LABELS.get(name, {}))}")
         printed.add(name)
-        promised[name] = set(labels)
         for label, value in labels.items():
-            VALUES.setdefault((name, label), set()).add(value)
+            if unknown(name, label, [value]):
+                fault(f"/metrics: {name} has {label} {value!r}")
         float(found[3])
-    METRICS.update(promised)
+    for name in sorted(promised - printed):
+        if not re.match(OPTIONAL, name):
+            fault(f"/metrics prints no sample of {name}")
+    METRICS.update({name: LABELS.get(name, {}) for name in promised})
     print(f"metrics: /metrics prints {len(printed)} of {len(promised)} names in {len(text)} bytes")
 
 
@@ -237,6 +264,9 @@ def main():
         if has_promtool:
             promtool("check", "metrics", input=page)
     check_files(collected is not None)
+    for name in sorted(set(LABELS) - set(METRICS)):
+        if collected is not None or not name.startswith(COLLECTOR):
+            fault(f"/metrics does not print {name}")
     if has_promtool:
         promtool("check", "rules", path("data/prometheus/rules.yml"))
         promtool("test", "rules", path("data/prometheus/rules_test.yml"))
