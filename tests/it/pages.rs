@@ -291,10 +291,26 @@ fn pages_show_what_the_api_says() {
     let (_server, mut client) = sample();
     let home = client.get("/");
     let ranking = client.get("/v1/rankings/latest").json();
-    for entry in ranking["ranking"].as_array().unwrap() {
-        let code = entry["code"].as_str().unwrap();
-        assert!(home.text().contains(&format!("islands/{code}")), "{code}");
+    let entries = ranking["ranking"].as_array().unwrap();
+    let table = home.text().split("<tbody>").nth(1).unwrap();
+    let rows = table
+        .split("</table>")
+        .next()
+        .unwrap()
+        .split("<tr>")
+        .skip(1);
+    assert_eq!(rows.clone().count(), entries.len());
+    for (entry, row) in entries.iter().zip(rows) {
+        let [code, title] = ["code", "title"].map(|name| entry[name].as_str().unwrap());
+        let link = format!("<a href=\"islands/{code}\"><bdi>{title}</bdi></a>");
+        has(row, &link);
+        // Numbers above 999 have separators.
+        let peak = format!(">{}", entry["peakCCU"]);
+        assert!(row.replace(',', "").trim_end().ends_with(&peak), "{row}");
     }
+    let link = "<a href=live>The hundred most played islands</a>";
+    has(home.text(), link);
+    has(client.get("/live").text(), "<h1>Most played now</h1>");
     let intraday = client.get("/v1/live/intraday").json();
     let points = intraday["points"].as_array().unwrap();
     let values: Vec<String> = points.iter().map(|point| point[1].to_string()).collect();
@@ -564,6 +580,9 @@ fn a_search_for_a_code_leads_to_its_island() {
             assert_eq!(reply.expect("cache-control"), "no-store");
         }
     }
+    let island = client.get("/v1/islands/2708-3623-7025").json()["island"].clone();
+    let title = format!("<h1><bdi>{}<", island["title"].as_str().unwrap());
+    has(client.get("/islands/2708-3623-7025").text(), &title);
     // The page of a code that no island has says so.
     let unknown = client.get("/islands?q=1000-0000-0000");
     assert_eq!(unknown.expect("location"), "islands/1000-0000-0000");
