@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::thread::{scope, sleep};
 
+use crate::http::read_head;
 use crate::long_bodies::slow_reader_from;
 use crate::prelude::*;
 
@@ -204,6 +205,37 @@ fn a_client_that_reads_less_than_the_minimum_rate_is_disconnected() {
                 let took = read_at(rate, &mut stream, most);
                 assert_eq!(took < most, rate < 1_024, "{rate} bytes a second: {took:?}");
             });
+        }
+    });
+}
+
+/// Regression: a system that buffers megabytes for a slow client accepts nothing from the server for minutes, which
+/// the server treated as an idle client.
+#[test]
+fn a_slow_reader_gets_every_response_whole() {
+    const REQUESTS: usize = 300;
+    if !is_slow() {
+        return;
+    }
+    let server = Server::start(&["--limit-anonymous", "65535"]);
+    let whole = server.connect().get("/v1/islands?limit=200").body;
+    let mut stream = socket(server.addr());
+    let mut asking = stream.try_clone().unwrap();
+    scope(|scope| {
+        scope.spawn(move || asking.write_all(&GET.repeat(REQUESTS)).unwrap());
+        let (begun, mut received) = (Instant::now(), Vec::new());
+        while begun.elapsed() < 40 * SECOND {
+            let mut chunk = [0; 5_000];
+            stream.read_exact(&mut chunk).unwrap();
+            received.extend(chunk);
+            sleep(SECOND / 4);
+        }
+        let mut all = BufReader::new(received.chain(&stream));
+        for _ in 0..REQUESTS {
+            let reply = read_head(&mut all, "HTTP/1.1 200 OK").unwrap();
+            let mut body = vec![0; reply.number("content-length") as usize];
+            all.read_exact(&mut body).unwrap();
+            assert!(body == whole, "{} bytes", body.len());
         }
     });
 }
