@@ -361,6 +361,72 @@ fn examples_of_the_first_readme_are_responses_of_the_sample() {
     assert_eq!(count, 2);
 }
 
+/// The paths of the tests of a file and of the modules that it declares, as `cargo test` names them. `folder` has the
+/// files of these modules, if their declarations name none.
+fn tests_of(file: &Path, folder: &Path, module: &str) -> Vec<String> {
+    let (mut found, mut named, mut inner, mut is_test) = (Vec::new(), None, String::new(), false);
+    for line in fs::read_to_string(file).unwrap().lines() {
+        let declared = line
+            .split_once("mod ")
+            .filter(|(before, _)| before.is_empty() || before.starts_with("pub"));
+        if let Some(name) = line.strip_prefix("#[path = \"") {
+            named = Some(file.with_file_name(name.trim_end_matches("\"]")));
+        } else if let Some((_, rest)) = declared {
+            let (child, end) = rest.split_at(rest.find([' ', ';']).unwrap());
+            if end != ";" {
+                inner = format!("{child}::");
+                continue;
+            }
+            let inside = folder.join(child);
+            let beside = [inside.with_extension("rs"), inside.join("mod.rs")];
+            let path = named
+                .take()
+                .or(beside.into_iter().find(|path| path.exists()));
+            found.extend(tests_of(
+                &path.unwrap(),
+                &inside,
+                &format!("{module}{child}::"),
+            ));
+        } else if line == "}" {
+            inner.clear();
+        } else if let Some(name) = line.trim_start().strip_prefix("fn ").filter(|_| is_test) {
+            found.push(format!(
+                "{module}{inner}{}",
+                name.split('(').next().unwrap()
+            ));
+            is_test = false;
+        }
+        is_test |= line.trim_start() == "#[test]";
+    }
+    found
+}
+
+#[test]
+fn tests_of_the_list_of_faults_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let [unit, it] = ["src/lib.rs", "tests/it/main.rs"].map(|file| {
+        let file = root.join(file);
+        tests_of(&file, file.parent().unwrap(), "")
+    });
+    let text = read("tests/FAULTS.md");
+    let named = text.lines().filter_map(|line| line.split(" | ").nth(1));
+    let mut count = 0;
+    for name in named.flat_map(|cell| cell.split('`').skip(1).step_by(2)) {
+        let (tests, part) = match name.strip_prefix("lib ") {
+            Some(part) => (&unit, part),
+            None if name.contains("::") => (&it, name),
+            None => continue,
+        };
+        let part = part.trim_end_matches('*');
+        assert!(
+            tests.iter().any(|test| test.contains(part)),
+            "no test {name}"
+        );
+        count += 1;
+    }
+    assert!(count > 250, "{count} names");
+}
+
 #[test]
 fn the_checks_see_what_is_wrong() {
     let text = "# A b: `c`\n```sh\nisland-metrics serve --x  # y\nls\n```\n`X=1 island-metrics check` `restart island-metrics`\n";
