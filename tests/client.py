@@ -68,10 +68,13 @@ def pages(endpoint, kind, rows_of):
     while True:
         page = call(endpoint, kind, limit=200, offset=len(rows))
         want((page.meta.limit, page.meta.offset) == (200, len(rows)), f"the page is {page.meta}")
-        rows += rows_of(page)
+        got = rows_of(page)
+        rows += got
+        want(page.meta.has_more == (len(rows) < page.meta.total), f"{len(rows)} rows, and the page is {page.meta}")
         if not page.meta.has_more:
             want(len(rows) == page.meta.total, f"{len(rows)} rows of {kind.__name__}; meta.total is {page.meta.total}")
             return rows
+        want(len(got) == 200, f"{len(got)} rows of {kind.__name__} and more to come")
 
 
 def pairs(rows, kinds, name):

@@ -118,6 +118,7 @@ fn each_invalid_setting_is_rejected_in_one_line() {
     let flags = &cli_files::table()[0].flags;
     let numbers = flags.iter().filter(|flag| flag.usage.ends_with(" N"));
     let numbers = numbers.filter(|flag| !flag.name.starts_with("shared-"));
+    assert_eq!(numbers.clone().count(), 17);
     let numbers = numbers.map(|flag| (&*flag.name, INVALID_NUMBERS.to_vec()));
     let others = table(OTHERS).map(|(name, values)| (name, words(values)));
     let spaced = SPACED.map(|(name, value)| (name, vec![value]));

@@ -114,7 +114,11 @@ pub(crate) fn read_head(stream: &mut impl BufRead, version: &str) -> Option<Repl
     loop {
         let mut line = String::new();
         match stream.read_line(&mut line) {
-            Ok(0) | Err(_) if lines.is_empty() => return None,
+            Ok(0) if lines.is_empty() => return None,
+            // A client that sends to a closed connection gets a reset.
+            Err(error) if lines.is_empty() && error.kind() == ErrorKind::ConnectionReset => {
+                return None;
+            }
             read => assert!(read.unwrap() > 0, "a head that is cut: {lines:?}"),
         }
         let Some(bare) = line.strip_suffix("\r\n") else {

@@ -24,6 +24,8 @@ fn check(text: &str) -> String {
 
 /// The key with another secret and a valid checksum: only the key file shows that it is wrong.
 pub(crate) fn forged(key: &str) -> String {
+    // The check value of CRC-32 in the catalogue of CRC algorithms.
+    assert_eq!(crc32fast::hash(b"123456789"), 0xcbf4_3926);
     let (checked, sum) = key.split_at(key.len() - CHECK_CHARS);
     assert_eq!(check(checked), sum, "the checksum is as it was");
     let (rest, last) = checked.split_at(checked.len() - 1);
