@@ -38,7 +38,7 @@ for target in "${targets[@]}"; do
     log=$out/$target.log
     mkdir -p "$corpus" "$out/found"
     # A seed with more header lines than a head may have.
-    [ "$target" != request ] || printf '%s\n' 'GET /v1 HTTP/1.1' 'Host: x.test' A:\ {1..101} '' >"$corpus/many-lines"
+    [ "$target" != request ] || printf '%s\r\n' 'GET /v1 HTTP/1.1' 'Host: x.test' A:\ {1..101} '' >"$corpus/many-lines"
     # Heads over 8 KiB are refused, so inputs of `request` may be longer.
     longest=4096
     [ "$target" != request ] || longest=12288
@@ -46,7 +46,8 @@ for target in "${targets[@]}"; do
     if [ -e "$target.dict" ]; then
         cp "$target.dict" "$out/$target.dict"
         case $target in
-            request | query) python3 words.py ../../src/site/openapi.json ../../src/request/parameters.rs >>"$out/$target.dict" ;;
+            request | query) python3 words.py ../../src/site/openapi.json ../../src/request/parameters.rs >>"$out/$target.dict" ;;&
+            request | key) grep -oE '"fuzz_live_\w+"' src/known.rs >>"$out/$target.dict" ;;
         esac
         words+=(-dict="$out/$target.dict")
     fi
