@@ -10,6 +10,7 @@ use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{History, Manifest, Snapshot, Storage};
 
 use crate::common::prelude::*;
+use crate::filtered;
 
 /// The published islands, and values for queries.
 pub(crate) struct World {
@@ -64,7 +65,7 @@ impl World {
         let islands_of = catalogue.islands.iter();
         let tags = islands_of.clone().flat_map(Island::tags);
         let creators = islands_of.filter_map(|island| island.creator.as_ref());
-        World {
+        let world = World {
             islands,
             history,
             snapshot,
@@ -74,7 +75,13 @@ impl World {
             words: by_use(ends.windows(2).flat_map(|at| text[at[0]..at[1]].split(' '))),
             text,
             ends,
+        };
+        let tags = (0..world.tags.len()).map(|place| world.tag(place));
+        for filter in tags.chain([world.creator(), TOOL.to_owned()]) {
+            let selected = world.history.select_islands(&filtered(&filter));
+            assert!(selected.total > 0, "{filter} selects nothing");
         }
+        world
     }
 
     pub(crate) fn title(&self, row: usize) -> &str {
