@@ -16,17 +16,12 @@ use super::*;
 use crate::calendar::Clock;
 use crate::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 use crate::model::{Tier, TierLimits};
-use crate::observe::Log;
-use crate::observe::RateLimitedLog;
 use crate::publish::open_sample;
 use crate::quota::{AnonymousQuota, KeyedQuota, TableSize};
 use crate::server::accept;
 use crate::server::conn::context::ConnectionContext;
-use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::http::identity::QuotaGate;
-use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::ServedSnapshot;
-use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::web::request_context::Services;
 use crate::site::SiteSettings;
 use crate::sync::Replicated;
@@ -39,27 +34,21 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     let keyed = KeyedQuota::new(None);
     keyed.reserve(9, clock.now().day, &|_| {}).unwrap();
     let ring = KeyTable::new(KeyPrefix::default(), records.clone());
+    let gate = QuotaGate {
+        keys: Replicated::new(ring).replica(),
+        anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
+        keyed: Arc::new(keyed),
+        leases: None,
+        limits: TierLimits {
+            anonymous: u16::MAX,
+            pro: u32::MAX,
+            ..TierLimits::SPECIFIED
+        },
+        proxies: Arc::default(),
+    };
     Arc::new(Worker {
         served: ServedSnapshot::replica(&Replicated::new(snapshot), 1 << 20),
-        services: Services {
-            gate: QuotaGate {
-                keys: Replicated::new(ring).replica(),
-                anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
-                keyed: Arc::new(keyed),
-                leases: None,
-                limits: TierLimits {
-                    anonymous: u16::MAX,
-                    pro: u32::MAX,
-                    ..TierLimits::SPECIFIED
-                },
-                proxies: Arc::default(),
-            },
-            page_limiter: Arc::new(PageRateLimiter::new()),
-            signup: None,
-            complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {}).unwrap())),
-            ids: RequestIds::default(),
-            downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
-        },
+        services: Services::alone(gate).unwrap(),
         clock,
         registry: Arc::default(),
         #[cfg(feature = "tls")]

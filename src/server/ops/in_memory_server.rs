@@ -10,13 +10,9 @@ use std::sync::Arc;
 use hyper::rt::{Read, Write};
 
 use crate::calendar::Clock;
-use crate::observe::{Log, RateLimitedLog};
 use crate::server::conn::context::ConnectionContext;
-use crate::server::conn::limiter::ConnectionLimiter;
 use crate::server::http::identity::QuotaGate;
-use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::ServedSnapshot;
-use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::web::request_context::Services;
 use crate::server::worker::Worker;
 use crate::snapshot::Snapshot;
@@ -32,14 +28,7 @@ impl InMemoryServer {
     pub fn new(snapshot: Snapshot, gate: QuotaGate, clock: Clock) -> io::Result<InMemoryServer> {
         let worker = Arc::new(Worker {
             served: ServedSnapshot::replica(&Replicated::new(snapshot), 1 << 20),
-            services: Services {
-                gate,
-                page_limiter: Arc::new(PageRateLimiter::new()),
-                signup: None,
-                complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {})?)),
-                ids: RequestIds::default(),
-                downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
-            },
+            services: Services::alone(gate)?,
             clock: Arc::new(clock),
             registry: Arc::default(),
             #[cfg(feature = "tls")]
