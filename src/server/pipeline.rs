@@ -294,3 +294,7 @@ impl RequestContext<'_> {
         error.into()
     }
 }
+
+#[cfg(test)]
+#[path = "pipeline_tests.rs"]
+mod tests;
