@@ -235,6 +235,41 @@ fn pages_of_islands_match_a_naive_implementation() {
     .budget_ms(1000);
 }
 
+/// Two searches that leave few of many rows, in an order by another field: the page is found by the keys of the matches,
+/// and each cut through them is another one.
+#[test]
+fn all_pages_of_rare_matches_are_cut_from_one_order() {
+    let world = world();
+    let history = published(&world);
+    let filters = [Filter::search("many"), Filter::search("third")];
+    let mut query = ListQuery {
+        filters: filters.map(|filter| ("", filter)).into(),
+        ..ListQuery::default()
+    };
+    let least = Filter::AtLeast(SortField::Plays, 650);
+    query.filters.push(("", least));
+    for order in SortOrder::ALL {
+        query.order = order;
+        query.page = Page {
+            offset: 0,
+            limit: 100,
+        };
+        let all = naive(&world, &query).rows;
+        assert!((3..30).contains(&all.len()), "{}", all.len());
+        for (offset, limit) in (0..=all.len()).flat_map(|at| (1..5).map(move |limit| (at, limit))) {
+            query.page = Page {
+                offset: offset as u64,
+                limit,
+            };
+            assert_eq!(
+                history.select_islands(&query),
+                naive(&world, &query),
+                "{query:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn pages_of_creators_match_a_naive_implementation() {
     let world = world();

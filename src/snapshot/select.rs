@@ -77,9 +77,15 @@ fn row_of(key: u64) -> u32 {
     u32::try_from(key & u64::from(u32::MAX)).expect("masked to 32 bits")
 }
 
-/// Returns the number of rows that are checked one by one.
-fn few(rows: usize) -> usize {
-    (rows / FEW_SHARE).max(FEW_MIN)
+/// Returns `true` if so many of all rows are checked one by one.
+fn are_few(rows: usize, all: usize) -> bool {
+    rows <= (all / FEW_SHARE).max(FEW_MIN)
+}
+
+/// Returns `true` if sorting the keys of all matches costs less than walking an order up to a number of matches.
+fn is_walk_long(order: usize, matches: usize, all_matches: usize) -> bool {
+    let rows_per_match = order / all_matches;
+    matches * rows_per_match > all_matches * STEPS_PER_KEY
 }
 
 /// Returns the positions of a page among `count` matches.
@@ -120,7 +126,7 @@ impl History {
         if conditions.len() == 1 && smallest.is_some() {
             return SelectedRows::slice_of(rows, page);
         }
-        if rows.len().min(rarest.max_len()) > few(self.rows.len()) {
+        if !are_few(rows.len().min(rarest.max_len()), self.rows.len()) {
             return self.select_from(&intersection(&conditions), rows, query);
         }
         if rows.len() <= rarest.max_len() {
@@ -146,10 +152,9 @@ impl History {
         if range.is_empty() {
             return SelectedRows::new(Vec::new(), total);
         }
-        // Matches up to the end of the page, from the nearer end, and the rows of the order per
-        // match.
+        // A walk begins at the nearer end of the order.
         let matches = range.end.min(total - range.start);
-        if matches * (order.len() / total) > total * STEPS_PER_KEY {
+        if is_walk_long(order.len(), matches, total) {
             let key = |row| self.sort_key(row, query.sort, query.order);
             return SelectedRows::of_keys(set.iter().map(key).collect(), query.page);
         }
@@ -169,7 +174,7 @@ impl History {
             };
         };
         let found = self.slugs.find(needle);
-        if found.max_len() <= few(creators) {
+        if are_few(found.max_len(), creators) {
             let mut rows: Vec<u32> = found.rows().collect();
             rows.sort_unstable();
             rows.dedup();
@@ -178,5 +183,30 @@ impl History {
         let set = found.set();
         let total = set.len();
         SelectedRows::new(set.ascending(window(total, query.page)), total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn up_to_48_rows_or_one_in_1024_are_checked_one_by_one() {
+        for (all, few) in [(48, 48), (5_000, 48), (50_176, 49), (307_200, 300)] {
+            assert!(are_few(0, all) && are_few(few, all), "{all}");
+            assert!(!are_few(few + 1, all) && !are_few(all + 1, all), "{all}");
+        }
+    }
+
+    #[test]
+    fn an_order_is_walked_unless_40_steps_for_each_key_are_fewer() {
+        // The first of ten matches among 4,000 rows is found after 400 of them; ten keys cost as much.
+        assert!(!is_walk_long(4_000, 1, 10));
+        assert!(is_walk_long(4_000, 2, 10));
+        assert!(is_walk_long(4_010, 1, 10));
+        // With many matches, any page is near.
+        assert!(!is_walk_long(300_000, 1_000, 300_000));
+        assert!(!is_walk_long(300_000, 200, 3_000));
+        assert!(is_walk_long(300_000, 2_000, 3_000));
     }
 }
