@@ -324,6 +324,20 @@ fn an_open_error_names_the_file() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_not_set_aside() {
+    let state = State::new("unreadable");
+    fs::create_dir_all(&state.0).unwrap();
+    // Its first page is not mapped: reading it is an I/O error, as of a disk that fails.
+    std::os::unix::fs::symlink("/proc/self/mem", state.file()).unwrap();
+    let error = open(&state.0, TableSize::for_clients(100), &|line| {
+        panic!("{line}")
+    })
+    .unwrap_err();
+    assert!(error.to_string().contains("quota-anonymous"), "{error}");
+    assert!(state.file().is_symlink());
+}
+
+#[test]
 fn counts_of_keys_outlive_the_table_and_damage_is_set_aside_by_segment() {
     let state = State::new("keys");
     let open = || {

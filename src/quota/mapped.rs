@@ -175,6 +175,23 @@ mod tests {
         assert_eq!(words[999].load(Ordering::Relaxed), 7);
     }
 
+    /// On this architecture, all pages are of the smallest size or a multiple of it.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn all_pages_of_a_new_table_have_memory() {
+        use std::os::unix::fs::FileExt as _;
+        const PAGE_BYTES: usize = 4096;
+        let words = CounterSlab::zeroed(64 * PAGE_BYTES / 8);
+        let pages = File::open("/proc/self/pagemap").unwrap();
+        let first = words.as_ptr().addr() / PAGE_BYTES;
+        for page in first..first + 64 {
+            let mut entry = [0; 8];
+            pages.read_exact_at(&mut entry, page as u64 * 8).unwrap();
+            // The highest bit of an entry: the page is present.
+            assert_eq!(entry[7] >> 7, 1, "page {}", page - first);
+        }
+    }
+
     #[test]
     fn a_file_too_short_is_refused() {
         let file = file("short", 4096 + 799);
