@@ -127,7 +127,9 @@ mod tests {
             is_settled,
         };
         assert_eq!(due_at(facts(false), at(0, 5)), at(0, 40).0);
+        assert_eq!(due_at(facts(false), at(0, 40)), at(6, 0).0);
         assert_eq!(due_at(facts(false), at(0, 45)), at(6, 0).0);
+        assert_eq!(due_at(facts(false), at(6, 0)), at(24, 40).0);
         assert_eq!(due_at(facts(true), at(3, 30)), at(24, 40).0);
         assert_eq!(due_at(facts(true), at(6, 1)), at(24, 40).0);
         // An incomplete reply.
@@ -158,7 +160,35 @@ mod tests {
         let covered = UtcDay(DAY.0 - 8);
         let deadline = deadline(covered);
         assert_eq!(deadline, start(UtcDay(DAY.0 + 1)));
-        assert!(risk_day(UnixSeconds(deadline - RISK_SECONDS)) < covered);
-        assert!(risk_day(UnixSeconds(deadline - RISK_SECONDS + 1)) >= covered);
+        assert!(risk_day(UnixSeconds(deadline - 36 * 3600)) < covered);
+        assert!(risk_day(UnixSeconds(deadline - 36 * 3600 + 1)) >= covered);
+    }
+
+    #[test]
+    fn a_reply_has_the_seven_whole_days_before_its_own() {
+        for now in [at(0, 0), at(23, 59)] {
+            assert_eq!(window(now), UtcDay(DAY.0 - 7)..DAY);
+            assert_eq!(newest_day(now), UtcDay(DAY.0 - 1));
+        }
+    }
+
+    #[test]
+    fn classes_are_in_the_order_of_peaks_with_ranked_and_inactive_islands_below() {
+        let class_of = |has_recent_value, is_ranked, peak| {
+            class(Facts {
+                has_recent_value,
+                is_ranked,
+                peak,
+                quiet: u8::from(!has_recent_value),
+                is_settled: true,
+            })
+        };
+        assert_eq!(
+            [false, true].map(|ranked| class_of(false, ranked, 9)),
+            [0, 1]
+        );
+        let classes = [0, 1, 2, 3, 4, u32::MAX].map(|peak| class_of(true, true, peak));
+        assert_eq!(classes, [2, 3, 4, 4, 5, MAX_CLASS]);
+        assert_eq!(MAX_CLASS, 34);
     }
 }
