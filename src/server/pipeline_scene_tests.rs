@@ -55,7 +55,7 @@ impl Scene {
         let (key, revoked) = (issue(), issue());
         let id = revoked.split('_').nth(2).unwrap().parse().unwrap();
         store.set_revoked(id, true, UnixSeconds(1)).unwrap();
-        let table = KeyTable::new(KeyPrefix::default(), &store.read().unwrap());
+        let table = KeyTable::new(KeyPrefix::default(), store.read().unwrap());
         let keyed = KeyedQuota::new(None);
         keyed.reserve(9, NOW.day, &|_| {}).unwrap();
         let gate = QuotaGate {
