@@ -59,7 +59,7 @@ pub struct SharedKeysState {
     pub secret: Option<SignupSecret>,
 }
 
-/// A free key to be added to the store, and the way back for `true` if it was.
+/// A free key to be added to the store, and a channel for the result: `true` if it was added.
 #[derive(Debug)]
 pub struct Addition {
     pub record: KeyRecord,

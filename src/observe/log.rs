@@ -3,6 +3,7 @@
 //! Lines are queued, so a slow disk or a blocked standard error never blocks the server. Lines that do not fit in the
 //! queue, or that its target does not take, are dropped and counted.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -214,33 +215,39 @@ impl RateLimitedLog {
     }
 }
 
-/// A log for an error that lasts: a line is written only if it differs from the one before.
+/// Different lines about one error that are remembered.
+const LINES_MAX: usize = 16;
+
+/// A log for an error that lasts: each line is written once, also if several come in turn.
 #[derive(Debug)]
 pub(crate) struct DedupLog {
     pub(crate) log: Log,
-    last: String,
+    written: BTreeSet<String>,
 }
 
 impl DedupLog {
     pub(crate) fn new(log: Log) -> DedupLog {
-        let last = String::new();
-        DedupLog { log, last }
+        let written = BTreeSet::new();
+        DedupLog { log, written }
     }
 
-    /// Writes a line unless it repeats the last one. Returns `true` if it was written.
+    /// Writes a line unless it was written before. Returns `true` if it was written.
     pub(crate) fn write(&mut self, line: String) -> bool {
-        let is_new = self.last != line;
+        let is_new = !self.written.contains(&line);
         if is_new {
             self.log.write(&line);
-            self.last = line;
+            if self.written.len() == LINES_MAX {
+                self.written.clear();
+            }
+            self.written.insert(line);
         }
         is_new
     }
 
-    /// Marks the error as resolved: the same line is written again if the error comes back. Returns `true` if there
+    /// Marks the error as resolved: the same lines are written again if the error comes back. Returns `true` if there
     /// was one.
     pub(crate) fn reset(&mut self) -> bool {
-        !std::mem::take(&mut self.last).is_empty()
+        !std::mem::take(&mut self.written).is_empty()
     }
 }
 

@@ -107,7 +107,7 @@ if not has_reserve(today) and not has_all and has_counts and tonumber(today) <= 
 end
 reserves_of(today)
 
--- Those of the days before may be forgotten.
+-- Servers may have forgotten their counts of the days before.
 local blocked = math.max(lost_day - (has_all and 1 or 0), 0)
 local figures = {}
 local own_credits, counted_credits = directory .. ':' .. ARGV[6], directory .. ':0'

@@ -25,7 +25,7 @@ const RETRY: Duration = Duration::from_millis(100);
 /// Calls after which requests are gathered until an answer comes. A store needs a few milliseconds for the largest
 /// one, so an answer does not wait for long behind those of others.
 const CALLS_MAX: usize = 8;
-/// After the last call, until one without requests, by which a lost connection and a loss of data are noticed.
+/// A call without requests is made when there was none for this long. It shows a lost connection and a loss of data.
 const HEARTBEAT: Duration = Duration::from_millis(250);
 /// The same while not all servers have sent their counts.
 const HEARTBEAT_SETTLING: Duration = Duration::from_millis(50);
@@ -81,6 +81,8 @@ pub(super) struct CountSharing {
     swept: UtcDay,
     /// The log says that the store grants credits.
     is_up: bool,
+    /// The problem by which the store was lost, until the log has a problem of the outage.
+    unlogged: Option<String>,
 }
 
 impl CountSharing {
@@ -120,6 +122,7 @@ impl CountSharing {
             pass: channel(1).1,
             swept: UtcDay(0),
             is_up: false,
+            unlogged: None,
         }
     }
 
@@ -223,10 +226,9 @@ impl CountSharing {
     fn take(&mut self, answered: Answered) {
         let (answer, is_late) = (answered.answer, answered.is_late);
         self.set_pace(is_late);
-        let log = &self.problems.log;
         self.server.has_counts = true;
         if let Err(error) = self.counts.anonymous.adopt_tag_seed(answer.tag_seed) {
-            log.write(&format!("shared quota: {error}"));
+            self.problems.write(format!("shared quota: {error}"));
         }
         // Before a pass: the counters that it reads have all requests that earlier reserves admitted.
         let (today, now) = (self.clock.now().day, self.clock.now().moment());
@@ -257,7 +259,7 @@ impl CountSharing {
                 && request.limit > 0
                 && metrics.other_limits.fetch_add(1, Ordering::Relaxed) == 0
             {
-                log.write(OTHER_LIMITS);
+                self.problems.log.write(OTHER_LIMITS);
             }
             self.leases.answer(request, lease, now);
         }
@@ -301,7 +303,10 @@ impl CountSharing {
         if grants && !self.is_up {
             self.is_up = true;
             self.problems.reset();
-            let line = format!("shared quota: {} grants credits", node.node);
+            let after = self.unlogged.take();
+            let after =
+                after.map_or_else(String::new, |problem| format!(" again, after: {problem}"));
+            let line = format!("shared quota: {} grants credits{after}", node.node);
             self.problems.log.write(&line);
             if let Some(warning) = &node.warning {
                 self.problems.log.write(warning);
@@ -317,12 +322,15 @@ impl CountSharing {
         }
     }
 
-    /// Logs the problem of an outage, but for the first one: the attempt to connect after it shows the cause.
+    /// Logs the problem of an outage. The first one is kept back, since the attempt to connect after it shows the cause;
+    /// if that succeeds, the next line has it.
     fn report_down(&mut self, problem: &str) {
         if std::mem::take(&mut self.is_up) {
             self.leases.metrics.outages.fetch_add(1, Ordering::Relaxed);
+            self.unlogged = Some(problem.to_owned());
             return;
         }
+        self.unlogged = None;
         let rule = &self.rule;
         self.problems.write(format!(
             "shared quota: the store is unusable: {problem}; until it grants credits, {rule}"

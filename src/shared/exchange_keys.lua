@@ -5,8 +5,9 @@
 -- ARGV: 1 generation that the server knows, 2 number up to which it has the changes, 3 name of a new generation,
 --       4 secret of sign-up, or nothing, 5 most active free keys of an address if one is to be added, or nothing,
 --       6 most records in the answer, 7... records; an id alone removes a record that cannot be read
--- Answer: generation, secret, 1 if the key was refused, number up to which records are answered, and those records,
---         of another generation from its beginning: an id and its record, which is empty if no valid one is stored
+-- Answer: generation, secret, 1 if the key was refused, number up to which records are answered, and those records: an
+--         id and its record, which is empty if no valid one is stored. If the generation is not the server's, the
+--         records are those from the beginning.
 local GENERATION, SECRET = 'generation', 'secret'
 local ID_BYTES, RECORD_BYTES_MAX, IDS_BYTES_MAX = 10, 1024, 1100
 local TIME_MAX, NUMBER_MAX, IDS_MAX = 2^40, 2^50, 2^20
@@ -183,6 +184,8 @@ for at = 1, #changed, 2 do
     table.insert(records, {id, text})
   else
     redis.call('ZREM', KEYS[2], id)
+    -- A place in the answer: a server that gets fewer than it asked for takes them for the last.
+    table.insert(records, {'', ''})
   end
 end
 return {generation, secret or '', is_refused, string.format('%.0f', from), records}

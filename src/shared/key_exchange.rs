@@ -72,6 +72,8 @@ pub(super) struct KeyExchange {
     started: Option<mpsc::Sender<()>>,
     /// Problems of an outage, of which each is logged once.
     problems: DedupLog,
+    /// The first problem of an outage, until the log has another one.
+    unlogged: Option<String>,
     repairs: DedupLog,
     /// Time since which neither this server nor the store has a secret, as far as is known.
     without_secret_since: Option<Instant>,
@@ -102,6 +104,7 @@ impl KeyExchange {
             started: Some(started),
             repairs: DedupLog::new(log.clone()),
             problems: DedupLog::new(log),
+            unlogged: None,
             without_secret_since: None,
         };
         let poll = move |_| {
@@ -115,23 +118,28 @@ impl KeyExchange {
         })
     }
 
-    /// Logs an outage and its end, and sets the state that pages and metrics show. The first problem is not logged: the
-    /// attempt after it shows the cause.
+    /// Logs an outage and its end, and sets the state that pages and metrics show. The first problem is kept back, since
+    /// the attempt after it shows the cause; if that succeeds, its line has the problem.
     fn report(&mut self, exchanged: Result<(), String>) {
         self.started = None;
         let mut state = lock(&self.state);
         let was_up = mem::replace(&mut state.is_up, exchanged.is_ok());
         if let Err(problem) = exchanged {
-            if !was_up {
+            if was_up {
+                self.unlogged = Some(problem);
+            } else {
+                self.unlogged = None;
                 let line = format!("shared keys: {problem}; the known keys stay valid");
                 self.problems.write(line);
             }
             return;
         }
         (state.has_exchanged, state.exchanged) = (true, Instant::now());
-        if self.problems.reset() {
-            let line = "shared keys: exchanged with the store again";
-            self.problems.log.write(line);
+        let after = self.unlogged.take();
+        if self.problems.reset() || after.is_some() {
+            let after = after.map_or_else(String::new, |problem| format!(", after: {problem}"));
+            let line = format!("shared keys: exchanged with the store again{after}");
+            self.problems.log.write(&line);
         }
     }
 
@@ -147,10 +155,18 @@ impl KeyExchange {
             ),
         };
         let mut received = Vec::new();
+        let mut is_first_view = true;
         loop {
             let own = self.own.store.current();
             let lines = view.next_lines(own.map_err(|error| error.to_string())?);
-            received.extend(view.take(self.call(&node, &view, "", &lines)?)?);
+            let answer = self.call(&node, &view, "", &lines)?;
+            // Another server may have noticed before that the store has lost keys. If it loses them again and again,
+            // it cannot be used.
+            if view.is_outdated(&answer) && mem::take(&mut is_first_view) {
+                view = KeyView::default();
+                continue;
+            }
+            received.extend(view.take(answer)?);
             if !view.is_incomplete() {
                 break;
             }
@@ -300,10 +316,15 @@ impl KeyView {
         })
     }
 
+    /// Returns `true` if an answer is of another generation than those before.
+    fn is_outdated(&self, answer: &Answer) -> bool {
+        !["", &*answer.generation].contains(&&*self.generation)
+    }
+
     /// Takes over an answer, and returns the records in it. After the first answer, one of another generation is an
     /// error: all begins again with another view.
     pub(super) fn take(&mut self, answer: Answer) -> Result<Vec<KeyRecord>, String> {
-        if !["", &*answer.generation].contains(&&*self.generation) {
+        if self.is_outdated(&answer) {
             return Err("the store has lost keys".to_owned());
         }
         (self.generation, self.seen) = (answer.generation, answer.seen);

@@ -1,5 +1,6 @@
 //! A connection to the node of the store that accepts writes, and the scripts that run there.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, InfoDict, RedisConnectionInfo,
     RedisError, ServerErrorKind,
 };
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -82,18 +83,24 @@ impl NodeConnection {
 pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<Arc<NodeConnection>, String> {
     let password = settings.password()?;
     let mut problems = Vec::new();
+    let millis = CONNECT_MAX.as_millis();
     for node in &settings.nodes {
-        let opening = open(node, settings.ca_file.as_deref(), password.as_deref());
-        let opened = timeout(CONNECT_MAX, opening).await.unwrap_or_else(|_| {
-            // A store without TLS waits for the rest of what it takes for a command.
-            let hint = if node.is_tls {
-                "; if it does not use TLS, write redis://"
-            } else {
-                ""
-            };
-            let millis = CONNECT_MAX.as_millis();
-            Err(format!("no answer within {millis} ms{hint}"))
-        });
+        let opened = match resolve(node).await {
+            Err(problem) => Err(problem),
+            Ok(addresses) => {
+                let (ca_file, password) = (settings.ca_file.as_deref(), password.as_deref());
+                let opening = open(node, &addresses, ca_file, password);
+                timeout(CONNECT_MAX, opening).await.unwrap_or_else(|_| {
+                    // A store without TLS waits for the rest of what it takes for a command.
+                    let hint = if node.is_tls {
+                        "; if it does not use TLS, write redis://"
+                    } else {
+                        ""
+                    };
+                    Err(format!("no answer within {millis} ms{hint}"))
+                })
+            }
+        };
         match opened {
             Ok(connection) => return Ok(Arc::new(connection)),
             Err(problem) => problems.push(format!("{node}: {problem}")),
@@ -102,8 +109,20 @@ pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<Arc<NodeCo
     Err(problems.join("; "))
 }
 
+/// Looks the name of a node up, each time: after a failover, it may lead to another node. A name server that does not
+/// answer is not taken for the store.
+async fn resolve(node: &StoreNode) -> Result<Vec<SocketAddr>, String> {
+    let found = timeout(CONNECT_MAX, lookup_host(&node.authority)).await;
+    let millis = CONNECT_MAX.as_millis();
+    let found = found.map_err(|_| format!("no answer of the name server within {millis} ms"))?;
+    found
+        .map(Iterator::collect)
+        .map_err(|error| error.to_string())
+}
+
 async fn open(
     node: &StoreNode,
+    addresses: &[SocketAddr],
     ca_file: Option<&Path>,
     password: Option<&str>,
 ) -> Result<NodeConnection, String> {
@@ -114,8 +133,7 @@ async fn open(
     if let Some(password) = password {
         info = info.set_password(password);
     }
-    // Resolves the name each time: after a failover, it may lead to another node.
-    let stream = TcpStream::connect(&node.authority).await;
+    let stream = TcpStream::connect(addresses).await;
     let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
     let stream = stream.map_err(|error| error.to_string())?;
     let stream: Pin<Box<dyn AsyncStream + Send + Sync>> = if node.is_tls {
