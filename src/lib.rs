@@ -14,11 +14,12 @@
 //!
 //! # Where to change
 //!
-//! - A query parameter of a list: its row in `request/parameters.rs`; one by a new grouping of islands also
+//! - A query parameter of a list: its row in `request/parameters.rs`; one by a new grouping or a new value of islands also
 //!   `snapshot/format.rs` and `publish/list_sections.rs`.
 //! - An endpoint: its row in `request/endpoint.rs`, the place of its body in `snapshot/layout.rs`, how the body is made
 //!   in `publish/history_payload.rs` and `publish/render`, its operation in `site/openapi.json`.
-//! - A member of a body: `publish/render`, `site/openapi.json`, and the version in `snapshot/layout.rs`.
+//! - A member of a body: `publish/render`, `site/openapi.json`, and the version in `snapshot/layout.rs`. The test of the
+//!   version names its value, `tests/examples.py` writes the examples, and `tests/it/oracle.rs` must know the member.
 //! - A section of a payload file: `snapshot/format.rs`.
 //! - A metric: its row in `server/ops/metrics.rs`; a counter of workers: `observe/worker_metrics.rs`; of the
 //!   collector: `collect/metrics.rs`.

@@ -8,21 +8,23 @@ import sys
 import urllib.request
 
 BASE, DOCUMENT = sys.argv[1], sys.argv[2]
+# The address in the document, whatever the server has.
+SAMPLE = "http://127.0.0.1:8080"
 # Two rows are enough to show the form.
 SHORT = {"/v1/islands": "?limit=2", "/v1/creators": "?limit=2"}
 
 
 def get(path):
     with urllib.request.urlopen(BASE + path) as answer:
-        return json.load(answer)
+        return json.loads(answer.read().replace(BASE.encode(), SAMPLE.encode()))
 
 
 def shortened(answer):
-    """Shortens arrays of more than 13 items to three, which show the form."""
+    """Shortens arrays of more than 13 items to three, which show the form. The endpoints are listed whole."""
     if isinstance(answer, list):
         return [shortened(item) for item in answer[: 3 if len(answer) > 13 else None]]
     if isinstance(answer, dict):
-        return {name: shortened(member) for name, member in answer.items()}
+        return {name: member if name == "endpoints" else shortened(member) for name, member in answer.items()}
     return answer
 
 

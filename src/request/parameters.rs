@@ -1,8 +1,8 @@
 //! The query parameters of the two lists, a row each.
 //!
 //! The parser, links, the selection of rows, the form of the page, the `OpenAPI` document and random tests follow the
-//! rows. A row of a new kind needs its parser in `lists.rs`, its condition in `snapshot/select.rs`, and its schema in
-//! `site/openapi.rs`.
+//! rows. A row of a new kind needs its parser in `lists.rs`, its condition in `snapshot/condition.rs`, its schema in
+//! `site/openapi.rs`, and its field in `site/data_pages.rs`.
 
 use crate::model::{CreatedIn, SortField, SortOrder};
 

@@ -40,9 +40,15 @@ fn examples_are_written_whole_in_the_order_of_members() {
         assert_eq!(read, *example, "{name}");
         let shown = json_lines(example_text.as_bytes()).unwrap().join("\n");
         let names = items(&document.0["components"]["schemas"][name]["required"]);
-        let places = names.iter().map(|name| {
-            let start = format!("\n  &quot;{}&quot;: ", text(name));
-            shown.find(&start).unwrap()
+        let places = names.iter().map(|member| {
+            let start = format!("\n  &quot;{}&quot;: ", text(member));
+            let place = shown.find(&start);
+            place.unwrap_or_else(|| {
+                panic!(
+                    "the example of {name} lacks {}; run tests/examples.py",
+                    text(member)
+                )
+            })
         });
         assert!(places.is_sorted(), "{name}");
     }

@@ -2,6 +2,16 @@
 
 use super::*;
 
+/// A filter by a count. No list has it.
+pub(super) const MIN_PLAYS: Parameter = Parameter {
+    name: "minPlays",
+    kind: Kind::AtLeast(SortField::Plays),
+    label: Some("Plays from"),
+    words: "with at least these plays:",
+    description: "",
+    example: "7",
+};
+
 fn islands_at(offset: u64, total: u64) -> String {
     let body = json!({
         "islands": [row(true)],

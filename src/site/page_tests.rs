@@ -10,6 +10,7 @@ mod notice;
 mod values;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_json::{Value as Json, json};
 
@@ -17,16 +18,6 @@ use super::data_pages::ROWS_MAX;
 use super::*;
 use crate::model::{METRIC_NAMES, SortField};
 use crate::request::{ISLAND_PARAMETERS, Kind, ListQuery, Parameter};
-
-/// A filter by a count. No list has it.
-const MIN_PLAYS: Parameter = Parameter {
-    name: "minPlays",
-    kind: Kind::AtLeast(SortField::Plays),
-    label: Some("Plays from"),
-    words: "with at least these plays:",
-    description: "",
-    example: "7",
-};
 
 const TIME: &str = "2026-11-21T12:05:00Z";
 const NOTICE: Option<&str> = Some("<made up>");
@@ -44,8 +35,19 @@ fn row(is_known: bool) -> Json {
     for name in SUMS {
         row[name] = if is_known { json!(1_234) } else { Json::Null };
     }
+    // Members of the document that no test draws.
+    for name in &*ISLAND_MEMBERS {
+        let members = row.as_object_mut().unwrap();
+        members.entry(name).or_insert(Json::Null);
+    }
     row
 }
+
+static ISLAND_MEMBERS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let document = Document::parsed(&SiteSettings::new(""));
+    let required = document.json()["components"]["schemas"]["Island"]["required"].clone();
+    serde_json::from_value(required).unwrap()
+});
 
 fn list(name: &str, rows: &[Json]) -> Json {
     json!({ name: rows, "meta": {"generatedAt": "2026-11-21T12:05:00Z", "total": 3, "hasMore": true, "limit": 2, "offset": 0} })
@@ -177,7 +179,7 @@ fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str,
     };
     let known =
         "tag=%3Cq%3E&creator=b&createdIn=uefn&q=%3Cq%3E&minPlays=7&sort=plays&order=asc&limit=2";
-    let parameters = [ISLAND_PARAMETERS, &[MIN_PLAYS]].concat();
+    let parameters = [ISLAND_PARAMETERS, &[lists::MIN_PLAYS]].concat();
     let query = ListQuery::parse(is_known.then_some(known), &parameters).unwrap();
     let (list, tags) = ((&parameters[..], &query), ["a".to_owned()]);
     let q = if is_known { "<q>" } else { "" };

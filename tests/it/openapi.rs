@@ -82,7 +82,7 @@ fn names_and_numbers_of_the_document_fit_generated_clients() {
     assert!(integers > 50, "{integers}");
 }
 
-/// Longer arrays are shortened to three items in examples.
+/// Longer arrays are shortened to three items in examples, but for the list of endpoints.
 const WHOLE_MAX: usize = 13;
 
 fn shortened(answer: &Value) -> Value {
@@ -99,7 +99,10 @@ fn shortened(answer: &Value) -> Value {
         Value::Object(members) => members
             .iter()
             .filter(|(name, _)| *name != "docs")
-            .map(|(name, member)| (name.clone(), shortened(member)))
+            .map(|(name, member)| match &**name {
+                "endpoints" => (name.clone(), member.clone()),
+                _ => (name.clone(), shortened(member)),
+            })
             .collect(),
         other => other.clone(),
     }
