@@ -2,6 +2,7 @@
 //! it.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,7 +14,6 @@ use super::token::{KeyId, KeyPrefix, NewKey};
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::model::Tier;
-use crate::observe::Log;
 use crate::regular_file;
 use crate::sync::{Mutex, lock};
 
@@ -30,14 +30,16 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 ///
 /// A process forgets no key. If the file is lost or an older one takes its place, what the file lacks is merged
 /// back, so no change that is made then takes keys away.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct KeyStore {
     directory: PathBuf,
     /// The records that this process has read and written, shared by clones.
     known: Arc<Mutex<Known>>,
-    /// The log, if this process is a server.
-    log: Option<Log>,
+    /// Writes a line to the log, if this process is a server.
+    log: Option<LogLine>,
 }
+
+type LogLine = Arc<dyn Fn(&str) + Send + Sync>;
 
 #[derive(Debug, Default)]
 struct Known {
@@ -52,6 +54,12 @@ struct Known {
 /// changed; only its first line is read.
 type KeyFileVersion = (Vec<u8>, u64, Option<SystemTime>);
 
+impl fmt::Debug for KeyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeyStore").field(&self.path()).finish()
+    }
+}
+
 impl KeyStore {
     /// Creates a store for a state directory, which need not exist yet.
     pub fn new(directory: &Path) -> KeyStore {
@@ -63,9 +71,12 @@ impl KeyStore {
     }
 
     /// Creates the store of a running server, which logs that keys were written again.
-    pub(crate) fn of_server(directory: &Path, log: Log) -> KeyStore {
+    pub(crate) fn of_server(
+        directory: &Path,
+        log: impl Fn(&str) + Send + Sync + 'static,
+    ) -> KeyStore {
         KeyStore {
-            log: Some(log),
+            log: Some(Arc::new(log)),
             ..KeyStore::new(directory)
         }
     }
@@ -214,7 +225,7 @@ impl KeyStore {
             {
                 let (path, count) = (path.display(), known.differ.len());
                 let ids = named_keys(&known.differ);
-                log.write(&format!(
+                log(&format!(
                     "{path}: known keys were missing or out of date, and were written again ({count}): {ids}"
                 ));
             }
@@ -241,9 +252,6 @@ pub(crate) fn named_keys(ids: &[KeyId]) -> String {
 
 #[cfg(test)]
 mod tests {
-    // Statics need std's mutex, also when the tests run with loom's.
-    use std::sync::Mutex as StdMutex;
-
     use super::*;
 
     #[test]
@@ -289,33 +297,29 @@ mod tests {
     fn a_server_knows_the_keys_of_other_processes_and_writes_lost_ones_again() {
         let name = format!("im-keys-{}-lost", std::process::id());
         let directory = std::env::temp_dir().join(name);
-        static LOGGED: StdMutex<Vec<String>> = StdMutex::new(Vec::new());
-        let log = Log::start(|line| LOGGED.lock().unwrap().push(line.to_owned())).unwrap();
-        let logged = || {
-            log.flush();
-            LOGGED.lock().unwrap().clone()
-        };
-        let server = KeyStore::of_server(&directory, log.clone());
+        let logged: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log = Arc::clone(&logged);
+        let server = KeyStore::of_server(&directory, move |line| lock(&log).push(line.to_owned()));
         let command = KeyStore::new(&directory);
         let first = issue(&command);
         assert_eq!(ids(&server.current().unwrap()), [first]);
         let second = issue(&command);
         assert_eq!(ids(&server.current().unwrap()), [first, second]);
         server.repair().unwrap();
-        assert_eq!(logged(), [""; 0], "nothing is missing");
+        assert_eq!(*lock(&logged), [""; 0], "nothing is missing");
         std::fs::remove_file(server.path()).unwrap();
         assert_eq!(ids(&server.current().unwrap()), [first, second]);
         assert_eq!(ids(&server.read().unwrap()), []);
         server.repair().unwrap();
         assert_eq!(ids(&server.read().unwrap()), [first, second]);
-        assert!(logged()[0].contains("were written again (2): "));
+        assert!(lock(&logged)[0].contains("were written again (2): "));
         server.repair().unwrap();
-        assert_eq!(logged().len(), 1);
+        assert_eq!(lock(&logged).len(), 1);
         // A change writes lost keys again too.
         std::fs::remove_file(server.path()).unwrap();
         let third = issue(&server);
         assert_eq!(ids(&server.read().unwrap()), [first, second, third]);
-        assert_eq!(logged().len(), 2);
+        assert_eq!(lock(&logged).len(), 2);
         std::fs::remove_dir_all(directory).unwrap();
     }
 
@@ -339,7 +343,7 @@ mod tests {
     fn a_server_waits_for_another_process_for_a_limited_time() {
         let name = format!("im-keys-{}-busy", std::process::id());
         let directory = std::env::temp_dir().join(name);
-        let server = KeyStore::of_server(&directory, Log::start(|_| {}).unwrap());
+        let server = KeyStore::of_server(&directory, |_| {});
         issue(&server);
         let held = durable::lock(&directory, None).unwrap();
         let busy = server.set_revoked("0123456789".parse().unwrap(), true, UnixSeconds(2));

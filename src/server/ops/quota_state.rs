@@ -26,7 +26,10 @@ impl QuotaState {
     /// newest day of the counters at the earliest.
     pub(crate) fn open(settings: &Settings, log: &Log) -> Result<QuotaState, StartError> {
         let state = settings.state.as_deref();
-        let key_store = state.map(|directory| KeyStore::of_server(directory, log.clone()));
+        let key_store = state.map(|directory| {
+            let log = log.clone();
+            KeyStore::of_server(directory, move |line| log.write(line))
+        });
         let log = |line: &str| log.write(line);
         let (sizes, mut newest) = (settings.quota_sizes, NewestDay::default());
         let (anonymous, keyed) = match state {
