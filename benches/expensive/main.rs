@@ -12,20 +12,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::io::BufReader;
 
-use crate::common::http::{GZIP, Response, connect, connect_slow, exchange_on, get};
-use crate::common::process::{Scratch, Server, pin_load, run, write_file};
-use crate::common::stats::{largest, median};
-use crate::common::world::{self, GENERATED_AT, publish_command};
-use crate::common::{Outcome, beside, full_or_quick, in_parallel, is_quick};
+use crate::common::http::connect_slow;
+use crate::common::prelude::*;
 
 /// The first day: all islands are new on it, in a body of 121 MB with 300,000.
 const FIRST_DAY: &str = "2026-11-01";
@@ -52,7 +42,7 @@ impl Table {
 fn dataset(directory: &Path, islands: u32) -> Outcome<()> {
     let creators = islands / 3;
     let size = format!("--islands {islands} --creators {creators} --days 3");
-    world::synthesize(directory, &size)?;
+    synthesize(directory, &size)?;
     let mut rows = String::from("code,peakCCU\n");
     let listed = fs::read_to_string(directory.join("islands.csv"))?;
     for (peak, line) in (0..500).cycle().zip(listed.lines().skip(1)) {
