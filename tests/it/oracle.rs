@@ -6,18 +6,10 @@
 use serde_json::Map;
 
 use crate::oracle_query::{READER, filter, integer, once, search};
+pub(crate) use crate::plain::SORTS as COUNTS;
 use crate::plain::{Pairs, has_shape};
 use crate::prelude::*;
 
-/// The six counts, in the order of a daily file's columns.
-pub(crate) const COUNTS: [&str; 6] = [
-    "peakCCU",
-    "uniquePlayers",
-    "minutesPlayed",
-    "favorites",
-    "plays",
-    "recommendations",
-];
 /// The three decimal columns after them.
 pub(crate) const DECIMALS: [&str; 3] = ["averageMinutesPerPlayer", "retentionD1", "retentionD7"];
 

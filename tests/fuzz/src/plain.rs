@@ -61,7 +61,8 @@ pub(crate) enum Mistake {
 #[derive(Clone, Copy)]
 pub(crate) struct Plain(pub(crate) Mistake);
 
-const SORTS: [&str; 6] = [
+/// The names by which lists are sorted: the six counts, in the order of a daily file's columns.
+pub(crate) const SORTS: [&str; 6] = [
     "peakCCU",
     "uniquePlayers",
     "minutesPlayed",
