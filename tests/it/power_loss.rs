@@ -3,7 +3,7 @@
 //! Two methods: a model of a disk that keeps only synced data is fed the system calls of a publish;
 //! and a real file system is shut down during publishes and loses its caches.
 
-use crate::killed_publishes::succeeds;
+use crate::killed_publishes::{Scene, succeeds};
 use crate::prelude::*;
 use crate::small_disks::Disk;
 use crate::strace::{Call, Tracer};
@@ -211,27 +211,23 @@ fn cuts() -> u32 {
 #[test]
 fn a_power_cut_at_any_moment_leaves_the_publish_before_or_the_new_one() {
     let dir = TempDir::new();
-    let Some(mut disk) = Disk::ext4(&dir) else {
+    let Some(disk) = Disk::ext4(&dir) else {
         return;
     };
-    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
-    let published = Published::at(&disk.path().join("published"));
+    let published = disk.path().join("published");
+    let mut scene = Scene::begin(dir, disk, &published);
     let mut rng = Rng(14);
-    let mut usual = Duration::ZERO;
-    for _ in 0..3 {
-        let edition = editions.turn(Change::All);
-        let command = editions.publish(&edition, published.path());
-        let begun = Instant::now();
-        succeeds(command);
-        usual = begun.elapsed();
-    }
-    let mut moments = Moments::of(usual);
+    let edition = scene.turn(Change::All);
+    let command = scene.editions.publish(&edition, &published);
+    let begun = Instant::now();
+    succeeds(command);
+    let mut moments = Moments::of(begun.elapsed());
     for _ in 0..cuts() {
-        let before = published.manifest();
+        let before = scene.published.manifest();
         let change = Change::ALL[usize::try_from(rng.below(5)).unwrap()];
-        let edition = editions.turn(change);
-        let mut command = editions.publish(&edition, published.path());
-        let switch = Switch::of(&disk);
+        let edition = scene.turn(change);
+        let mut command = scene.editions.publish(&edition, &published);
+        let switch = Switch::of(&scene.disturbance);
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         if rng.one_in(3) {
             assert!(child.wait().unwrap().success());
@@ -241,15 +237,12 @@ fn a_power_cut_at_any_moment_leaves_the_publish_before_or_the_new_one() {
         switch.press();
         // A publish that has reported success is on disk.
         let ended_well = child.wait().unwrap().success();
-        disk.mount_again();
-        published.is_sound();
+        scene.disturbance.mount_again();
+        scene.published.is_sound();
+        let published = &scene.published;
         moments.hear(published.shows_one_of(before.as_ref(), &edition, ended_well));
         if rng.one_in(2) {
-            let before = published.manifest();
-            let edition = editions.turn(change);
-            succeeds(editions.publish(&edition, published.path()));
-            published.is_sound();
-            published.is_swept(before.as_ref());
+            scene.publish_in_full(change);
         }
     }
     moments.were_of_both_kinds();

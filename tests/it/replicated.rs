@@ -12,6 +12,15 @@ fn copies_wanted() -> u32 {
     if is_slow() { 50 } else { 8 }
 }
 
+/// A dataset, where to publish it, and an empty directory for copies of that.
+fn scene() -> (TempDir, Editions, PathBuf, Published) {
+    let dir = TempDir::new();
+    let editions = Editions::begin_with_few_days(&dir.join("dataset"));
+    let (source, copy) = (dir.join("source"), dir.join("copy"));
+    fs::create_dir(&copy).unwrap();
+    (dir, editions, source, Published::at(&copy))
+}
+
 /// The command that copies with a tool. Its processes are a group, so that a test can kill all of them.
 fn replicate(tool: &str, remote: &Path, directory: &Path) -> Command {
     let script = concat!(
@@ -43,14 +52,11 @@ fn under_a_constant_publisher(
     pause: Duration,
     copy: impl Fn(&Path, &Path) -> bool,
 ) {
-    let dir = TempDir::new();
-    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
-    let (source, copied) = (dir.join("source"), Published::at(&dir.join("copy")));
+    let (_dir, mut editions, source, copied) = scene();
     let known = Known::default();
     let first = editions.turn(Change::All);
     known.add(&first);
     succeeds(editions.publish(&first, &source));
-    fs::create_dir(copied.path()).unwrap();
     assert!(copy(&source, copied.path()));
     let (done, publishes) = (AtomicBool::new(false), AtomicU32::new(0));
     let (mut successes, mut failures) = (0, 0);
@@ -131,10 +137,7 @@ fn a_copy_killed_at_any_moment_leaves_the_one_before_or_itself() {
         if !is_installed(tool, tool) {
             continue;
         }
-        let dir = TempDir::new();
-        let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
-        let (source, copied) = (dir.join("source"), Published::at(&dir.join("copy")));
-        fs::create_dir(copied.path()).unwrap();
+        let (_dir, mut editions, source, copied) = scene();
         let mut copy = |rng: &mut Rng, kill: Option<Duration>| {
             let edition = editions.turn(Change::ALL[usize::try_from(rng.below(5)).unwrap()]);
             succeeds(editions.publish(&edition, &source));
@@ -179,19 +182,13 @@ fn unchanged_dumps_are_not_copied_again() {
     if !is_installed("rsync", "rsync") {
         return;
     }
-    let dir = TempDir::new();
-    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
-    let (source, copy) = (dir.join("source"), dir.join("copy"));
-    fs::create_dir(&copy).unwrap();
-    let inode = || {
-        let place = Published::at(&copy).dump("islands.csv");
-        fs::metadata(place).unwrap().ino()
-    };
+    let (_dir, mut editions, source, copied) = scene();
+    let inode = || fs::metadata(copied.dump("islands.csv")).unwrap().ino();
     let mut inodes = Vec::new();
     for change in [Change::All, Change::Live, Change::Islands] {
         let edition = editions.turn(change);
         succeeds(editions.publish(&edition, &source));
-        succeeds(replicate("rsync", &source, &copy));
+        succeeds(replicate("rsync", &source, copied.path()));
         inodes.push(inode());
     }
     assert!(
@@ -205,15 +202,12 @@ fn a_copy_from_nowhere_or_of_nothing_changes_nothing() {
     if !is_installed("rsync", "rsync") {
         return;
     }
-    let dir = TempDir::new();
-    let mut editions = Editions::begin_with_few_days(&dir.join("dataset"));
-    let (source, copied) = (dir.join("source"), Published::at(&dir.join("copy")));
-    fs::create_dir(copied.path()).unwrap();
+    let (_dir, mut editions, source, copied) = scene();
     let edition = editions.turn(Change::All);
     succeeds(editions.publish(&edition, &source));
     succeeds(replicate("rsync", &source, copied.path()));
     let before = copied.manifest();
-    let other = dir.join("other");
+    let other = source.with_file_name("other");
     let fails = |problem: &str| {
         let output = replicate("rsync", &other, copied.path()).output().unwrap();
         assert!(!output.status.success(), "{problem}");
