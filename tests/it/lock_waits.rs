@@ -120,12 +120,6 @@ fn a_command_that_waits_for_a_lock_reports_its_path_after_a_second() {
     assert!(!stderr.contains("waiting"), "{stderr}");
 }
 
-fn interrupt(child: &Child) {
-    let process = child.id().to_string();
-    let sent = Command::new("kill").args(["-INT", &process]).status();
-    assert!(sent.unwrap().success());
-}
-
 #[test]
 fn an_interrupted_publish_reports_that_nothing_was_published() {
     let mut scene = Scene::new();
@@ -139,7 +133,7 @@ fn an_interrupted_publish_reports_that_nothing_was_published() {
     wait_for("the lock", || {
         fs::read_to_string(&log).unwrap().contains("waiting")
     });
-    interrupt(&waiting);
+    signal(waiting.id(), "-INT");
     assert_eq!(waiting.wait().unwrap().code(), Some(130));
     let want =
         waits_for(scene.published.path()) + "island-metrics: interrupted\nnothing was published\n";
@@ -164,7 +158,7 @@ fn a_publish_interrupted_at_any_moment_reports_what_is_published() {
         let child = scene.publish().stderr(Stdio::piped()).spawn().unwrap();
         thread::sleep(moments.next(&mut rng));
         // It may have ended, and is not reaped yet.
-        interrupt(&child);
+        signal(child.id(), "-INT");
         let output = child.wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         let is_published = scene.published.manifest() != before;

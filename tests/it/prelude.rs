@@ -22,11 +22,12 @@ pub(crate) use crate::http::{socket, uninterrupted};
 pub(crate) use crate::oracle::World;
 pub(crate) use crate::processes::{
     Moments, Running, SetOnDrop, Stopwatch, code_and_stderr, ends_within, is_installed,
-    report_skipped, shows, shows_within, stderr_of, wait_for, wait_within,
+    report_skipped, shows, shows_within, signal, stderr_of, wait_for, wait_within,
 };
 pub(crate) use crate::published::{Published, files, flip, history_file, is_remembered};
 pub(crate) use crate::random_dataset::{GENERATED_AT, Rng};
 pub(crate) use crate::support::{
     BASE_URL, Client, Reply, Server, TempDir, after, change_key, command, has, id, is_slow,
-    is_slowest, issue, kills, listed_keys, publish, run, settle, words, write_bytes, write_file,
+    is_slowest, issue, kills, listed_keys, publish, run, set_mode, settle, words, write_bytes,
+    write_file,
 };

@@ -128,6 +128,14 @@ pub(crate) fn shows_within(longest: Duration, client: &mut Client, generated_at:
     });
 }
 
+/// Sends a signal, such as `-TERM`, to a process.
+#[track_caller]
+pub(crate) fn signal(process: u32, signal: &str) {
+    let process = process.to_string();
+    let status = Command::new("kill").args([signal, &process]).status();
+    assert!(status.unwrap().success(), "kill {signal} {process}");
+}
+
 /// Waits until a process ends; kills it if it has not ended in time.
 pub(crate) fn ends_within(longest: Duration, child: &mut Child) -> Option<ExitStatus> {
     let begun = Stopwatch::start();

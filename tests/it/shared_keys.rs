@@ -322,40 +322,20 @@ fn exchanges_are_metrics() {
     wait_for("its age", || peer.keys_metric("exchange_age_seconds") > 1.5);
 }
 
-#[test]
-fn sharing_keys_requires_a_store_and_a_state_directory() {
-    let store = ["serve", "--shared-quota", "redis://h", "--shared-keys"];
-    for (words, expected) in [
-        (&["serve", "--shared-keys"][..], "requires --shared-quota"),
-        (&store, "requires --state"),
-    ] {
-        let output = run(words);
-        let message = stderr_of(&output, 78);
-        assert!(message.contains(expected), "{message}");
-    }
-}
+/// URLs with a password.
+const PASSWORD_URLS: &str = "
+redis://u:sesame@h redis://:sesame@h rediss://u:sesame@h:6379 REDIS://u:sesame@h Redis://u:sesame@h
+redis:/u:sesame@h redis:u:sesame@h redis:///u:sesame@h redis//u:sesame@h redis://u:sesame
+redis://h:sesame redis://u:sesame@h/0 redis://u@sesame@h u:sesame@h http://u:sesame@h
+redis://h?password=sesame
+";
 
 #[test]
 fn a_password_in_a_url_is_refused_and_not_printed() {
-    for url in [
-        "redis://u:sesame@h",
-        "redis://:sesame@h",
-        "rediss://u:sesame@h:6379",
-        "REDIS://u:sesame@h",
-        "Redis://u:sesame@h",
-        "redis:/u:sesame@h",
-        "redis:u:sesame@h",
-        "redis:///u:sesame@h",
-        "redis//u:sesame@h",
-        "redis://u:sesame",
-        "redis://h:sesame",
-        "redis://u:sesame@h/0",
-        "redis://u@sesame@h",
-        " redis://u:sesame@h",
-        "u:sesame@h",
-        "http://u:sesame@h",
-        "redis://h?password=sesame",
-    ] {
+    for url in words(PASSWORD_URLS)
+        .into_iter()
+        .chain([" redis://u:sesame@h"])
+    {
         let joined = format!("--shared-quota={url}");
         for words in [
             &["serve", "--shared-quota", url][..],

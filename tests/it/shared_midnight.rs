@@ -3,9 +3,9 @@
 //! Each server is on a clock of its own, set by libfaketime. See `midnight`.
 
 use crate::midnight::Time;
-use crate::shared_quota::{TARGET, all_in_time, spend_in_turn};
-use crate::store::{LIMIT, Peer, Store};
-use crate::support::Client;
+use crate::prelude::*;
+use crate::shared_quota::{TARGET, all_in_time, spend, spend_in_turn};
+use crate::store::{LIMIT, Peer, Store, await_all};
 
 /// Seconds by which the clock of each server is ahead.
 const AHEAD: [i64; 3] = [-3, 0, 3];
@@ -70,20 +70,19 @@ impl Visitor {
     fn request(&mut self, seconds: i64) -> u16 {
         let clock = seconds + self.ahead;
         let reply = self.client.get(TARGET);
-        let number = |name| reply.expect(name).parse::<u32>().unwrap();
         let expected = if clock < 0 {
             -clock
         } else {
             DAY_SECONDS - clock
         };
-        assert_eq!(i64::from(number("x-ratelimit-reset")), expected);
-        let remaining = number("x-ratelimit-remaining");
+        assert_eq!(i64::from(reply.number("x-ratelimit-reset")), expected);
+        let remaining = reply.left();
         self.rises += u32::from(remaining > self.shown);
         self.shown = remaining;
         match reply.status {
             200 => self.admitted[usize::from(clock >= 0)] += 1,
-            429 => assert_eq!(i64::from(number("retry-after")), expected),
-            503 => assert_eq!(number("retry-after"), 1),
+            429 => assert_eq!(i64::from(reply.number("retry-after")), expected),
+            503 => assert_eq!(reply.number("retry-after"), 1),
             other => panic!("{other}: {}", reply.text()),
         }
         reply.status
@@ -150,16 +149,12 @@ fn what_was_admitted_without_the_store_before_midnight_is_not_charged_to_the_new
             return;
         };
         store.kill();
-        for peer in &cluster.peers {
-            peer.await_up(false);
-        }
+        await_all(&cluster.peers, false);
         let alone = spend_in_turn_alone(&cluster);
         assert_eq!(alone, LIMIT / 3 * 3, "the shares of all servers");
         cluster.set(60);
         assert!(store.run());
-        for peer in &cluster.peers {
-            peer.await_up(true);
-        }
+        await_all(&cluster.peers, true);
         let late = |peer: &Peer| peer.metric("requests_total{result=\"late\"}");
         let before: f64 = cluster.peers.iter().map(late).sum();
         let admitted = spend_in_turn(&cluster.peers, TARGET);
@@ -175,7 +170,7 @@ fn what_was_admitted_without_the_store_before_midnight_is_not_charged_to_the_new
 /// Requests to each server until it admits no more without the store: those admitted.
 fn spend_in_turn_alone(cluster: &Cluster) -> u32 {
     let spent = cluster.peers.iter().map(|peer| {
-        let (admitted, status) = crate::shared_quota::spend(peer, TARGET);
+        let (admitted, status) = spend(peer, TARGET);
         assert_eq!(status, 503);
         admitted
     });

@@ -3,12 +3,8 @@
 //! Some outcomes are exact only if the store answers within 20 ms. A trial with a later answer, as on a
 //! loaded machine, is repeated.
 
-use std::process::Command;
-use std::time::Duration;
-
-use crate::processes::{Stopwatch, code_and_stderr, wait_for};
-use crate::store::{LIMIT, Peer, Store};
-use crate::support::{Client, TempDir, command, issue, write_file};
+use crate::prelude::*;
+use crate::store::{LIMIT, Peer, Store, await_all, copy_keys, password_file};
 
 pub(crate) const TARGET: &str = "/v1/islands?limit=1";
 /// Trials until the store answers each request in time.
@@ -24,7 +20,7 @@ pub(crate) fn spend(peer: &Peer, target: &str) -> (u32, u16) {
             return (admitted, reply.status);
         }
         admitted += 1;
-        let remaining: u32 = reply.expect("x-ratelimit-remaining").parse().unwrap();
+        let remaining = reply.left();
         assert!(
             remaining < shown,
             "{remaining} requests remain after {shown}"
@@ -49,7 +45,7 @@ pub(crate) fn spend_in_turn(peers: &[Peer], target: &str) -> u32 {
                 429 => refusals += 1,
                 other => panic!("status {other}: {}", reply.text()),
             }
-            let remaining: u32 = reply.expect("x-ratelimit-remaining").parse().unwrap();
+            let remaining = reply.left();
             assert!(
                 remaining <= *shown,
                 "{remaining} requests remain after {shown}"
@@ -61,17 +57,27 @@ pub(crate) fn spend_in_turn(peers: &[Peer], target: &str) -> u32 {
     admitted
 }
 
-/// Repeats a trial until the store has answered all requests of it in time.
-pub(crate) fn undisturbed(trial: impl Fn(&TempDir) -> (u32, bool)) -> u32 {
+/// Repeats a trial with a new store until this has answered all requests in time. Then exactly `wanted` of them were
+/// admitted.
+pub(crate) fn admits_exactly(wanted: u32, trial: impl Fn(Store, &TempDir) -> (u32, bool)) {
     for _ in 0..TRIALS {
-        let (admitted, was_answered_in_time) = trial(&TempDir::new());
+        let Some(store) = Store::start(&[]) else {
+            return;
+        };
+        let (admitted, was_answered_in_time) = trial(store, &TempDir::new());
         // Each server admits at most its share without the store.
         assert!(admitted <= 2 * LIMIT, "{admitted}");
         if was_answered_in_time {
-            return admitted;
+            return assert_eq!(admitted, wanted);
         }
     }
     panic!("the store was late in each of {TRIALS} trials");
+}
+
+/// Sends so many requests, and returns how many were admitted.
+pub(crate) fn admitted_of(count: u32, client: &mut Client, target: &str) -> u32 {
+    let admitted = (0..count).filter(|_| client.get(target).status == 200);
+    u32::try_from(admitted.count()).unwrap()
 }
 
 pub(crate) fn all_in_time(peers: &[Peer]) -> bool {
@@ -80,15 +86,11 @@ pub(crate) fn all_in_time(peers: &[Peer]) -> bool {
 
 #[test]
 fn all_servers_together_admit_exactly_the_limit_of_addresses_and_keys() {
-    let Some(_) = Store::start(&[]) else { return };
-    let admitted = undisturbed(|directory| {
-        let store = Store::start(&[]).unwrap();
+    admits_exactly(LIMIT, |store, directory| {
         let first = directory.join("state-0");
         let key = issue(&first, "ann@x.test", "free");
         for at in 1..3 {
-            let state = directory.join(&format!("state-{at}"));
-            std::fs::create_dir(&state).unwrap();
-            std::fs::copy(first.join("keys.jsonl"), state.join("keys.jsonl")).unwrap();
+            copy_keys(&first, &directory.join(&format!("state-{at}")));
         }
         let mut peers = store.peers(&directory.join(""), 3, &[]);
         let by_key = spend_in_turn(&peers, &format!("{TARGET}&key={key}"));
@@ -101,24 +103,18 @@ fn all_servers_together_admit_exactly_the_limit_of_addresses_and_keys() {
         assert!(!in_time || by_key == LIMIT, "{by_key} of a key");
         (by_address + late, in_time)
     });
-    assert_eq!(admitted, LIMIT);
 }
 
 #[test]
 fn the_first_request_of_a_client_at_each_server_needs_no_store() {
-    let Some(_) = Store::start(&[]) else { return };
-    let admitted = undisturbed(|directory| {
-        let store = Store::start(&[]).unwrap();
+    admits_exactly(LIMIT, |store, directory| {
         let peers = store.peers(&directory.join(""), 3, &[]);
         peers[0].server.wait_for_a_day_with(60);
-        for peer in &peers {
-            peer.await_up(true);
-        }
+        await_all(&peers, true);
         for peer in &peers {
             let reply = peer.connect().get(TARGET);
             assert_eq!(reply.status, 200);
-            let remaining: u32 = reply.expect("x-ratelimit-remaining").parse().unwrap();
-            assert_eq!(remaining, LIMIT - 1);
+            assert_eq!(reply.left(), LIMIT - 1);
         }
         if !all_in_time(&peers) {
             return (3, false);
@@ -130,18 +126,13 @@ fn the_first_request_of_a_client_at_each_server_needs_no_store() {
         assert_eq!(store.credits_key("127.0.0.1"), "");
         (3 + spend_in_turn(&peers, TARGET), all_in_time(&peers))
     });
-    assert_eq!(admitted, LIMIT);
 }
 
 #[test]
 fn a_client_of_one_server_gets_its_limit_but_for_the_first_requests_at_the_others() {
-    let Some(_) = Store::start(&[]) else { return };
-    let admitted = undisturbed(|directory| {
-        let store = Store::start(&[]).unwrap();
+    admits_exactly(LIMIT, |store, directory| {
         let peers = store.peers(&directory.join(""), 3, &[]);
-        for peer in &peers {
-            peer.await_up(true);
-        }
+        await_all(&peers, true);
         let (admitted, status) = spend(&peers[0], TARGET);
         let in_time = all_in_time(&peers);
         assert!(
@@ -153,14 +144,11 @@ fn a_client_of_one_server_gets_its_limit_but_for_the_first_requests_at_the_other
             in_time && all_in_time(&peers),
         )
     });
-    assert_eq!(admitted, LIMIT);
 }
 
 #[test]
 fn a_server_that_stops_returns_its_credits_and_one_that_restarts_gets_no_more() {
-    let Some(_) = Store::start(&[]) else { return };
-    let admitted = undisturbed(|directory| {
-        let store = Store::start(&[]).unwrap();
+    admits_exactly(LIMIT, |store, directory| {
         let mut peers = store.peers(&directory.join(""), 2, &[]);
         let (mut admitted, mut in_time) = (0, true);
         for _ in 0..2 {
@@ -174,36 +162,25 @@ fn a_server_that_stops_returns_its_credits_and_one_that_restarts_gets_no_more() 
         admitted += spend_in_turn(&peers, TARGET);
         (admitted, in_time && all_in_time(&peers))
     });
-    assert_eq!(admitted, LIMIT);
 }
 
 #[test]
 fn a_store_that_loses_its_data_gives_no_client_its_day_again() {
-    let Some(_) = Store::start(&[]) else { return };
-    let admitted = undisturbed(|directory| {
-        let mut store = Store::start(&[]).unwrap();
+    admits_exactly(LIMIT, |mut store, directory| {
         let more = ["--shared-quota-outage", "refuse"];
         let peers = store.peers(&directory.join(""), 3, &more);
         let mut admitted = 0;
         for peer in &peers {
-            let mut client = peer.connect();
-            admitted += (0..LIMIT / 5)
-                .filter(|_| client.get(TARGET).status == 200)
-                .count();
+            admitted += admitted_of(LIMIT / 5, &mut peer.connect(), TARGET);
         }
         store.kill();
-        for peer in &peers {
-            peer.await_up(false);
-        }
+        await_all(&peers, false);
         assert!(store.run());
-        for peer in &peers {
-            peer.await_up(true);
-        }
-        let admitted = u32::try_from(admitted).unwrap() + spend_in_turn(&peers, TARGET);
+        await_all(&peers, true);
+        admitted += spend_in_turn(&peers, TARGET);
         assert!(admitted <= LIMIT, "{admitted}");
         (admitted, all_in_time(&peers))
     });
-    assert_eq!(admitted, LIMIT);
 }
 
 #[test]
@@ -215,9 +192,7 @@ fn without_the_store_a_server_admits_its_share_once_and_settles_it_later() {
     let peers = store.peers(&directory.join(""), 2, &[]);
     assert_eq!(peers[0].connect().get(TARGET).status, 200);
     store.kill();
-    for peer in &peers {
-        peer.await_up(false);
-    }
+    await_all(&peers, false);
     // The first has credits left, and its share of the rest.
     let (first, status) = spend(&peers[0], TARGET);
     assert_eq!(status, 503);
@@ -228,9 +203,7 @@ fn without_the_store_a_server_admits_its_share_once_and_settles_it_later() {
     assert_eq!(spend(&peers[1], TARGET), (LIMIT / 2, 503));
     // It returns empty: both settle before credits are granted.
     assert!(store.run());
-    for peer in &peers {
-        peer.await_up(true);
-    }
+    await_all(&peers, true);
     // The second did not know what the first had been granted: an eighth, twice at most.
     let admitted = 1 + first + LIMIT / 2 + spend_in_turn(&peers, TARGET);
     assert!(
@@ -252,9 +225,7 @@ fn a_server_that_refuses_alone_admits_what_it_was_granted() {
     assert_eq!(peers[0].connect().get(TARGET).status, 200);
     wait_for("a lease", || peers[0].connect().get(TARGET).status == 200);
     store.kill();
-    for peer in &peers {
-        peer.await_up(false);
-    }
+    await_all(&peers, false);
     let (granted, status) = spend(&peers[0], TARGET);
     assert!(granted <= LIMIT / 8 * 2 && status == 503, "{granted}");
     assert_eq!(spend(&peers[1], TARGET), (0, 503));
@@ -263,9 +234,7 @@ fn a_server_that_refuses_alone_admits_what_it_was_granted() {
 
 #[test]
 fn a_replica_that_takes_the_place_of_the_primary_is_used_and_gives_no_client_its_day_again() {
-    let Some(_) = Store::start(&[]) else { return };
-    let admitted = undisturbed(|directory| {
-        let mut primary = Store::start(&[]).unwrap();
+    admits_exactly(LIMIT, |mut primary, directory| {
         let port = primary.port.to_string();
         let replica = Store::start(&["--replicaof", "127.0.0.1", &port]).unwrap();
         wait_for("the replica", || {
@@ -277,31 +246,20 @@ fn a_replica_that_takes_the_place_of_the_primary_is_used_and_gives_no_client_its
         let peers = primary.peers(&directory.join(""), 2, &more);
         let mut admitted = 0;
         for peer in &peers {
-            let mut client = peer.connect();
-            admitted += (0..LIMIT / 4)
-                .filter(|_| client.get(TARGET).status == 200)
-                .count();
+            admitted += admitted_of(LIMIT / 4, &mut peer.connect(), TARGET);
         }
         // The replica lacks what the primary learns from now on.
         replica.signal("-STOP");
-        let mut client = peers[0].connect();
-        admitted += (0..LIMIT / 4)
-            .filter(|_| client.get(TARGET).status == 200)
-            .count();
+        admitted += admitted_of(LIMIT / 4, &mut peers[0].connect(), TARGET);
         primary.kill();
         replica.signal("-CONT");
-        for peer in &peers {
-            peer.await_up(false);
-        }
+        await_all(&peers, false);
         assert_eq!(replica.command("REPLICAOF NO ONE"), "+OK");
-        for peer in &peers {
-            peer.await_up(true);
-        }
-        let admitted = u32::try_from(admitted).unwrap() + spend_in_turn(&peers, TARGET);
+        await_all(&peers, true);
+        admitted += spend_in_turn(&peers, TARGET);
         assert!(admitted <= LIMIT, "{admitted}");
         (admitted, all_in_time(&peers))
     });
-    assert_eq!(admitted, LIMIT);
 }
 
 #[test]
@@ -337,15 +295,12 @@ fn nodes_that_cannot_be_used_are_named_with_their_problem() {
     peer.await_line("NOAUTH");
     // Without the store, the whole limit is the share of the only server.
     assert_eq!(spend(&peer, TARGET).0, LIMIT);
-    let password = directory.join("password");
-    write_file(&password, "sesame\n");
-    let password = password.to_str().unwrap();
-    let words = ["--shared-quota-password-file", password];
-    let chmod = |mode| Command::new("chmod").args([mode, password]).status();
-    assert!(chmod("644").unwrap().success());
+    let password = password_file(&directory, "sesame\n");
+    let words = ["--shared-quota-password-file", password.to_str().unwrap()];
+    set_mode(&password, 0o644);
     let peer = primary.peer(&state, 1, &words);
     peer.await_line("others can read the password");
-    assert!(chmod("600").unwrap().success());
+    set_mode(&password, 0o600);
     peer.await_up(true);
 
     let evicting = Store::start(&["--maxmemory-policy", "allkeys-lru"]).unwrap();
@@ -375,7 +330,7 @@ fn assert_serves_without_store(peer: &Peer, problem: &str) {
 fn a_cluster_a_wrong_password_and_an_unknown_name_are_logged_and_requests_are_served() {
     let directory = TempDir::new();
     let nodes = directory.join("nodes.conf");
-    let bus = crate::admin::address().0.port().to_string();
+    let bus = address().0.port().to_string();
     let words = ["--cluster-enabled", "yes", "--cluster-port", &bus];
     let file = ["--cluster-config-file", nodes.to_str().unwrap()];
     let Some(cluster) = Store::start(&[&words[..], &file].concat()) else {
@@ -388,22 +343,13 @@ fn a_cluster_a_wrong_password_and_an_unknown_name_are_logged_and_requests_are_se
     assert_serves_without_store(&peer, problem);
 
     let protected = Store::start(&["--requirepass", "sesame"]).unwrap();
-    let password = directory.join("password");
-    write_file(&password, "mustard\n");
-    let chmod = Command::new("chmod").arg("600").arg(&password).status();
-    assert!(chmod.unwrap().success());
+    let password = password_file(&directory, "mustard\n");
     let file = ["--shared-quota-password-file", password.to_str().unwrap()];
     let more = [&follow[..], &file].concat();
     let peer = protected.peer(&directory.join("of-protected"), 1, &more);
     let problem = "it refuses the login: a wrong user name or password, or too many clients";
     assert_serves_without_store(&peer, problem);
-    assert!(
-        !peer
-            .server
-            .lines()
-            .iter()
-            .any(|line| line.contains("mustard"))
-    );
+    assert_eq!(peer.count_lines("mustard"), 0);
     write_file(&password, "sesame\n");
     peer.await_up(true);
 
@@ -455,20 +401,16 @@ fn the_documented_access_list_suffices() {
         return;
     };
     let directory = TempDir::new();
-    let password = directory.join("password");
-    write_file(&password, "sesame\n");
-    let protected = Command::new("chmod").arg("600").arg(&password).status();
-    assert!(protected.unwrap().success());
+    let password = password_file(&directory, "sesame\n");
     let password = password.to_str().unwrap();
     let url = format!("redis://ann@127.0.0.1:{}", store.port);
     let start = |name: &str| {
         let more = ["--shared-quota-password-file", password, "--shared-keys"];
         Peer::start(&url, &directory.join(name), 2, &more)
     };
-    let (one, other) = (start("one"), start("other"));
-    for peer in [&one, &other] {
-        peer.await_up(true);
-    }
+    let peers = ["one", "other"].map(start);
+    await_all(&peers, true);
+    let other = &peers[1];
     let key = issue(&directory.join("one"), "ann@x.test", "free");
     let target = format!("{TARGET}&key={key}");
     wait_for("leases", || {
@@ -476,43 +418,4 @@ fn the_documented_access_list_suffices() {
         other.metric("requests_total{result=\"answered\"}") >= 1.0
     });
     assert!(other.metric("requests_total{result=\"failed\"}").eq(&0.0));
-}
-
-#[test]
-fn settings_that_cannot_work_end_the_start() {
-    let run = |words: &[&str]| {
-        let output = command().arg("serve").args(words).output().unwrap();
-        code_and_stderr(output)
-    };
-    let store = ["--shared-quota", "redis://h"];
-    for (words, expected) in [
-        (
-            &["--shared-quota", "redis://u:secret@h"][..],
-            "without a password",
-        ),
-        (&["--shared-quota", "http://h"], "must be redis://"),
-        (&["--shared-quota-replicas", "3"], "requires --shared-quota"),
-        (
-            &["--shared-quota-ca-file", "/ca.pem"],
-            "requires --shared-quota",
-        ),
-        (
-            &[store[0], store[1], "--shared-quota-ca-file", "/ca.pem"],
-            "requires --shared-quota rediss://",
-        ),
-        (
-            &[store[0], store[1], "--shared-quota-replicas", "0"],
-            "from 1 to 1000",
-        ),
-        (
-            &[store[0], store[1], "--shared-quota-outage", "open"],
-            "share or refuse",
-        ),
-    ] {
-        let (code, text) = run(words);
-        assert!(
-            code == Some(78) && text.contains(expected),
-            "{code:?} {text}"
-        );
-    }
 }

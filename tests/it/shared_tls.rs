@@ -1,8 +1,8 @@
 //! A store over TLS: the certificates that servers accept, and the log lines about others.
 
 use crate::prelude::*;
-use crate::store::{Peer, Store, program};
-use crate::tls_pairs::{ECDSA, EXPIRED, Pair, VALID, pair, pair_of, set_mode, text};
+use crate::store::{Peer, Store, password_file, program};
+use crate::tls_pairs::{ECDSA, EXPIRED, Pair, VALID, pair, pair_of, text};
 
 const TARGET: &str = "/v1/islands?limit=1";
 const PASSWORD: &str = "sesame";
@@ -31,39 +31,22 @@ fn has_tls() -> bool {
 /// Starts a store with this certificate. Returns its TLS port; only the user `ann` may use it.
 fn start(pair: &Pair) -> (Store, u16) {
     let port = address().0.port();
-    let user = format!(">{PASSWORD}");
-    let store = Store::start(&[
-        "--tls-port",
-        &port.to_string(),
-        "--tls-cert-file",
-        text(&pair.certificate),
-        "--tls-key-file",
-        text(&pair.key),
-        "--tls-ca-cert-file",
-        text(&pair.authority),
-        "--tls-auth-clients",
-        "no",
-        "--user",
-        "ann",
-        "on",
-        &user,
-        "+@all",
-        "~imq:*",
-        "--user",
-        "default",
-        "off",
-    ]);
-    (store.unwrap(), port)
+    let paths = [&pair.certificate, &pair.key, &pair.authority].map(|path| text(path));
+    let [certificate, key, authority] = paths;
+    let flags = format!(
+        "--tls-port {port} --tls-cert-file {certificate} --tls-key-file {key} \
+         --tls-ca-cert-file {authority} --tls-auth-clients no \
+         --user ann on >{PASSWORD} +@all ~imq:* --user default off"
+    );
+    (Store::start(&words(&flags)).unwrap(), port)
 }
 
 /// The arguments of a peer that knows the password, and trusts the certificates of a file.
 struct Arguments(Vec<String>);
 
 impl Arguments {
-    fn new(directory: &Path, ca_file: Option<&Path>) -> Arguments {
-        let password = directory.join("password");
-        write_file(&password, PASSWORD);
-        set_mode(&password, 0o600);
+    fn new(directory: &TempDir, ca_file: Option<&Path>) -> Arguments {
+        let password = password_file(directory, PASSWORD);
         let mut words = vec!["--shared-quota-password-file", text(&password)];
         words.push("--shared-keys");
         if let Some(file) = ca_file {
@@ -85,7 +68,7 @@ fn a_store_with_a_certificate_of_the_authority_is_used() {
     let directory = TempDir::new();
     let pair = pair(&directory.join("pki"), "store");
     let (_store, port) = start(&pair);
-    let arguments = Arguments::new(&directory.join(""), Some(&pair.authority));
+    let arguments = Arguments::new(&directory, Some(&pair.authority));
     for host in ["localhost", "127.0.0.1"] {
         let url = format!("rediss://ann@{host}:{port}");
         let peer = Peer::start(&url, &directory.join(host), 1, &arguments.words());
@@ -99,7 +82,7 @@ fn a_store_with_a_certificate_of_the_authority_is_used() {
     // The certificates of the system are those of a variable, if it is set.
     let mut command = command();
     command.env("SSL_CERT_FILE", &pair.authority);
-    let arguments = Arguments::new(&directory.join(""), None);
+    let arguments = Arguments::new(&directory, None);
     let (url, state) = (
         format!("rediss://ann@localhost:{port}"),
         directory.join("variable"),
@@ -107,6 +90,14 @@ fn a_store_with_a_certificate_of_the_authority_is_used() {
     let peer = Peer::start_as(command, &url, &state, 1, &arguments.words());
     peer.await_up(true);
 }
+
+/// The reasons that are logged about an untrusted certificate, an expired one, one for another name, and a missing file.
+const REASONS: &str = "
+the TLS handshake failed: the certificate was issued by an authority that is not trusted; --shared-quota-ca-file names others
+the certificate expired;
+not valid for name
+missing.pem: there is no such file
+";
 
 #[test]
 fn other_certificates_are_logged_once_and_requests_are_served() {
@@ -121,31 +112,16 @@ fn other_certificates_are_logged_once_and_requests_are_served() {
     let subject = "subjectAltName=DNS:api.example";
     let named = pair_of(&place, "named", ECDSA, VALID, subject);
     let missing = directory.join("missing.pem");
-    for (name, presented, trusted, reason) in [
-        (
-            "untrusted",
-            &sound,
-            &other.authority,
-            "the TLS handshake failed: the certificate was issued by an authority that is not \
-             trusted; --shared-quota-ca-file names others",
-        ),
-        (
-            "expired",
-            &expired,
-            &sound.authority,
-            "the certificate expired;",
-        ),
-        ("named", &named, &sound.authority, "not valid for name"),
-        (
-            "missing",
-            &sound,
-            &missing,
-            "missing.pem: there is no such file",
-        ),
-    ] {
+    let all = [
+        ("untrusted", &sound, &other.authority),
+        ("expired", &expired, &sound.authority),
+        ("named", &named, &sound.authority),
+        ("missing", &sound, &missing),
+    ];
+    for ((name, presented, trusted), reason) in all.into_iter().zip(REASONS.trim().lines()) {
         let (_store, port) = start(presented);
         let url = format!("rediss://ann@localhost:{port}");
-        let arguments = Arguments::new(&directory.join(""), Some(trusted));
+        let arguments = Arguments::new(&directory, Some(trusted));
         let peer = Peer::start(&url, &directory.join(name), 1, &arguments.words());
         let ends = ["; until it grants credits", "; the known keys stay valid"];
         // On a loaded machine, handshakes may be late at first.
@@ -192,7 +168,7 @@ fn a_scheme_that_does_not_fit_the_store_is_named() {
             "; if it uses TLS, write rediss://; until it grants credits",
         ),
     ] {
-        let arguments = Arguments::new(&directory.join(""), None);
+        let arguments = Arguments::new(&directory, None);
         let peer = Peer::start(&url, &directory.join(name), 1, &arguments.words());
         peer.await_any_line(hint);
     }

@@ -423,7 +423,7 @@ impl World {
             visitor.habit, self.label
         );
         check_reply(&reply, &label);
-        let remaining: u32 = reply.expect("x-ratelimit-remaining").parse().unwrap();
+        let remaining = reply.left();
         let before = std::mem::replace(&mut visitor.shown[at], remaining);
         assert!(
             remaining <= before,

@@ -1,7 +1,5 @@
 //! Sign-up at `/keys`: by address and by mail, and attacks on it.
 
-use std::os::unix::fs::PermissionsExt;
-
 use crate::prelude::*;
 
 /// A form as a browser sends it from our page.
@@ -225,10 +223,7 @@ fn a_form_with_expect_gets_100_continue_and_a_slow_one_is_disconnected() {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
     assert!(head.contains("cache-control: no-store") && head.contains("content-security-policy"));
-    assert!(
-        head.contains(&format!("content-length: {}", body.len())),
-        "{answer}"
-    );
+    has(head, &format!("content-length: {}", body.len()));
     assert!(body.starts_with("<!doctype html>"), "{body}");
 
     let mut slow = socket(server.addr());
@@ -301,7 +296,7 @@ pub(crate) fn mailer(dir: &TempDir, line: &str) -> String {
     fs::create_dir_all(dir.join("mail")).unwrap();
     let text = format!("#!/bin/sh\n{line}\n").replace("MAIL", dir.join("mail").to_str().unwrap());
     write_file(&path, &text);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    set_mode(&path, 0o755);
     path.to_str().unwrap().to_owned()
 }
 

@@ -60,9 +60,7 @@ impl Store {
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        let process = self.process.as_ref().unwrap().id().to_string();
-        let sent = Command::new("kill").args([name, &process]).status();
-        assert!(sent.unwrap().success());
+        signal(self.process.as_ref().unwrap().id(), name);
     }
 
     /// Sends a command to the store, and returns the first line of its answer.
@@ -124,6 +122,27 @@ impl Drop for Store {
             let _ended_already = process.wait();
         }
     }
+}
+
+/// A file with the password of a store, which only its user may read.
+pub(crate) fn password_file(directory: &TempDir, password: &str) -> PathBuf {
+    let file = directory.join("password");
+    write_file(&file, password);
+    set_mode(&file, 0o600);
+    file
+}
+
+/// Waits until all servers use the store, or none does.
+pub(crate) fn await_all(peers: &[Peer], is_up: bool) {
+    for peer in peers {
+        peer.await_up(is_up);
+    }
+}
+
+/// Copies the keys of a state directory to a new one.
+pub(crate) fn copy_keys(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    fs::copy(from.join("keys.jsonl"), to.join("keys.jsonl")).unwrap();
 }
 
 /// A server that shares quotas.

@@ -1,6 +1,7 @@
 //! Test harness: starts the binary on a free port and always stops it. It has no expectations of
 //! responses.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::ExitStatus;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{PoisonError, mpsc};
@@ -82,6 +83,10 @@ pub(crate) fn write_file(path: &Path, text: &str) {
 pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, bytes).unwrap();
+}
+
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// The binary under test, without the project's environment variables.
@@ -283,22 +288,22 @@ impl Server {
 
     /// Sends SIGKILL, as the system does when memory is short.
     pub(crate) fn kill(&self) {
-        self.signal("-KILL");
+        signal(self.child.id(), "-KILL");
     }
 
     /// Sends SIGTERM and does not wait.
     pub(crate) fn ask_to_stop(&self) {
-        self.signal("-TERM");
+        signal(self.child.id(), "-TERM");
     }
 
     /// Sends SIGHUP: keys and data are reloaded.
     pub(crate) fn hang_up(&self) {
-        self.signal("-HUP");
+        signal(self.child.id(), "-HUP");
     }
 
     /// Sends SIGUSR1: the access log is opened again.
     pub(crate) fn rotate(&self) {
-        self.signal("-USR1");
+        signal(self.child.id(), "-USR1");
     }
 
     pub(crate) fn process(&self) -> u32 {
@@ -319,7 +324,7 @@ impl Server {
 
     /// Sends SIGTERM and waits for the exit.
     pub(crate) fn terminate(mut self) -> ExitStatus {
-        self.signal("-TERM");
+        signal(self.child.id(), "-TERM");
         self.child.wait().unwrap()
     }
 
@@ -327,12 +332,6 @@ impl Server {
     #[cfg(feature = "tls")]
     pub(crate) fn ended(mut self) -> ExitStatus {
         self.child.wait().unwrap()
-    }
-
-    fn signal(&self, signal: &str) {
-        let process = self.child.id().to_string();
-        let status = Command::new("kill").args([signal, &process]).status();
-        assert!(status.unwrap().success(), "kill {signal} {process}");
     }
 
     /// Its log lines so far.

@@ -2,8 +2,8 @@
 
 use crate::prelude::*;
 use crate::tls_pairs::{
-    ECDSA, EXPIRED, NAMES, Pair, RSA, Scene, VALID, arguments, chain_pair, curl, openssl, set_mode,
-    start, text,
+    ECDSA, EXPIRED, NAMES, Pair, RSA, Scene, VALID, arguments, chain_pair, curl, openssl, start,
+    text,
 };
 
 /// Exit code of curl where it does not trust a certificate.
@@ -85,12 +85,7 @@ fn an_expired_certificate_is_served_with_a_warning() {
 #[test]
 fn a_certificate_that_is_not_valid_yet_is_served_with_a_warning() {
     let Some(scene) = Scene::new() else { return };
-    let dates = [
-        "-startdate",
-        "20400101000000Z",
-        "-enddate",
-        "20400201000000Z",
-    ];
+    let dates = words("-startdate 20400101000000Z -enddate 20400201000000Z");
     let pair = scene.pair_of("early", ECDSA, &dates, NAMES);
     let line = "the TLS certificate is not valid before 2040-01-01T00:00:00Z";
     assert_warned_and_refused(&pair, line, "not yet valid");

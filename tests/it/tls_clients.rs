@@ -34,12 +34,7 @@ fn proxy(program: &Path, arguments: &[&str], address: SocketAddr) -> Running {
 /// Requests through a proxy get the same bodies as without one.
 fn assert_same(proxy: SocketAddr, server: SocketAddr) {
     let (mut through, mut direct) = (Client::connect(proxy), Client::connect(server));
-    for target in [
-        "/v1/islands?limit=200",
-        "/v1",
-        "/v1/rankings/latest",
-        "/v1/none",
-    ] {
+    for target in words("/v1/islands?limit=200 /v1 /v1/rankings/latest /v1/none") {
         for _ in 0..5 {
             let (got, wanted) = (through.get(target), direct.get(target));
             assert_eq!(

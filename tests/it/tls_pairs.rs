@@ -1,8 +1,6 @@
 //! Certificates for tests of TLS, made with `openssl`; servers that use them, and a client of rustls.
 //! A test begins with a [`Scene`], and ends there where `openssl` is not installed.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -158,24 +156,8 @@ pub(crate) fn chain_pair(directory: &Path) -> Pair {
     let new = [&["req", "-new"], ECDSA, &["-nodes", "-keyout", "leaf.key"]].concat();
     let about = ["-out", "leaf.csr", "-subj", "/CN=leaf", "-addext", NAMES];
     openssl(&[&new[..], &about].concat(), directory);
-    let sign = [
-        "x509",
-        "-req",
-        "-in",
-        "leaf.csr",
-        "-copy_extensions",
-        "copy",
-        "-days",
-        "30",
-    ];
-    let by = [
-        "-CA",
-        "middle.pem",
-        "-CAkey",
-        "middle.key",
-        "-out",
-        "leaf.pem",
-    ];
+    let sign = words("x509 -req -in leaf.csr -copy_extensions copy -days 30");
+    let by = words("-CA middle.pem -CAkey middle.key -out leaf.pem");
     openssl(&[&sign[..], &by].concat(), directory);
     let pair = Pair {
         certificate: directory.join("leaf.pem"),
@@ -184,10 +166,6 @@ pub(crate) fn chain_pair(directory: &Path) -> Pair {
     };
     set_mode(&pair.key, 0o640);
     pair
-}
-
-pub(crate) fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 pub(crate) fn text(path: &Path) -> &str {

@@ -8,7 +8,7 @@ use tokio_rustls::rustls::ClientConfig;
 use crate::prelude::*;
 use crate::tls_pairs::{
     ECDSA, KeptConnection, NAMES, Pair, Scene, certificate, client_config, fetch, pair, presented,
-    set_mode, start, try_presented, without_tickets,
+    start, try_presented, without_tickets,
 };
 
 /// The time within which a new pair is in use: a second, and more on a loaded machine.
@@ -171,12 +171,7 @@ fn a_pair_that_cannot_be_used_is_logged_once_and_the_old_one_stays() {
 #[test]
 fn the_expiry_of_the_certificate_in_use_is_a_metric() {
     let Some(scene) = Scene::new() else { return };
-    let dates = [
-        "-startdate",
-        "20260101000000Z",
-        "-enddate",
-        "20390102030405Z",
-    ];
+    let dates = words("-startdate 20260101000000Z -enddate 20390102030405Z");
     let pair = scene.pair_of("dated", ECDSA, &dates, NAMES);
     let (admin, port) = address();
     let (_server, address) = start(&pair, &["--admin", &port]);
