@@ -17,17 +17,11 @@ use crate::common::process::run as run_command;
 /// `generatedAt` of the two versions.
 const STAMPS: [&str; 2] = ["2026-11-21T12:05:00Z", "2026-11-21T12:15:00Z"];
 /// Fixed bodies, list pages of several orders, a search.
-const TARGETS: [&str; 9] = [
-    "/v1",
-    "/v1/islands",
-    "/v1/islands?sort=plays&offset=100",
-    "/v1/islands?sort=favorites&order=asc",
-    "/v1/islands?createdIn=uefn&limit=20",
-    "/v1/islands?q=red&limit=10",
-    "/v1/creators?limit=10",
-    "/v1/rankings/latest",
-    "/v1/live/intraday",
-];
+const TARGETS: &str = "
+/v1 /v1/islands /v1/islands?sort=plays&offset=100 /v1/islands?sort=favorites&order=asc
+/v1/islands?createdIn=uefn&limit=20 /v1/islands?q=red&limit=10 /v1/creators?limit=10
+/v1/rankings/latest /v1/live/intraday
+";
 
 pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
     let size = full_or_quick(
@@ -43,7 +37,7 @@ pub(super) fn run(scratch: &Path, faults: &Faults) -> Outcome<()> {
         serve.arg("--published").arg(&publisher.served);
     })?;
     let address = server.address;
-    let mut targets: Vec<String> = TARGETS.map(str::to_owned).into();
+    let mut targets: Vec<String> = TARGETS.split_whitespace().map(str::to_owned).collect();
     let listed = text(address, "/v1/islands?limit=20")?;
     let codes = values(&listed, "code").into_iter();
     targets.extend(codes.map(|code| format!("/v1/islands/{code}")));

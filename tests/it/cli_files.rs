@@ -121,16 +121,10 @@ fn the_man_page_lists_every_command_and_flag_with_its_help() {
     const PATH: &str = "data/man/island-metrics.1";
     let text = read(PATH).replace("\\-", "-").replace("\\(aq", "'");
     let version = concat!("\"island-metrics ", env!("CARGO_PKG_VERSION"), "\"");
-    assert!(
-        text.lines().next().unwrap().contains(version),
-        "{PATH}: .TH"
-    );
+    has(text.lines().next().unwrap(), version);
     let document = read("src/site/openapi.json");
     let version = concat!("\"version\": \"", env!("CARGO_PKG_VERSION"), "\"");
-    assert!(
-        document.contains(version),
-        "the OpenAPI document: {version}"
-    );
+    assert!(document.contains(version), "no {version}");
     let text = text.replace("\\(ga", "`").replace("\\&", "");
     let (_, commands) = text.split_once(".SH COMMANDS\n").unwrap();
     let (commands, rest) = commands.split_once(".SH ENVIRONMENT\n").unwrap();

@@ -8,24 +8,9 @@ use crate::cli_files;
 use crate::prelude::*;
 
 /// Values that no flag for a number accepts.
-const INVALID_NUMBERS: [&str; 16] = [
-    "0",
-    "-1",
-    "+5",
-    "1e3",
-    "abc",
-    "0x10",
-    " 5",
-    "5 ",
-    "5\n",
-    "\u{1b}[31m5",
-    "1.5",
-    "1_000",
-    "10,20",
-    "५",
-    "99999999999999999999",
-    "18446744073709551616",
-];
+const INVALID_NUMBERS: &str = "\
+    0|-1|+5|1e3|abc|0x10| 5|5 |5\n|\u{1b}[31m5|1.5|1_000|10,20|५|99999999999999999999|\
+    18446744073709551616";
 
 /// Other flags, and values that they do not accept.
 const OTHERS: &str = "
@@ -119,7 +104,7 @@ fn each_invalid_setting_is_rejected_in_one_line() {
     let numbers = flags.iter().filter(|flag| flag.usage.ends_with(" N"));
     let numbers = numbers.filter(|flag| !flag.name.starts_with("shared-"));
     assert_eq!(numbers.clone().count(), 17);
-    let numbers = numbers.map(|flag| (&*flag.name, INVALID_NUMBERS.to_vec()));
+    let numbers = numbers.map(|flag| (&*flag.name, parts(INVALID_NUMBERS)));
     let others = table(OTHERS).map(|(name, values)| (name, words(values)));
     let spaced = SPACED.map(|(name, value)| (name, vec![value]));
     let mut checked = 0;

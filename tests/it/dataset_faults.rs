@@ -97,13 +97,10 @@ fn a_link_to_a_missing_file_or_folder_is_named_and_is_no_absent_one() {
         "platform.csv" => write_file(&dataset.join(name), "time,players\n600,1\n"),
         _ => write_day(&dataset, name, 2),
     };
-    let names = [
-        "islands.csv",
-        "creators.csv",
-        "platform.csv",
-        "ccu/2026-10-01.csv",
-    ];
-    names.into_iter().for_each(whole);
+    let names = words("islands.csv creators.csv platform.csv ccu/2026-10-01.csv");
+    for name in &names {
+        whole(name);
+    }
     for name in names.into_iter().chain(["ccu", "daily", "live"]) {
         let (path, aside) = (dataset.join(name), dir.join("aside"));
         let is_there = path.exists();

@@ -87,6 +87,16 @@ impl Reply {
         self.number("x-ratelimit-remaining")
     }
 
+    /// Asserts that a header lists all of these names.
+    #[track_caller]
+    pub(crate) fn lists(&self, header: &str, names: &str) {
+        let listed = self.expect(header);
+        for name in words(names) {
+            let is_listed = listed.split(", ").any(|found| found == name);
+            assert!(is_listed, "no {name} in {header}: {listed}");
+        }
+    }
+
     /// The message of an error.
     pub(crate) fn message(&self) -> String {
         let json = self.json();

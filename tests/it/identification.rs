@@ -156,14 +156,7 @@ fn forwarded(rng: &mut Rng, ask: &mut Ask) {
     }
     let mut entries = Vec::new();
     for _ in 0..rng.below(3) {
-        let forged = rng.pick(&[
-            "203.0.113.9",
-            "unknown",
-            "",
-            "127.0.0.1",
-            "_x",
-            "2001:db8::1",
-        ]);
+        let forged = rng.pick(&parts("203.0.113.9|unknown||127.0.0.1|_x|2001:db8::1"));
         entries.push(forged.to_owned());
     }
     entries.push(client(rng));
@@ -232,15 +225,10 @@ fn checked(ask: &Ask, reply: &Reply) -> Want {
     let code = json
         .as_ref()
         .and_then(|json| json["error"]["code"].as_str());
-    let codes = [
-        "bad_request",
-        "invalid_key",
-        "key_revoked",
-        "not_found",
-        "method_not_allowed",
-        "rate_limited",
-        "not_ready",
-    ];
+    let codes = words(
+        "bad_request invalid_key key_revoked not_found method_not_allowed rate_limited \
+         not_ready",
+    );
     Want {
         status: reply.status,
         code: codes.into_iter().find(|known| Some(*known) == code),

@@ -144,15 +144,8 @@ fn issue_and_revoke_killed_at_any_moment_keep_what_they_reported() {
     let directory = state.join("state");
     let mut random = Rng(5);
     let begun = Instant::now();
-    let words = [
-        "keys",
-        "issue",
-        "--state",
-        text(&directory),
-        "--tier",
-        "pro",
-        "--address",
-    ];
+    let issue = ["keys", "issue", "--state", text(&directory)];
+    let words = [&issue[..], &["--tier", "pro", "--address"]].concat();
     let first = run(&[&words[..], &["first@x.test"]].concat());
     let mut moments = Moments::of(begun.elapsed());
     let mut keys = vec![(printed(&first.stdout).unwrap(), true)];

@@ -122,14 +122,11 @@ fn filters(target: &str) -> BTreeSet<(String, String)> {
 fn links_keep_the_filters() {
     let (_world, _dir, server) = serve();
     let mut client = server.connect();
-    for query in [
-        "tag=R%26B&sort=plays&order=asc&limit=1",
-        "tag=free+for+all&createdIn=uefn&limit=1",
-        "q=%C4%B0&limit=2",
-        "q=%22%3C%26%5C&limit=2&offset=5",
-        "creator=two%20words&limit=1&offset=1",
-        "q=100%25&limit=1",
-    ] {
+    for query in words(
+        "tag=R%26B&sort=plays&order=asc&limit=1 tag=free+for+all&createdIn=uefn&limit=1 \
+         q=%C4%B0&limit=2 q=%22%3C%26%5C&limit=2&offset=5 creator=two%20words&limit=1&offset=1 \
+         q=100%25&limit=1",
+    ) {
         let target = format!("/v1/islands?{query}");
         let reply = get(&mut client, &target);
         let limit = reply.json()["meta"]["limit"].clone();

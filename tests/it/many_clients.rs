@@ -199,16 +199,10 @@ fn forwarded(client: u32, turn: u32) -> String {
 fn a_crowd_of_addresses_gets_exactly_its_limits() {
     let (clients, limit) = if is_slow() { (10_000, 100) } else { (300, 20) };
     let flag = limit.to_string();
-    let server = Server::start(&[
-        "--trusted-proxy",
-        "127.0.0.0/8",
-        "--limit-anonymous",
-        &flag,
-        "--workers",
-        "4",
-        LONG[0],
-        LONG[1],
-    ]);
+    let mut args = words("--trusted-proxy 127.0.0.0/8 --workers 4 --limit-anonymous");
+    args.push(&flag);
+    args.extend(LONG);
+    let server = Server::start(&args);
     server.wait_for_a_day_with(if is_slow() { 300 } else { 30 });
     let tallies = storm(&server, clients, limit, 64, &forwarded);
     each_got_its_limit(&tallies, limit);

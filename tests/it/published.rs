@@ -147,10 +147,7 @@ impl Published {
             .filter(|part| **part != "dumps")
             .filter_map(|part| manifest[part]["generatedAt"].as_str())
             .max();
-        assert!(
-            stderr.contains(newest.unwrap()),
-            "{newest:?} not in {stderr}"
-        );
+        has(&stderr, newest.unwrap());
         self.has_all_dumps();
     }
 

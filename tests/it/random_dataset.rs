@@ -12,67 +12,17 @@ use crate::prelude::*;
 pub(crate) const GENERATED_AT: &str = "2026-11-21T00:10:00Z";
 
 /// Days of a dataset, with ends of months and years and a leap day among them.
-pub(crate) const DAYS: [&str; 12] = [
-    "2024-01-01",
-    "2024-02-28",
-    "2024-02-29",
-    "2024-03-01",
-    "2024-12-31",
-    "2025-01-01",
-    "2025-06-29",
-    "2025-06-30",
-    "2026-11-17",
-    "2026-11-18",
-    "2026-11-19",
-    "2026-11-20",
-];
-pub(crate) const WORDS: [&str; 23] = [
-    "SHOPPİNG",
-    "Mall",
-    "ışık",
-    "Straße",
-    "STRASSE",
-    "STRAẞE",
-    "ΟΔΥΣΣΕΥΣ",
-    "σοφός",
-    "سباق",
-    "🏝️",
-    "👩‍🚀",
-    "say \"hi\"",
-    "one, two",
-    "<b>&amp;</b>",
-    "back\\slash",
-    "1v1",
-    "ǅungla",
-    "ﬁne",
-    "İstanbul",
-    "e\u{301}a\u{307}",
-    "100%",
-    "a+b",
-    "死",
-];
-pub(crate) const TAGS: [&str; 8] = [
-    "pvp",
-    "1v1",
-    "free for all",
-    "mode:zone",
-    "R&B",
-    "PVP",
-    "fête",
-    "100%",
-];
+pub(crate) const DAYS: &str = "
+2024-01-01 2024-02-28 2024-02-29 2024-03-01 2024-12-31 2025-01-01 2025-06-29 2025-06-30 2026-11-17
+2026-11-18 2026-11-19 2026-11-20
+";
+/// Parts of titles.
+pub(crate) const WORDS: &str = "\
+    SHOPPİNG|Mall|ışık|Straße|STRASSE|STRAẞE|ΟΔΥΣΣΕΥΣ|σοφός|سباق|🏝️|👩‍🚀|say \"hi\"|one, two|\
+    <b>&amp;</b>|back\\slash|1v1|ǅungla|ﬁne|İstanbul|e\u{301}a\u{307}|100%|a+b|死";
+pub(crate) const TAGS: &str = "pvp|1v1|free for all|mode:zone|R&B|PVP|fête|100%";
 /// Slugs of creators, of which a dataset uses some.
-pub(crate) const SLUGS: [&str; 9] = [
-    "epic",
-    "Epic",
-    "two words",
-    "İki",
-    "straße",
-    "سلام",
-    "a+b",
-    "50%",
-    "dash-_.~",
-];
+pub(crate) const SLUGS: &str = "epic|Epic|two words|İki|straße|سلام|a+b|50%|dash-_.~";
 /// The largest count.
 const MOST: u64 = (1 << 53) - 1;
 /// The newest live step: 2026-11-21T00:00:00Z.
@@ -145,18 +95,18 @@ impl Rng {
     }
 
     fn island(&mut self) -> Island {
-        let mut title = self.pick(&WORDS).to_owned();
+        let mut title = self.pick(&parts(WORDS)).to_owned();
         for _ in 0..self.below(4) {
             title.push(' ');
-            title.push_str(self.pick(&WORDS));
+            title.push_str(self.pick(&parts(WORDS)));
         }
         let mut tags: Vec<String> = Vec::new();
-        for tag in TAGS {
+        for tag in parts(TAGS) {
             if self.one_in(4) {
                 tags.push(tag.to_owned());
             }
         }
-        let creator = (!self.one_in(5)).then(|| self.pick(&SLUGS[..7]).to_owned());
+        let creator = (!self.one_in(5)).then(|| self.pick(&parts(SLUGS)[..7]).to_owned());
         let created_in =
             [None, Some("uefn"), Some("creative")][usize::try_from(self.below(3)).unwrap()];
         Island {
@@ -168,7 +118,7 @@ impl Rng {
     }
 
     fn profile(&mut self) -> Profile {
-        let name = (!self.one_in(3)).then(|| self.pick(&WORDS).to_owned());
+        let name = (!self.one_in(3)).then(|| self.pick(&parts(WORDS)).to_owned());
         (name, [(); 3].map(|()| self.count()))
     }
 }
@@ -198,13 +148,11 @@ impl World {
             codes.pop();
         }
         if !rng.one_in(4) {
-            let slugs = SLUGS
-                .iter()
-                .filter(|_| rng.below(3) > 0)
-                .collect::<Vec<_>>();
+            let mut slugs = parts(SLUGS);
+            slugs.retain(|_| rng.below(3) > 0);
             let profiles = slugs
                 .into_iter()
-                .map(|slug| ((*slug).to_owned(), rng.profile()));
+                .map(|slug| (slug.to_owned(), rng.profile()));
             world.creators = Some(profiles.collect());
         }
         if !rng.one_in(8) {
@@ -215,7 +163,7 @@ impl World {
     }
 
     fn add_days(&mut self, rng: &mut Rng, codes: &[String]) {
-        for day in DAYS {
+        for day in words(DAYS) {
             let kind = rng.below(6);
             if kind < 4 {
                 self.daily.insert(day.to_owned(), rng.rows(codes, Rng::row));

@@ -10,67 +10,21 @@ use crate::prelude::*;
 use crate::random_dataset::{DAYS, SLUGS, TAGS, WORDS};
 
 /// Integers as clients and scanners send them, valid and invalid.
-const INTEGERS: [&str; 22] = [
-    "0",
-    "1",
-    "2",
-    "3",
-    "7",
-    "50",
-    "199",
-    "200",
-    "201",
-    "007",
-    "00000000000000000000000000003",
-    "-1",
-    "+1",
-    " 1",
-    "",
-    "1.0",
-    "1e2",
-    "0x10",
-    "٣",
-    "18446744073709551615",
-    "18446744073709551616",
-    "99999999999999999999",
-];
+const INTEGERS: &str = "\
+    0|1|2|3|7|50|199|200|201|007|00000000000000000000000000003|-1|+1| 1||1.0|1e2|0x10|٣|\
+    18446744073709551615|18446744073709551616|99999999999999999999";
 /// Broken escapes, and escapes of bytes that are not UTF-8.
 const BROKEN: [&str; 8] = ["%", "%4", "%zz", "%+1", "%ff", "%C3", "%C3%28", "%ed%a0%80"];
 /// Paths that do not exist under /v1, and malformed segments.
-const STRANGE: [&str; 32] = [
-    "/v1/",
-    "/v1/islands/",
-    "/v1/creators/",
-    "/v1/health/",
-    "/v1/live/",
-    "/v1/live/intraday/",
-    "/v1/rankings/",
-    "/v1/new/",
-    "/v1/nothing",
-    "/v1/Islands",
-    "/v1/live/latest",
-    "/v1/islands/0000-0000-000",
-    "/v1/islands/0000-0000-00000",
-    "/v1/islands/000000000000",
-    "/v1/islands/abcd-0000-0000",
-    "/v1/islands/%D9%A3000-0000-0000",
-    "/v1/islands/bad/ccu",
-    "/v1/islands/9999-9999-9999",
-    "/v1/islands/9999-9999-9999/ccu",
-    "/v1/islands/bad/nothing",
-    "/v1/islands/9999-9999-9999/ccu/more",
-    "/v1/islands/0000-0000-0000/",
-    "/v1/islands/%ff",
-    "/v1/creators/%C3",
-    "/v1/creators/a%2Fb",
-    "/v1/creators/nobody/islands",
-    "/v1/rankings/%zz",
-    "/v1/rankings/today",
-    "/v1/new/2024-1-01",
-    "/v1/new/LATEST",
-    "/v1/new/2024-13-45",
-    "/v1/rankings/2024-02-30",
-];
+const STRANGE: &str = "
+/v1/ /v1/islands/ /v1/creators/ /v1/health/ /v1/live/ /v1/live/intraday/ /v1/rankings/ /v1/new/
+/v1/nothing /v1/Islands /v1/live/latest /v1/islands/0000-0000-000 /v1/islands/0000-0000-00000
+/v1/islands/000000000000 /v1/islands/abcd-0000-0000 /v1/islands/%D9%A3000-0000-0000
+/v1/islands/bad/ccu /v1/islands/9999-9999-9999 /v1/islands/9999-9999-9999/ccu
+/v1/islands/bad/nothing /v1/islands/9999-9999-9999/ccu/more /v1/islands/0000-0000-0000/
+/v1/islands/%ff /v1/creators/%C3 /v1/creators/a%2Fb /v1/creators/nobody/islands /v1/rankings/%zz
+/v1/rankings/today /v1/new/2024-1-01 /v1/new/LATEST /v1/new/2024-13-45 /v1/rankings/2024-02-30
+";
 
 /// Text encoded for a path segment: all that must be escaped is, and some of the rest.
 fn segment(rng: &mut Rng, text: &str) -> String {
@@ -118,12 +72,12 @@ pub(crate) fn target(rng: &mut Rng, world: &World) -> String {
         0..13 => return list(rng, world, "/v1/islands", 6),
         13..18 => return list(rng, world, "/v1/creators", 3),
         18..37 => {
-            let parameters = [place(rng, &codes), place(rng, &SLUGS), day(rng)];
+            let parameters = [place(rng, &codes), place(rng, &parts(SLUGS)), day(rng)];
             let template = rng.pick(Endpoint::API_PATHS);
             filled(template, parameters.each_ref().map(String::as_str))
         }
         37 => format!("/v1/{}", garbage(rng)),
-        _ => return rng.pick(&STRANGE).to_owned(),
+        _ => return rng.pick(&words(STRANGE)).to_owned(),
     };
     match rng.below(12) {
         0 => format!("{path}?limit=0&offset=x&limit=1&sort="),
@@ -142,7 +96,7 @@ fn day(rng: &mut Rng) -> String {
     if rng.one_in(4) {
         "latest".to_owned()
     } else {
-        place(rng, &DAYS)
+        place(rng, &words(DAYS))
     }
 }
 
@@ -193,9 +147,9 @@ fn parameter(rng: &mut Rng, world: &World) -> (&'static str, String) {
     let at = rng.below(ISLAND_PARAMETERS.len() as u64);
     let Parameter { name, kind, .. } = ISLAND_PARAMETERS[usize::try_from(at).unwrap()];
     let text = match kind {
-        Kind::Group(Grouping::Tag) => rng.pick(&TAGS).to_owned(),
-        Kind::Group(Grouping::Creator) => rng.pick(&SLUGS).to_owned(),
-        Kind::Group(_) => rng.pick(&WORDS).to_owned(),
+        Kind::Group(Grouping::Tag) => rng.pick(&parts(TAGS)).to_owned(),
+        Kind::Group(Grouping::Creator) => rng.pick(&parts(SLUGS)).to_owned(),
+        Kind::Group(_) => rng.pick(&parts(WORDS)).to_owned(),
         Kind::Choice { .. } if rng.one_in(3) => rng.pick(&["UEFN", ""]).to_owned(),
         Kind::Choice { names, .. } => {
             let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
@@ -209,8 +163,8 @@ fn parameter(rng: &mut Rng, world: &World) -> (&'static str, String) {
         Kind::Search => {
             let titles: Vec<&str> = world.islands.values().map(|i| i.title.as_str()).collect();
             let text = match rng.below(5) {
-                0 => rng.pick(&WORDS),
-                1 => rng.pick(&SLUGS),
+                0 => rng.pick(&parts(WORDS)),
+                1 => rng.pick(&parts(SLUGS)),
                 _ => rng.pick(&titles),
             };
             needle(rng, text)
@@ -221,7 +175,7 @@ fn parameter(rng: &mut Rng, world: &World) -> (&'static str, String) {
             let orders = ["asc", "desc", "asc", "desc", "asc", "ASC"];
             rng.pick(&orders).to_owned()
         }
-        _ if rng.one_in(2) => rng.pick(&INTEGERS).to_owned(),
+        _ if rng.one_in(2) => rng.pick(&parts(INTEGERS)).to_owned(),
         Kind::AtLeast(field) | Kind::AtMost(field) => {
             let counts = world.daily.values().flat_map(|rows| rows.values());
             let counts = counts.filter_map(|row| row.counts[field as usize]);

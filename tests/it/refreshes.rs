@@ -112,16 +112,10 @@ impl Edited {
 
     /// Makes a random edit.
     fn turn(&mut self) {
-        let names = [
-            "daily/2026-11-18.csv",
-            "daily/2026-11-19.csv",
-            "daily/2026-11-20.csv",
-            "ccu/2026-11-17.csv",
-            "ccu/2026-11-18.csv",
-            "live/1795261800.csv",
-            "live/1795262400.csv",
-            "live/1795263000.csv",
-        ];
+        let names = words(
+            "daily/2026-11-18.csv daily/2026-11-19.csv daily/2026-11-20.csv ccu/2026-11-17.csv \
+             ccu/2026-11-18.csv live/1795261800.csv live/1795262400.csv live/1795263000.csv",
+        );
         let count = names.len() as u64;
         let pick = |at: u64| names[usize::try_from(at).unwrap()];
         let (name, other) = (pick(self.below(count)), pick(self.below(count)));
@@ -345,9 +339,7 @@ fn an_index_that_is_not_the_one_written_vouches_for_no_dump() {
 
 #[test]
 fn changed_bytes_always_have_a_later_modification_time() {
-    let dir = TempDir::new();
-    let mut dataset = Edited::new(dir.join("dataset"), 1);
-    let to = dir.join("published");
+    let (_dir, mut dataset, to) = first_publish();
     let modified = |name: &str| {
         let index = fs::read(payload(&to, "dumps")).unwrap();
         let index: Value = serde_json::from_slice(&index).unwrap();
@@ -355,7 +347,6 @@ fn changed_bytes_always_have_a_later_modification_time() {
         let file = files.into_iter().find(|file| file["file"] == name).unwrap();
         file["modified"].as_str().unwrap().to_owned()
     };
-    published(&dataset.path, &to, TIME, &[]);
     assert_eq!(modified("islands.csv"), TIME);
     dataset.islands();
     published(&dataset.path, &to, TIME, &[]);

@@ -101,23 +101,11 @@ fn a_target_in_the_dataset_is_refused_by_every_path() {
     let (dataset, all) = (dataset(&dir), dir.join(""));
     symlink(&dataset, dir.join("link")).unwrap();
     symlink("dataset/daily", dir.join("deep")).unwrap();
-    for to in [
-        "dataset",
-        "dataset/",
-        "./dataset",
-        "dataset/published",
-        "dataset/daily",
-        "dataset/new/published",
-        "dataset/../dataset",
-        "link",
-        "link/published",
-        "deep/new",
-        "deep/..",
-        "deep/../published",
-        "missing/../dataset",
-        "missing/../link/published",
-        "missing/a/../../dataset/b/c",
-    ] {
+    for to in words(
+        "dataset dataset/ ./dataset dataset/published dataset/daily dataset/new/published \
+         dataset/../dataset link link/published deep/new deep/.. deep/../published \
+         missing/../dataset missing/../link/published missing/a/../../dataset/b/c",
+    ) {
         for (from, to) in [
             (Path::new("dataset"), PathBuf::from(to)),
             (Path::new("link"), dir.join(to)),
@@ -137,12 +125,7 @@ fn a_target_in_the_dataset_is_refused_by_every_path() {
     }
     fs::remove_file(&daily).unwrap();
     fs::rename(&elsewhere, &daily).unwrap();
-    for to in [
-        "dataset/../published",
-        "dataset-published",
-        "dataset/daily/../../other/deep",
-        ".",
-    ] {
+    for to in words("dataset/../published dataset-published dataset/daily/../../other/deep .") {
         succeeds(&all, &dataset, Path::new(to), &[]);
     }
     assert!(dir.join("manifest.json").exists());

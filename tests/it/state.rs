@@ -3,7 +3,7 @@
 use std::io::{PipeReader, PipeWriter};
 use std::os::unix::fs::FileExt;
 
-use crate::cli::refusal;
+use crate::cli::{refusal, table};
 use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -168,9 +168,7 @@ fn check_goes_on_without(done_with: impl FnOnce(PipeReader, &mut PipeWriter)) {
     await_status(&mut client, &other, 200);
     change_key("revoke", &state.directory(), &other);
     await_status(&mut client, &other, 403);
-    let process = child.0.id().to_string();
-    let asked = Command::new("kill").arg(&process).status();
-    assert!(asked.unwrap().success());
+    signal(child.0.id(), "-TERM");
     let ended = ends_within(10 * SECOND, &mut child.0);
     assert!(
         ended.is_some_and(|status| status.success()),
@@ -218,31 +216,31 @@ fn check_refused(words: &[&str], code: i32, message: &str) {
     assert!(text.contains(message), "{words:?}: {text}");
 }
 
+/// Commands, and the exit code and message of each.
+const REFUSED: &str = "
+keys | 64 keys needs a subcommand
+keys issue --address a@x.test | 64 requires --state
+keys issue --state AT | 64 requires --address
+keys issue --state AT --address ann | 64 must be an e-mail or IP address
+keys issue --state AT --address a@x.test --tier gold | 64 must be free, starter or pro
+keys revoke --state AT | 64 requires the <id> segment
+keys revoke 0123456789 --state AT | 65 no key has the id
+keys list --state /nonexistent | 74 /nonexistent:
+";
+
 #[test]
 fn key_commands_report_what_is_wrong() {
     let state = State::new();
     let key = state.issue();
     let directory = state.directory();
     let at = directory.to_str().unwrap();
-    for (line, code, message) in [
-        ("keys", 64, "keys needs a subcommand"),
-        ("keys issue --address a@x.test", 64, "requires --state"),
-        ("keys issue --state AT", 64, "requires --address"),
-        (
-            "keys issue --state AT --address ann",
-            64,
-            "must be an e-mail or IP address",
-        ),
-        (
-            "keys issue --state AT --address a@x.test --tier gold",
-            64,
-            "must be free, starter or pro",
-        ),
-        ("keys revoke --state AT", 64, "requires the <id> segment"),
-        ("keys revoke 0123456789 --state AT", 65, "no key has the id"),
-        ("keys list --state /nonexistent", 74, "/nonexistent: "),
-    ] {
-        check_refused(&words(&line.replace("AT", at)), code, message);
+    for (line, refusal) in table(REFUSED) {
+        let (code, message) = refusal.split_once(' ').unwrap();
+        check_refused(
+            &words(&line.replace("AT", at)),
+            code.parse().unwrap(),
+            message,
+        );
     }
     // Text that may be a key is not repeated.
     for words in [

@@ -119,6 +119,11 @@ pub(crate) fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }
 
+/// The parts of a text, which are separated by bars.
+pub(crate) fn parts(text: &str) -> Vec<&str> {
+    text.split('|').collect()
+}
+
 /// Runs the binary until it exits.
 pub(crate) fn run(args: &[&str]) -> Output {
     command().args(args).output().unwrap()

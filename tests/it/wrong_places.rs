@@ -1,51 +1,41 @@
 //! Parameters that an endpoint does not declare, and keys where no key is read: both must show.
 
 use crate::canary::secret;
+use crate::cli::table;
 use crate::prelude::*;
 
 const IGNORED: &str = "x-ignored-parameters";
 /// Enough for the second and later responses to come from a worker's cache.
 const REPEATED: usize = 4;
 
+/// Targets, the status of each, and the parameters that it ignores. Outside the API, other sites add some to links.
+const SENT: &str = "
+/v1/islands?limit=2 | 200
+/v1/islands?limit=2&page=3 | 200 page
+/v1/islands?tag[]=a&Limit=5&sort_by=plays | 200 tag%5B%5D, Limit, sort_by
+/v1/islands?a=1&b&c&d&e&f&g&h&i&j | 200 a, b, c, d, e, f, g, h
+/v1/islands?%0d%0aset-cookie:%20x=1 | 200 %0D%0Aset-cookie%3A%20x
+/v1/creators?sort=plays&q=e | 200 sort
+/v1?limit=1 | 200 limit
+/v1/health?x=1&y=%zz | 200 x, y
+/v1/rankings/latest?date=2024-01-01 | 200 date
+/v1/islands?limit=0&page=1 | 400 page
+/v1/live?x=%zz | 400 x
+/v1/islands/9999-9999-9999?a=1 | 404 a
+/v1/nothing?q=1 | 404 q
+/docs?utm_source=x | 200
+";
+
 #[test]
 fn ignored_parameters_are_named_in_every_response() {
     let (_dir, server) = World::with_more_than(5, 3, 20).serve();
     let mut client = server.connect();
-    for (target, status, names) in [
-        ("/v1/islands?limit=2", 200, None),
-        ("/v1/islands?limit=2&page=3", 200, Some("page")),
-        (
-            "/v1/islands?tag[]=a&Limit=5&sort_by=plays",
-            200,
-            Some("tag%5B%5D, Limit, sort_by"),
-        ),
-        (
-            "/v1/islands?a=1&b&c&d&e&f&g&h&i&j",
-            200,
-            Some("a, b, c, d, e, f, g, h"),
-        ),
-        (
-            "/v1/islands?%0d%0aset-cookie:%20x=1",
-            200,
-            Some("%0D%0Aset-cookie%3A%20x"),
-        ),
-        ("/v1/creators?sort=plays&q=e", 200, Some("sort")),
-        ("/v1?limit=1", 200, Some("limit")),
-        ("/v1/health?x=1&y=%zz", 200, Some("x, y")),
-        ("/v1/rankings/latest?date=2024-01-01", 200, Some("date")),
-        ("/v1/islands?limit=0&page=1", 400, Some("page")),
-        ("/v1/live?x=%zz", 400, Some("x")),
-        ("/v1/islands/9999-9999-9999?a=1", 404, Some("a")),
-        ("/v1/nothing?q=1", 404, Some("q")),
-        // Outside the API, other sites add parameters to links.
-        ("/docs?utm_source=x", 200, None),
-    ] {
+    for (target, result) in table(SENT) {
+        let (status, names) = result.split_once(' ').unwrap_or((result, ""));
+        let names = Some(names).filter(|names| !names.is_empty());
         let first = client.get(target);
-        assert_eq!(
-            (first.status, first.header(IGNORED)),
-            (status, names),
-            "{target}"
-        );
+        assert_eq!(first.status.to_string(), status, "{target}");
+        assert_eq!(first.header(IGNORED), names, "{target}");
         let etag = first.header("etag").unwrap_or("\"none\"").to_owned();
         for method in ["GET", "HEAD"] {
             for headers in [
@@ -127,26 +117,13 @@ fn a_key_in_the_wrong_place_is_an_error_that_says_where_it_goes() {
     let anonymous = client.get("/v1").left();
     let bearer = format!("Bearer {key}");
     let encoded = key.replace('_', "%5F");
-    for name in [
-        "api_key",
-        "apikey",
-        "KEY",
-        "Key",
-        "token",
-        "access_token",
-        "%74oken",
-        "apiKey",
-    ] {
+    for name in words("api_key apikey KEY Key token access_token %74oken apiKey") {
         for value in [key, &encoded, "im_live_a", &format!("Bearer+{key}")] {
             let target = format!("/v1?{name}={value}");
             let reply = service.get(&mut client, &target, &[]);
             assert_eq!(reply.status, 401, "{target}");
             assert_eq!(reply.json()["error"]["code"], "invalid_key");
-            assert!(
-                reply.message().contains("Authorization: Bearer KEY"),
-                "{}",
-                reply.message()
-            );
+            has(&reply.message(), "Authorization: Bearer KEY");
             assert_eq!(reply.expect("www-authenticate"), "Bearer");
             assert_eq!(reply.expect("x-ratelimit-limit"), "100");
             assert_eq!(reply.left(), anonymous, "nothing is spent");
@@ -198,16 +175,11 @@ fn a_key_in_its_place_is_used_whatever_is_in_the_others() {
     let both = format!("/v1/live?token=im_live_x&key={}", service.key);
     assert_eq!(service.get(&mut client, &both, &[]).status, 200);
     // Nor is a key shown that is the name of a parameter, a value, or a path.
-    for target in [
-        "/v1?KEY&x=1",
-        "/v1/islands?limit=KEY&x=1",
-        "/v1/KEY?x=1",
-        "/v1/creators/KEY?x=1",
-        "/v1/islands?q=KEY&x=1",
-        "/v1/islands?x=1&offset=2&tag=KEY",
-        "/v1/islands?x=1&creator=KEY&limit=1",
-        "/v1/creators?x=1&q=KEY",
-    ] {
+    for target in words(
+        "/v1?KEY&x=1 /v1/islands?limit=KEY&x=1 /v1/KEY?x=1 /v1/creators/KEY?x=1 \
+         /v1/islands?q=KEY&x=1 /v1/islands?x=1&offset=2&tag=KEY \
+         /v1/islands?x=1&creator=KEY&limit=1 /v1/creators?x=1&q=KEY",
+    ) {
         let target = target.replace("KEY", &service.key);
         let reply = service.get(&mut client, &target, &[("Authorization", &bearer)]);
         assert_eq!(reply.header(IGNORED), Some("x"), "{target}");
@@ -219,19 +191,14 @@ fn a_429_says_whether_a_key_was_sent() {
     let service = Service::start(&["--limit-free", "1", "--limit-anonymous", "1"]);
     let mut client = service.server.connect();
     let bearer = format!("Bearer {}", service.key);
-    for (headers, want) in [
-        (
-            &[][..],
-            "the daily quota of 1 requests is spent (no key was sent); ",
-        ),
-        (
-            &[("Authorization", &*bearer)],
-            "the daily quota of 1 requests is spent (a key was sent); ",
-        ),
+    for (headers, sent) in [
+        (&[][..], "no key"),
+        (&[("Authorization", &*bearer)], "a key"),
     ] {
+        let want = format!("the daily quota of 1 requests is spent ({sent} was sent); ");
         assert_eq!(service.get(&mut client, "/v1", headers).status, 200);
         let reply = service.get(&mut client, "/v1", headers);
         assert_eq!(reply.status, 429);
-        assert!(reply.message().starts_with(want), "{}", reply.message());
+        assert!(reply.message().starts_with(&want), "{}", reply.message());
     }
 }
