@@ -90,13 +90,25 @@ impl World {
 
     /// A tag by its rank.
     pub(crate) fn tag(&self, place: usize) -> String {
-        format!("tag={}", self.tags[place].replace(' ', "+"))
+        format!("tag={}", encoded(&self.tags[place]))
     }
 
     /// The creator with most islands.
     pub(crate) fn creator(&self) -> String {
-        format!("creator={}", self.creators[0])
+        format!("creator={}", encoded(&self.creators[0]))
     }
+}
+
+/// Encodes all bytes of a value but letters and digits, for a query.
+fn encoded(value: &str) -> String {
+    let mut query = String::new();
+    for byte in value.bytes() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => query.push(char::from(byte)),
+            _ => write!(query, "%{byte:02x}").unwrap(),
+        }
+    }
+    query
 }
 
 /// The tool of most islands.
