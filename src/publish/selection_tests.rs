@@ -10,7 +10,7 @@ use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{Catalogue, DayRow, Island, Metrics};
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, SortField, SortOrder, fold};
 use crate::request::{Filter, Grouping, ListQuery, Page};
-use crate::snapshot::{History, SelectedRows, Storage};
+use crate::snapshot::{Condition, History, SelectedRows, Storage};
 
 const ISLANDS: u32 = 5000;
 const CREATORS: u32 = 1500;
@@ -261,13 +261,81 @@ fn all_pages_of_rare_matches_are_cut_from_one_order() {
                 offset: offset as u64,
                 limit,
             };
-            assert_eq!(
-                history.select_islands(&query),
-                naive(&world, &query),
-                "{query:?}"
-            );
+            let want = cut(&all, query.page, false);
+            assert_eq!(history.select_islands(&query), want, "{query:?}");
         }
     }
+}
+
+/// The way to a page is chosen by these bounds, so that its cost depends on them.
+#[test]
+fn the_bound_of_matches_is_above_their_number_and_exact_but_for_searches() {
+    let world = world();
+    let history = published(&world);
+    for filter in [
+        Filter::Group(Grouping::Tag, "third".into()),
+        Filter::Group(Grouping::Tag, "some".into()),
+        Filter::AtLeast(SortField::Plays, 690),
+        Filter::AtMost(SortField::Plays, 5),
+        Filter::search("many"),
+        Filter::search("few"),
+    ] {
+        let found = (0..ISLANDS).filter(|row| matches(&world, *row, &filter));
+        let (found, is_search) = (found.count(), matches!(filter, Filter::Search { .. }));
+        let query = ListQuery {
+            filters: vec![("", filter)],
+            ..ListQuery::default()
+        };
+        let conditions = Condition::all(&history, &query).unwrap();
+        let bound = conditions[0].max_len();
+        let is_right = if is_search {
+            bound >= found
+        } else {
+            bound == found
+        };
+        assert!(is_right && found > 0, "{query:?}: {bound} for {found}");
+    }
+}
+
+#[test]
+fn a_filter_by_the_field_that_sorts_is_a_slice_in_both_directions() {
+    let world = world();
+    let history = published(&world);
+    for (order, least, most) in [
+        (SortOrder::Asc, 350, 350),
+        (SortOrder::Desc, 350, 350),
+        (SortOrder::Asc, 0, u64::MAX),
+        (SortOrder::Desc, 0, u64::MAX),
+    ] {
+        for filter in [
+            Filter::AtLeast(SortField::Plays, least),
+            Filter::AtMost(SortField::Plays, most),
+        ] {
+            let query = ListQuery {
+                filters: vec![("", filter)],
+                sort: SortField::Plays,
+                order,
+                ..ListQuery::default()
+            };
+            let want = naive(&world, &query);
+            assert!(want.is_slice && want.total > 1_000, "{query:?}");
+            assert_eq!(history.select_islands(&query), want, "{query:?}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_search_is_no_filter() {
+    let history = published(&world());
+    let all = ListQuery::default();
+    let empty = ListQuery {
+        filters: vec![("q", Filter::search(""))],
+        ..ListQuery::default()
+    };
+    let [found, want] = [&empty, &all].map(|query| history.select_islands(query));
+    assert!(found == want && found.is_slice, "{found:?}");
+    let [found, want] = [&empty, &all].map(|query| history.select_creators(query));
+    assert!(found == want && found.is_slice, "{found:?}");
 }
 
 #[test]

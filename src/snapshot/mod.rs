@@ -59,5 +59,5 @@ pub use select::SelectedRows;
 pub use storage::Storage;
 pub use stored_body::{BodyReader, SHORT_BYTES_MAX, StoredBody};
 pub use writer::SnapshotWriter;
-#[cfg(test)] // the index is tested where it is written
-pub(crate) use {file::SnapshotFile, search::TextIndex};
+#[cfg(test)] // they are tested where what they read is written
+pub(crate) use {condition::Condition, file::SnapshotFile, search::TextIndex};

@@ -57,15 +57,15 @@ impl SelectedRows {
         SelectedRows::new(all[window(all.len(), page)].to_vec(), all.len())
     }
 
-    /// Returns a page of matches given by distinct sort keys.
+    /// Returns a page, which is not empty, of matches given by distinct sort keys.
     fn of_keys(mut keys: Vec<u64>, page: Page) -> SelectedRows {
         let range = window(keys.len(), page);
         if range.end < keys.len() {
             keys.select_nth_unstable(range.end);
         }
-        if range.start > 0 {
-            keys[..range.end].select_nth_unstable(range.start - 1);
-        }
+        // The range is not empty: with its first key in place, all keys before the page come
+        // before it.
+        keys[..range.end].select_nth_unstable(range.start);
         keys[range.clone()].sort_unstable();
         let rows = keys[range].iter().map(|key| row_of(*key)).collect();
         SelectedRows::new(rows, keys.len())
@@ -77,15 +77,16 @@ fn row_of(key: u64) -> u32 {
     u32::try_from(key & u64::from(u32::MAX)).expect("masked to 32 bits")
 }
 
-/// Returns `true` if so many of all rows are checked one by one.
-fn are_few(rows: usize, all: usize) -> bool {
-    rows <= (all / FEW_SHARE).max(FEW_MIN)
+/// Returns `true` if so many of all rows are not checked one by one.
+fn are_many(rows: usize, all: usize) -> bool {
+    rows > (all / FEW_SHARE).max(FEW_MIN)
 }
 
-/// Returns `true` if sorting the keys of all matches costs less than walking an order up to a number of matches.
-fn is_walk_long(order: usize, matches: usize, all_matches: usize) -> bool {
-    let rows_per_match = order / all_matches;
-    matches * rows_per_match > all_matches * STEPS_PER_KEY
+/// Returns `true` if sorting the keys of all matches costs less than walking an order to the end of a page. A walk
+/// begins at the nearer end of the order.
+fn is_walk_long(order: usize, page: &Range<usize>, matches: usize) -> bool {
+    let walked = page.end.min(matches - page.start);
+    walked * (order / matches) > matches * STEPS_PER_KEY
 }
 
 /// Returns the positions of a page among `count` matches.
@@ -119,14 +120,13 @@ impl History {
             .filter_map(|one| one.in_order(query.sort, query.order));
         let smallest = vectors.min_by_key(|rows| rows.len());
         let rows = smallest.unwrap_or_else(|| self.in_order(query.sort, query.order));
-        let numbered = conditions.iter().enumerate();
-        let Some((at, rarest)) = numbered.min_by_key(|(_, one)| one.max_len()) else {
+        let Some(rarest) = conditions.iter().min_by_key(|one| one.max_len()) else {
             return SelectedRows::slice_of(rows, page);
         };
         if conditions.len() == 1 && smallest.is_some() {
             return SelectedRows::slice_of(rows, page);
         }
-        if !are_few(rows.len().min(rarest.max_len()), self.rows.len()) {
+        if are_many(rows.len().min(rarest.max_len()), self.rows.len()) {
             return self.select_from(&intersection(&conditions), rows, query);
         }
         if rows.len() <= rarest.max_len() {
@@ -134,7 +134,7 @@ impl History {
             let matches = rows.filter(|row| conditions.iter().all(|one| one.contains(*row)));
             return SelectedRows::of_matches(matches, page);
         }
-        let others = conditions[..at].iter().chain(&conditions[at + 1..]);
+        let others = conditions.iter().filter(|one| !std::ptr::eq(*one, rarest));
         let rows = rarest.rows();
         let rows = rows.filter(|row| others.clone().all(|one| one.contains(*row)));
         let mut keys: Vec<u64> = rows
@@ -152,9 +152,7 @@ impl History {
         if range.is_empty() {
             return SelectedRows::new(Vec::new(), total);
         }
-        // A walk begins at the nearer end of the order.
-        let matches = range.end.min(total - range.start);
-        if is_walk_long(order.len(), matches, total) {
+        if is_walk_long(order.len(), &range, total) {
             let key = |row| self.sort_key(row, query.sort, query.order);
             return SelectedRows::of_keys(set.iter().map(key).collect(), query.page);
         }
@@ -174,15 +172,15 @@ impl History {
             };
         };
         let found = self.slugs.find(needle);
-        if are_few(found.max_len(), creators) {
-            let mut rows: Vec<u32> = found.rows().collect();
-            rows.sort_unstable();
-            rows.dedup();
-            return SelectedRows::of_matches(rows.into_iter(), query.page);
+        if are_many(found.max_len(), creators) {
+            let set = found.set();
+            let total = set.len();
+            return SelectedRows::new(set.ascending(window(total, query.page)), total);
         }
-        let set = found.set();
-        let total = set.len();
-        SelectedRows::new(set.ascending(window(total, query.page)), total)
+        let mut rows: Vec<u32> = found.rows().collect();
+        rows.sort_unstable();
+        rows.dedup();
+        SelectedRows::of_matches(rows.into_iter(), query.page)
     }
 }
 
@@ -193,20 +191,23 @@ mod tests {
     #[test]
     fn up_to_48_rows_or_one_in_1024_are_checked_one_by_one() {
         for (all, few) in [(48, 48), (5_000, 48), (50_176, 49), (307_200, 300)] {
-            assert!(are_few(0, all) && are_few(few, all), "{all}");
-            assert!(!are_few(few + 1, all) && !are_few(all + 1, all), "{all}");
+            assert!(!are_many(0, all) && !are_many(few, all), "{all}");
+            assert!(are_many(few + 1, all) && are_many(all + 1, all), "{all}");
         }
     }
 
     #[test]
     fn an_order_is_walked_unless_40_steps_for_each_key_are_fewer() {
         // The first of ten matches among 4,000 rows is found after 400 of them; ten keys cost as much.
-        assert!(!is_walk_long(4_000, 1, 10));
-        assert!(is_walk_long(4_000, 2, 10));
-        assert!(is_walk_long(4_010, 1, 10));
+        assert!(!is_walk_long(4_000, &(0..1), 10));
+        assert!(is_walk_long(4_000, &(0..2), 10));
+        assert!(is_walk_long(4_010, &(0..1), 10));
+        // The last one is found from the other end.
+        assert!(!is_walk_long(4_000, &(9..10), 10));
+        assert!(is_walk_long(4_000, &(8..10), 10));
         // With many matches, any page is near.
-        assert!(!is_walk_long(300_000, 1_000, 300_000));
-        assert!(!is_walk_long(300_000, 200, 3_000));
-        assert!(is_walk_long(300_000, 2_000, 3_000));
+        assert!(!is_walk_long(300_000, &(800..1_000), 300_000));
+        assert!(!is_walk_long(300_000, &(0..200), 3_000));
+        assert!(is_walk_long(300_000, &(1_400..1_600), 3_000));
     }
 }
