@@ -134,6 +134,8 @@ fn ranges_of_a_length_near_the_greatest_number_are_cut_at_the_end() {
     let part = |first, last| (206, Some(first..last + 1));
     for (value, want) in [
         ("bytes=0-", part(0, bytes - 1)),
+        ("bytes=5-5", part(5, 5)),
+        ("bytes=05-5", part(5, 5)),
         ("bytes=18446744073709551614-", part(bytes - 1, bytes - 1)),
         ("bytes=18446744073709551615-", (416, None)),
         ("bytes=5-99999999999999999999999", part(5, bytes - 1)),
