@@ -6,7 +6,7 @@ use super::arguments::{Arguments, parsed};
 use super::error::CliError;
 use super::progress::Progress;
 use super::{print, report};
-use crate::collect::{self, CollectSettings, Proxy, Upstream, is_excluded, rate_problem};
+use crate::collect::{self, CollectSettings, HttpAddress, is_excluded, rate_problem};
 use crate::observe::{Notifier, SystemdEnvironment};
 
 /// Collects until a signal; with `--once`, until nothing is due. With `--plan`, prints what is due.
@@ -29,7 +29,7 @@ pub(super) fn collect(arguments: &Arguments) -> Result<(), CliError> {
 }
 
 /// Returns the proxy that the environment names for an upstream.
-fn proxy(upstream: &Upstream) -> Result<Option<Proxy>, CliError> {
+fn proxy(upstream: &HttpAddress) -> Result<Option<HttpAddress>, CliError> {
     let variable = |name: &str| {
         let value = std::env::var_os(name);
         let value = value.or_else(|| std::env::var_os(name.to_ascii_lowercase()));
@@ -39,16 +39,16 @@ fn proxy(upstream: &Upstream) -> Result<Option<Proxy>, CliError> {
     if proxy.is_empty() || is_excluded(&upstream.host, &variable("NO_PROXY")) {
         return Ok(None);
     }
-    let problem = |()| {
+    let address = collect::proxy(&proxy).ok_or_else(|| {
         CliError::configuration(format!(
             "HTTPS_PROXY must be http://HOST:PORT, without a user, got {proxy:?}"
         ))
-    };
-    proxy.parse().map(Some).map_err(problem)
+    });
+    address.map(Some)
 }
 
 fn settings(arguments: &Arguments) -> Result<CollectSettings, CliError> {
-    let upstream: Upstream = arguments.required("upstream", parsed)?;
+    let upstream = arguments.required("upstream", collect::upstream)?;
     let codes: Option<PathBuf> = arguments.optional("codes", parsed)?;
     let codes = codes.as_deref().map(collect::codes).transpose();
     Ok(CollectSettings {

@@ -9,22 +9,18 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
-    RETRY_AFTER, USER_AGENT,
-};
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HOST, USER_AGENT};
 use hyper::rt::{Read as HyperRead, Write as HyperWrite};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::proxy::Proxy;
-use super::reply::{MAX_BODY_BYTES, RawReply, with_correlation_id};
-use super::settings::{CollectSettings, Upstream};
-use crate::calendar::UnixSeconds;
+use super::reply::{MAX_BODY_BYTES, Raw, header, with_correlation_id};
+use super::settings::{CollectSettings, HttpAddress};
 use crate::tls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,11 +28,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The flag that names certificates to trust.
 const CA_FLAG: &str = "--ca-file";
-const CORRELATION_ID: HeaderName = HeaderName::from_static("x-epic-correlation-id");
+/// Longest head of the response of a proxy, in bytes.
+const MAX_HEAD_BYTES: usize = 8 << 10;
 
 pub(super) struct Client {
-    upstream: Upstream,
-    proxy: Option<Proxy>,
+    upstream: HttpAddress,
+    proxy: Option<HttpAddress>,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     user_agent: String,
     sender: Option<SendRequest<Empty<Bytes>>>,
@@ -67,7 +64,7 @@ impl Client {
     }
 
     /// Sends a GET request and reads the response whole. An error says what was wrong.
-    pub(super) async fn get(&mut self, target: &str) -> Result<RawReply, String> {
+    pub(super) async fn get(&mut self, target: &str) -> Raw {
         self.sent_at = None;
         let result = timeout(REQUEST_TIMEOUT, self.exchange(target)).await;
         let result = result.unwrap_or_else(|_| {
@@ -82,7 +79,7 @@ impl Client {
         result
     }
 
-    async fn exchange(&mut self, target: &str) -> Result<RawReply, String> {
+    async fn exchange(&mut self, target: &str) -> Raw {
         let uri = format!("{}{target}", self.upstream.base_path);
         let request = Request::get(uri)
             .header(HOST, &self.upstream.authority)
@@ -96,9 +93,12 @@ impl Client {
         self.sent_at = Some(Instant::now());
         let response = response.await;
         let response = response.map_err(|error| describe("no response", &error))?;
-        let id = text(response.headers(), &CORRELATION_ID);
-        let raw = read(response).await;
-        raw.map_err(|problem| with_correlation_id(problem, id.as_deref()))
+        let (head, body) = response.into_parts();
+        let encoding = header(&head.headers, &CONTENT_ENCODING);
+        match read(body, encoding.as_deref()).await {
+            Ok(body) => Ok(Response::from_parts(head, body)),
+            Err(problem) => Err(with_correlation_id(problem, &head.headers)),
+        }
     }
 
     /// Returns the open connection, or opens one.
@@ -120,7 +120,7 @@ impl Client {
     async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>, String> {
         let (host, port) = (self.upstream.host.as_str(), self.upstream.port);
         let socket = if let Some(proxy) = &self.proxy {
-            proxy.connect(&format!("{host}:{port}")).await?
+            connect_through(proxy, &format!("{host}:{port}")).await?
         } else {
             let problem = format!("cannot connect to {}", self.upstream.authority);
             let socket = TcpStream::connect((host, port)).await;
@@ -137,6 +137,27 @@ impl Client {
     }
 }
 
+/// Opens a connection to a host through a proxy, with the method CONNECT.
+async fn connect_through(proxy: &HttpAddress, authority: &str) -> Result<TcpStream, String> {
+    let problem = |problem: String| format!("the proxy {}:{} {problem}", proxy.host, proxy.port);
+    let socket = TcpStream::connect((proxy.host.as_str(), proxy.port)).await;
+    let mut socket = socket.map_err(|error| problem(format!("cannot be reached: {error}")))?;
+    let request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
+    let lost = |error: std::io::Error| problem(format!("closed the connection: {error}"));
+    socket.write_all(request.as_bytes()).await.map_err(lost)?;
+    let mut head = Vec::new();
+    // The first bytes after the head are the upstream's.
+    while !head.ends_with(b"\r\n\r\n") && head.len() < MAX_HEAD_BYTES {
+        head.push(socket.read_u8().await.map_err(lost)?);
+    }
+    let head = String::from_utf8_lossy(&head);
+    let line = head.lines().next().unwrap_or_default();
+    if line.split(' ').nth(1) != Some("200") {
+        return Err(problem(format!("refused the connection: {line:?}")));
+    }
+    Ok(socket)
+}
+
 async fn start<S>(stream: S) -> Result<SendRequest<Empty<Bytes>>, String>
 where
     S: Send + 'static,
@@ -150,9 +171,7 @@ where
     Ok(sender)
 }
 
-async fn read(response: Response<Incoming>) -> Result<RawReply, String> {
-    let (head, body) = response.into_parts();
-    let header = |name: &HeaderName| text(&head.headers, name);
+async fn read(body: Incoming, encoding: Option<&str>) -> Result<Vec<u8>, String> {
     let too_long = || format!("the body is longer than {MAX_BODY_BYTES} bytes");
     let body = Limited::new(body, MAX_BODY_BYTES).collect().await;
     let body = body.map_err(|error| {
@@ -162,11 +181,11 @@ async fn read(response: Response<Incoming>) -> Result<RawReply, String> {
             format!("the body was cut short: {error}")
         }
     })?;
-    let mut body = body.to_bytes().to_vec();
-    match header(&CONTENT_ENCODING).as_deref() {
-        None | Some("identity") => {}
+    let body = body.to_bytes();
+    match encoding {
+        None | Some("identity") => Ok(body.to_vec()),
         // A throttled response has no body to decompress.
-        Some("gzip" | "x-gzip") if body.is_empty() => {}
+        Some("gzip" | "x-gzip") if body.is_empty() => Ok(Vec::new()),
         Some("gzip" | "x-gzip") => {
             let mut inflated = Vec::new();
             let mut decoder = MultiGzDecoder::new(&body[..]).take(MAX_BODY_BYTES as u64 + 1);
@@ -176,30 +195,10 @@ async fn read(response: Response<Incoming>) -> Result<RawReply, String> {
             if inflated.len() > MAX_BODY_BYTES {
                 return Err(too_long());
             }
-            body = inflated;
+            Ok(inflated)
         }
-        Some(other) => return Err(format!("the content encoding must be gzip, got {other:?}")),
+        Some(other) => Err(format!("the content encoding must be gzip, got {other:?}")),
     }
-    Ok(RawReply {
-        status: head.status.as_u16(),
-        content_type: header(&CONTENT_TYPE).unwrap_or_default(),
-        retry_after_seconds: header(&RETRY_AFTER).and_then(|value| retry_after(&value)),
-        correlation_id: header(&CORRELATION_ID),
-        body,
-    })
-}
-
-/// Returns the seconds of a `Retry-After`, which may also be a date.
-fn retry_after(value: &str) -> Option<u64> {
-    let until = || UnixSeconds::parse_http(value).map(|time| time.0 - UnixSeconds::now().0);
-    let seconds = value.parse().ok();
-    seconds.or_else(|| u64::try_from(until()?).ok())
-}
-
-/// Returns a header's value without what a log line must not contain.
-fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    let value = headers.get(name)?.to_str().ok()?;
-    Some(value.chars().take(200).collect())
 }
 
 /// Returns an error with its causes, which hyper and rustls do not show.

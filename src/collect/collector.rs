@@ -9,20 +9,18 @@
 
 use std::rc::Rc;
 
-use super::clean::Cleaned;
-use super::crawl::{Crawl, Rankings};
+use super::catalogue::{self, Crawl, Rankings};
 use super::dataset_files::{Dataset, DayRows};
 use super::endpoints::Endpoints;
+use super::endpoints::{Endpoint, Request};
 use super::error::{CollectError, Result, io_error};
-use super::islands;
 use super::live::{LivePass, Steps};
 use super::plan::{self, PlanSizes};
 use super::readings;
-use super::request::{Endpoint, Request};
 use super::rules;
 use super::settings::CollectSettings;
 use super::store::{self, Store, Task};
-use super::wire;
+use super::wire::{self, Cleaned};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
@@ -122,7 +120,7 @@ fn open_store(
     let mut is_replaced = problem.is_some();
     log.extend(problem);
     let listed = Dataset::islands(&settings.dataset)?;
-    let adopt = |store: &Store| store.write(|| islands::adopt(store, &listed, now));
+    let adopt = |store: &Store| store.write(|| catalogue::adopt(store, &listed, now));
     if !adopt(&store)? {
         drop(store);
         let aside = store::set_aside(state)?.display().to_string();
@@ -144,7 +142,7 @@ fn open_store(
         ));
     }
     store.write(|| {
-        islands::restrict(&store, settings.codes.as_ref())?;
+        catalogue::restrict(&store, settings.codes.as_ref())?;
         store.forget_after(now)
     })?;
     Ok((store, is_replaced))

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use hyper::Response;
+use hyper::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use super::reply::RawReply;
-use super::request::Endpoint;
+use super::endpoints::Endpoint;
+use super::reply::Raw;
 use crate::calendar::{UnixSeconds, UtcDay};
 
 /// A fault of the upstream.
@@ -84,13 +86,14 @@ pub(super) fn bucket(value: Option<u64>, day: UtcDay, trouble: Option<Trouble>) 
 pub(super) const NOT_FOUND: &str =
     r#"{"errorCode":"errors.com.epicgames.fne-public-api.not_found","uuid":"x"}"#;
 
-pub(super) fn reply(status: u16, body: &str) -> RawReply {
-    RawReply {
-        status,
-        content_type: "application/json".to_owned(),
-        body: body.as_bytes().to_vec(),
-        ..RawReply::default()
-    }
+pub(super) fn reply(status: u16, body: &str) -> Response<Vec<u8>> {
+    typed_reply("application/json", status, body)
+}
+
+fn typed_reply(content_type: &str, status: u16, body: &str) -> Response<Vec<u8>> {
+    let reply = Response::builder().status(status);
+    let reply = reply.header(CONTENT_TYPE, content_type);
+    reply.body(body.as_bytes().to_vec()).unwrap()
 }
 
 /// Faults that happen at any time.
@@ -109,21 +112,15 @@ pub(super) fn usual(number: u64) -> Trouble {
 }
 
 /// The response of a fault that needs no data.
-pub(super) fn unusable(trouble: Trouble) -> Option<Result<RawReply, String>> {
-    let typed = |kind: &str, reply: RawReply| {
-        Some(Ok(RawReply {
-            content_type: kind.to_owned(),
-            ..reply
-        }))
-    };
+pub(super) fn unusable(trouble: Trouble) -> Option<Raw> {
     match trouble {
         Trouble::Reset => Some(Err("connection reset".to_owned())),
         Trouble::EmptyOk => Some(Ok(reply(200, ""))),
-        Trouble::Html => typed("text/html", reply(522, "<html>")),
+        Trouble::Html => Some(Ok(typed_reply("text/html", 522, "<html>"))),
         Trouble::CutShort => Some(Ok(reply(200, "{\"data\":[{\"code\":"))),
         Trouble::EmptyObject => Some(Ok(reply(200, "{}"))),
         Trouble::Status(status) => Some(Ok(reply(status, "{\"errorCode\":\"bad\"}"))),
-        Trouble::PlainMissing => typed("text/plain", reply(404, "404 page not found")),
+        Trouble::PlainMissing => Some(Ok(typed_reply("text/plain", 404, "404 page not found"))),
         Trouble::Missing => Some(Ok(reply(404, NOT_FOUND))),
         _ => None,
     }

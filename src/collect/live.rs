@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::dataset_files::StepRows;
-use super::request::Request;
+use super::endpoints::Request;
 use super::wire::STEP_SECONDS;
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;

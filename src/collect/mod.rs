@@ -6,43 +6,37 @@
 //! numbers below five players. One response has seven days, so each of 300,000 islands must be requested
 //! once in seven days: 0.5 requests/s. Files in reading order:
 //!
-//! - `run`: the loop: pace, request, response, and what is written on time; signals, metrics and readiness.
+//! - `run`: the loop: pace, request, response, and what is written on time; signals and readiness.
 //! - `collector`, `receive`, `save`: the state machine: what to request next, what a response changes, what is
 //!   written.
 //! - `store`: the database in the state directory, which has all facts. `rules`: when a day has settled, and when
-//!   an island is due. `readings`, `islands`, `plan`: what is recorded, and what follows from it.
-//! - `crawl`, `live`: the catalogue, the genre rankings, the live snapshot.
-//! - `pace`, `endpoints`, `client`, `proxy`, `request`: when and how a request is sent.
-//! - `reply`, `wire`, `repair`, `clean`: classification, parsing and cleaning of what comes back.
-//! - `summary`: what is due, without a request. `settings`, `error`: those of the command.
+//!   an island is due. `readings`, `plan`: what is recorded of islands, and what follows from it.
+//! - `catalogue`, `live`: the catalogue, the genre rankings, the live snapshot.
+//! - `pace`, `endpoints`, `client`: when and how a request is sent.
+//! - `reply`, `wire`: classification, parsing and cleaning of what comes back.
+//! - `metrics`: the state, for `/metrics` and `--plan`. `settings`, `error`: those of the command.
 //! - `dataset_files`: the dataset directory.
 //!
 //! Never: requests from users, published files, keys.
 
-mod clean;
+mod catalogue;
 mod client;
 mod collector;
-mod crawl;
 mod dataset_files;
 mod endpoints;
 mod error;
-mod islands;
 mod live;
 mod metrics;
 mod pace;
 mod plan;
-mod proxy;
 mod readings;
 mod receive;
-mod repair;
 mod reply;
-mod request;
 mod rules;
 mod run;
 mod save;
 mod settings;
 mod store;
-mod summary;
 mod wire;
 
 #[cfg(test)]
@@ -61,7 +55,9 @@ mod simulation_tests;
 mod virtual_upstream_tests;
 
 pub use error::CollectError;
-pub use proxy::{Proxy, is_excluded};
+pub use metrics::summary;
 pub(crate) use run::run;
-pub use settings::{CollectSettings, Upstream, codes, contact, platform, rate, rate_problem};
-pub use summary::summary;
+pub use settings::{
+    CollectSettings, HttpAddress, codes, contact, is_excluded, platform, proxy, rate,
+};
+pub use settings::{rate_problem, upstream};

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::calendar::DAY_SECONDS;
-use crate::collect::islands;
+use crate::collect::catalogue;
 use crate::collect::readings::{self, record_days, record_missing};
+use crate::collect::reply::Outcome;
 use crate::collect::rules::WINDOW_DAYS;
 use crate::collect::save;
 use crate::collect::scratch_tests::{Scratch, island};
@@ -64,7 +65,7 @@ fn store_of(islands: u64, scratch: &Scratch) -> Store {
     let (store, problem) = Store::open(scratch.path()).unwrap();
     assert_eq!(problem, None);
     let listed: Vec<_> = (0..islands).map(|number| island(code(number))).collect();
-    let recorded = store.write(|| islands::record_page(&store, &listed, UnixSeconds(START)));
+    let recorded = store.write(|| catalogue::record_page(&store, &listed, UnixSeconds(START)));
     recorded.unwrap();
     store
 }
@@ -202,12 +203,12 @@ fn an_island_that_is_gone_returns_when_the_catalogue_shows_it() {
     let scratch = Scratch::new();
     let (store, now) = (store_of(2, &scratch), UnixSeconds(START));
     record_days(&store, code(0), &days(0, now), now).unwrap();
-    assert!(record_missing(&store, code(1), now).unwrap());
+    assert_eq!(record_missing(&store, code(1), now).unwrap(), Outcome::Gone);
     let later = UnixSeconds(now.0 + 30 * DAY_SECONDS);
     record_days(&store, code(0), &days(0, later), later).unwrap();
     assert_eq!(next_of_all(&store, later), None);
     assert_eq!(sizes(&store, later).unwrap().gone, 1);
-    islands::record_page(&store, &[island(code(1))], later).unwrap();
+    catalogue::record_page(&store, &[island(code(1))], later).unwrap();
     assert_eq!(next_of_all(&store, later), Some(code(1)));
 }
 
@@ -231,9 +232,10 @@ fn islands_that_a_genre_ranks_come_first_and_wake_up() {
     let (store, now) = (store_of(4, &scratch), UnixSeconds(START));
     let ranks = |ranks: &[(u64, u32)]| {
         let ranks = ranks.iter().map(|(number, rank)| (code(*number), *rank));
-        islands::set_ranks(&store, &ranks.collect(), now).unwrap();
+        catalogue::set_ranks(&store, &ranks.collect::<Vec<_>>(), now).unwrap();
     };
-    ranks(&[(2, 7), (3, 5), (99, 1)]);
+    // The best of several ranks counts.
+    ranks(&[(2, 7), (3, 9), (3, 5), (3, 8), (99, 1)]);
     let quiet: BTreeMap<_, _> = days(0, now)
         .into_keys()
         .map(|day| (day, Metrics::NULL))

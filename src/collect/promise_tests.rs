@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::endpoints::Endpoint;
 use super::faults_tests::{Spell, Trouble};
 use super::plan;
-use super::request::Endpoint;
 use super::simulated_collector_tests::Simulation;
 use super::simulation_tests::compare;
 use super::store::Task;

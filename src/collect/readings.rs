@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::types::Value;
+use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Row, params_from_iter};
 
 use super::error::Result;
@@ -25,14 +25,15 @@ const METRICS: &str = "peakCCU, uniquePlayers, minutesPlayed, favorites, plays, 
 
 /// Returns the metrics in nine columns from `first` on.
 fn metrics(row: &Row<'_>, first: usize) -> rusqlite::Result<Metrics> {
-    let (mut counts, mut decimals) = ([None; 6], [None; 3]);
-    for (column, count) in (first..).zip(&mut counts) {
-        *count = row.get(column)?;
+    let mut metrics = Metrics::NULL;
+    for (column, bits) in (first..).zip(&mut metrics.0) {
+        *bits = match row.get_ref(column)? {
+            ValueRef::Integer(count) => count.cast_unsigned(),
+            ValueRef::Real(decimal) => decimal.to_bits(),
+            _ => continue,
+        };
     }
-    for (column, decimal) in (first + counts.len()..).zip(&mut decimals) {
-        *decimal = row.get(column)?;
-    }
-    Ok(Metrics::new(counts, decimals))
+    Ok(metrics)
 }
 
 /// Returns the values of an island's day; nulls if there are none.
@@ -112,10 +113,9 @@ pub(super) fn record_days(
         covered += 1;
     }
     let facts = Facts {
-        has_recent_value: !peaks.is_empty(),
+        quiet: u8::from(peaks.is_empty()) * quiet.saturating_add(1),
         is_ranked: rank.is_some(),
         peak: peaks.last_key_value().map_or(0, |(_, peak)| *peak),
-        quiet: u8::from(peaks.is_empty()) * quiet.saturating_add(1),
         is_settled: covered >= newest,
     };
     let sql = "UPDATE reading SET read_at = ?2, covered = ?3, quiet = ?4, peak = ?5, class = ?6, due_at = ?7,
@@ -140,9 +140,9 @@ pub(super) fn record_days(
     })
 }
 
-/// Records a 404 of an island. Returns whether it is believed: not at first for an island with a value on one of
-/// the last two days.
-pub(super) fn record_missing(store: &Store, code: IslandCode, now: UnixSeconds) -> Result<bool> {
+/// Records a 404 of an island. Returns [`Outcome::Gone`] if it is believed: not at first for an island with a value on
+/// one of the last two days.
+pub(super) fn record_missing(store: &Store, code: IslandCode, now: UnixSeconds) -> Result<Outcome> {
     let newest = rules::newest_day(now).0;
     let sql = "SELECT count(*) FROM value WHERE day IN (?1 - 1, ?1) AND code = ?2";
     let has_value = store.number(sql, (newest, code))? > 0;
@@ -151,14 +151,13 @@ pub(super) fn record_missing(store: &Store, code: IslandCode, now: UnixSeconds) 
     let contradicted_at = if has_value { now.0 } else { 0 };
     store.execute(sql, (code, now.0.div_euclid(3600), contradicted_at))?;
     let missing = store.number("SELECT missing FROM reading WHERE code = ?1", [code])?;
-    let is_believed = !has_value || missing >= MISSING_HOURS;
-    if is_believed {
-        let sql = "UPDATE reading SET class = -1, missing = 0 WHERE code = ?1";
-        store.execute(sql, [code])?;
-    } else {
+    if has_value && missing < MISSING_HOURS {
         postpone(store, code, now)?;
+        return Ok(Outcome::Doubtful);
     }
-    Ok(is_believed)
+    let sql = "UPDATE reading SET class = -1, missing = 0 WHERE code = ?1";
+    store.execute(sql, [code])?;
+    Ok(Outcome::Gone)
 }
 
 /// Postpones an island that failed several times in a row, so that it does not block others.
@@ -199,9 +198,9 @@ pub(super) fn complete_day(store: &Store, now: UnixSeconds) -> Result<Option<Utc
 
 /// Returns the values of `new` where it has one, else those of `old`.
 pub(super) fn newer(old: &Metrics, new: &Metrics) -> Metrics {
-    let counts = SortField::ALL.map(|field| new.count(field).or(old.count(field)));
-    let (old, new) = (old.decimals(), new.decimals());
-    Metrics::new(counts, [0, 1, 2].map(|at| new[at].or(old[at])))
+    let null = Metrics::NULL.0;
+    let place = |at: usize| if new.0[at] == null[at] { old } else { new }.0[at];
+    Metrics(std::array::from_fn(place))
 }
 
 #[cfg(test)]

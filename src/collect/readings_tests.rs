@@ -1,7 +1,7 @@
 use super::*;
 use crate::calendar::DAY_SECONDS;
 use crate::collect::scratch_tests::{Scratch, island};
-use crate::collect::{islands, plan, save};
+use crate::collect::{catalogue, plan, save};
 
 const TODAY: i32 = 20_700;
 
@@ -16,7 +16,7 @@ fn code(number: u64) -> IslandCode {
 fn store(scratch: &Scratch) -> Store {
     let store = Store::open(scratch.path()).unwrap().0;
     let first_seen = UnixSeconds(at(0).0 - 9 * DAY_SECONDS);
-    islands::record_page(&store, &[island(code(1))], first_seen).unwrap();
+    catalogue::record_page(&store, &[island(code(1))], first_seen).unwrap();
     store
 }
 
@@ -59,7 +59,7 @@ fn a_404_of_an_island_with_players_is_believed_in_the_third_hour() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     record_days(&store, code(1), &reply(&[Some(5); 7]), at(9)).unwrap();
-    let is_believed = |hour| record_missing(&store, code(1), at(hour)).unwrap();
+    let is_believed = |hour| record_missing(&store, code(1), at(hour)).unwrap() == Outcome::Gone;
     assert_eq!([10, 10, 10, 11, 11].map(is_believed), [false; 5]);
     // A reading in between begins the count again.
     record_days(&store, code(1), &reply(&[Some(5); 7]), at(12)).unwrap();
@@ -68,7 +68,10 @@ fn a_404_of_an_island_with_players_is_believed_in_the_third_hour() {
     let scratch = Scratch::new();
     let store = self::store(&scratch);
     record_days(&store, code(1), &quiet, at(9)).unwrap();
-    assert!(record_missing(&store, code(1), at(10)).unwrap());
+    assert_eq!(
+        record_missing(&store, code(1), at(10)).unwrap(),
+        Outcome::Gone
+    );
 }
 
 #[test]
@@ -91,7 +94,10 @@ fn a_reply_says_whether_its_newest_day_is_a_surprise() {
     // A value that was read before the fault began.
     assert_eq!(read(&[None; 7]), Outcome::Vanished);
     assert_eq!(read(&[Some(5); 7]), Outcome::Usable);
-    assert!(!record_missing(&store, code(1), at(9)).unwrap());
+    assert_eq!(
+        record_missing(&store, code(1), at(9)).unwrap(),
+        Outcome::Doubtful
+    );
     assert_eq!(contradicted(), (1, 1));
     assert_eq!(
         record_days(&store, code(2), &reply(&[Some(5)]), at(9)).unwrap(),

@@ -2,16 +2,16 @@
 
 use std::rc::Rc;
 
+use super::catalogue::{self, Crawl, Rankings};
 use super::collector::{Collector, RANKINGS_SECONDS, RETRY_SECONDS};
-use super::crawl::{Crawl, Rankings};
+use super::endpoints::Request;
 use super::error::{CollectError, Result};
-use super::islands;
 use super::readings;
-use super::reply::{Outcome, RawReply, Reply, classify};
-use super::request::Request;
+use super::reply::{Outcome, Raw, Reply, classify};
 use super::store::Task;
-use super::wire;
+use super::wire::{self, Cleaned, IslandDays, Page};
 use crate::calendar::UnixSeconds;
+use crate::dataset::Island;
 use crate::model::IslandCode;
 
 /// Failures in a row of an endpoint after which the request is given up for now.
@@ -21,32 +21,6 @@ const MAX_FAILURES: u32 = 10;
 const MAX_FAILURE_SECONDS: i64 = 300;
 /// Share of the islands of the last believed crawl that the next one must list, in tenths.
 const BELIEVED_TENTHS: i64 = 9;
-
-type Raw = Result<RawReply, String>;
-
-/// Why a response was not recorded: what became of it, or an error of the database.
-enum Refused {
-    Reply(Reply),
-    Store(CollectError),
-}
-
-impl From<Reply> for Refused {
-    fn from(reply: Reply) -> Refused {
-        Refused::Reply(reply)
-    }
-}
-
-impl From<CollectError> for Refused {
-    fn from(error: CollectError) -> Refused {
-        Refused::Store(error)
-    }
-}
-
-type Received = Result<Outcome, Refused>;
-
-fn refused(outcome: Outcome, reason: String) -> Received {
-    Err(Reply::new(outcome, reason).into())
-}
 
 impl Collector {
     /// Takes the response to a request, in one transaction. After an error of the database nothing has changed
@@ -59,11 +33,7 @@ impl Collector {
     ) -> Result<Reply> {
         let store = Rc::clone(&self.store);
         let received = store.write(|| {
-            let reply = match self.record(request, raw, now) {
-                Ok(outcome) => Reply::new(outcome, String::new()),
-                Err(Refused::Reply(reply)) => reply,
-                Err(Refused::Store(error)) => return Err(error),
-            };
+            let reply = self.record(request, raw, now)?;
             let (failures, line) = self.endpoints.record(request, &reply, now);
             self.log.extend(line);
             // With `once`, nothing can be done without the catalogue.
@@ -122,95 +92,107 @@ impl Collector {
         Ok(())
     }
 
-    fn record(&mut self, request: &Request, raw: Raw, now: UnixSeconds) -> Received {
+    fn record(&mut self, request: &Request, raw: Raw, now: UnixSeconds) -> Result<Reply> {
         match request {
-            Request::Catalogue { .. } => self.record_catalogue(raw, now),
-            Request::Genres => {
-                let reply = classify(raw, wire::genres);
-                if reply.as_ref().is_err_and(is_gone) {
-                    // An upstream without genres.
-                    self.store.set_task(Task::RANKINGS, now.0)?;
-                }
-                self.rankings = Some(Rankings::new(reply?));
-                Ok(Outcome::Usable)
+            Request::Catalogue { .. } => {
+                let mut cleaned = Cleaned::default();
+                let page = classify(raw, |body| wire::catalogue_page(body, &mut cleaned));
+                page.map_or_else(Ok, |page| self.record_catalogue(page, cleaned, now))
             }
-            Request::Ranking { .. } => {
-                let page = empty_if_gone(classify(raw, wire::ranking_page))?;
+            Request::Genres => classify(raw, wire::genres).map_or_else(Ok, |genres| {
+                self.rankings = genres.map(Rankings::new);
+                if self.rankings.is_some() {
+                    return Ok(Outcome::Usable.into());
+                }
+                // An upstream without genres.
+                self.store.set_task(Task::RANKINGS, now.0)?;
+                Ok(Outcome::Gone.into())
+            }),
+            Request::Ranking { .. } => classify(raw, wire::ranking_page).map_or_else(Ok, |page| {
                 if let Some(rankings) = &mut self.rankings {
-                    rankings.advance(page);
+                    rankings.advance(page.unwrap_or_default());
                 }
-                if let Some(rankings) = self
-                    .rankings
-                    .take_if(|rankings| rankings.request().is_none())
-                {
-                    islands::set_ranks(&self.store, &rankings.ranks, now)?;
+                let read = |rankings: &mut Rankings| rankings.request().is_none();
+                if let Some(rankings) = self.rankings.take_if(read) {
+                    catalogue::set_ranks(&self.store, &rankings.ranks, now)?;
                 }
-                Ok(Outcome::Usable)
-            }
+                Ok(Outcome::Usable.into())
+            }),
             Request::Platform(_) => {
-                let reply = classify(raw, |body| wire::steps(body, self.settings.platform));
-                // If the upstream lacks the series, it is not requested again for this step either.
-                if reply.as_ref().map_or_else(is_gone, |_| true) {
+                let points = classify(raw, |body| wire::steps(body, self.settings.platform));
+                points.map_or_else(Ok, |points| {
+                    // If the upstream lacks the series, it is not requested again for this step either.
                     self.store.set_task(Task::PLATFORM, now.0)?;
-                }
-                self.platform_points.extend(reply?);
-                Ok(Outcome::Usable)
+                    let outcome = points.as_ref().map_or(Outcome::Gone, |_| Outcome::Usable);
+                    self.platform_points.extend(points.into_iter().flatten());
+                    Ok(outcome.into())
+                })
             }
             Request::Days(code, times) => {
                 let window = times.start.day()..times.end.day();
-                let reply = classify(raw, |body| wire::island_days(body, &window));
-                if reply.as_ref().is_err_and(is_gone)
-                    && !readings::record_missing(&self.store, *code, now)?
-                {
-                    let problem =
-                        format!("404 for {code}, which had players on one of the last two days");
-                    return refused(Outcome::Doubtful, problem);
-                }
-                let days = reply?;
-                self.counts.refused += days.refused;
-                let outcome = readings::record_days(&self.store, *code, &days.rows, now)?;
-                if outcome == Outcome::Usable {
-                    self.counts.last_value = now.0;
-                }
-                Ok(outcome)
+                let days = classify(raw, |body| wire::island_days(body, &window));
+                days.map_or_else(Ok, |days| self.record_days(*code, days, now))
             }
             Request::Steps(code, _) => {
-                let reply = classify(raw, |body| wire::steps(body, "peakCCU"));
-                self.advance_live(*code, &empty_if_gone(reply)?)?;
-                Ok(Outcome::Usable)
+                let steps = classify(raw, |body| wire::steps(body, "peakCCU"));
+                steps.map_or_else(Ok, |steps| {
+                    self.advance_live(*code, &steps.unwrap_or_default())?;
+                    Ok(Outcome::Usable.into())
+                })
             }
         }
     }
 
-    fn record_catalogue(&mut self, raw: Raw, now: UnixSeconds) -> Received {
-        let mut page = match classify(raw, wire::catalogue_page) {
-            Err(reply) if is_gone(&reply) => {
-                return refused(Outcome::Broken, "status 404 for the catalogue".to_owned());
-            }
-            page => page?,
+    fn record_days(
+        &mut self,
+        code: IslandCode,
+        days: Option<IslandDays>,
+        now: UnixSeconds,
+    ) -> Result<Reply> {
+        let outcome = if let Some(days) = days {
+            self.counts.refused += days.refused;
+            readings::record_days(&self.store, code, &days.rows, now)?
+        } else {
+            readings::record_missing(&self.store, code, now)?
         };
-        let listed = page.islands.len();
-        if let Some(codes) = &self.settings.codes {
-            page.islands.retain(|island| codes.contains(&island.code));
+        if outcome == Outcome::Usable {
+            self.counts.last_value = now.0;
         }
-        islands::record_page(&self.store, &page.islands, now)?;
-        self.counts.cleaned.add(page.cleaned);
+        Ok(outcome.into())
+    }
+
+    fn record_catalogue(
+        &mut self,
+        page: Option<Page<Island>>,
+        cleaned: Cleaned,
+        now: UnixSeconds,
+    ) -> Result<Reply> {
+        let Some(mut page) = page else {
+            let problem = "status 404 for the catalogue".to_owned();
+            return Ok(Reply::new(Outcome::Broken, problem));
+        };
+        let listed = page.rows.len();
+        if let Some(codes) = &self.settings.codes {
+            page.rows.retain(|island| codes.contains(&island.code));
+        }
+        catalogue::record_page(&self.store, &page.rows, now)?;
+        self.counts.cleaned.add(cleaned);
         let mut crawl = self.crawl.take().unwrap_or_default();
-        crawl.cleaned.add(page.cleaned);
+        crawl.cleaned.add(cleaned);
         crawl.listed += listed;
         match crawl.advance(page.next) {
-            Ok(true) => return self.end_crawl(&crawl, now),
+            Ok(true) => return Ok(self.end_crawl(&crawl, now)?.into()),
             Ok(false) => self.crawl = Some(crawl),
             Err(problem) => {
                 // The crawl begins again later.
                 self.not_before = UnixSeconds(now.0 + RETRY_SECONDS);
-                return refused(Outcome::Broken, problem);
+                return Ok(Reply::new(Outcome::Broken, problem));
             }
         }
-        Ok(Outcome::Usable)
+        Ok(Outcome::Usable.into())
     }
 
-    fn end_crawl(&mut self, crawl: &Crawl, now: UnixSeconds) -> Received {
+    fn end_crawl(&mut self, crawl: &Crawl, now: UnixSeconds) -> Result<Outcome> {
         self.store.set_task(Task::TOP_CRAWL, now.0)?;
         if !crawl.is_full {
             return Ok(Outcome::Usable);
@@ -224,21 +206,21 @@ impl Collector {
             is_fewer(before, believed) && !is_fewer(listed, before) && !is_fewer(before, listed);
         if is_fewer(listed, believed) && !is_confirmed {
             self.not_before = UnixSeconds(now.0 + RETRY_SECONDS);
-            let problem =
-                format!("the catalogue lists {listed} islands, and the one before {believed}");
-            self.log
-                .push(format!("{problem}; it is read again in ten minutes"));
-            return refused(Outcome::Doubtful, problem);
+            self.log.push(format!(
+                "the catalogue lists {listed} islands, and the one before {believed}; it is read again in ten minutes"
+            ));
+            return Ok(Outcome::Doubtful);
         }
         self.store.set_task(Task::BELIEVED_ISLANDS, listed)?;
         self.store.set_task(Task::FULL_CRAWL, now.0)?;
-        let (islands, pages, cleaned) = (islands::count(&self.store)?, crawl.pages, crawl.cleaned);
+        let (islands, pages, cleaned) =
+            (catalogue::count(&self.store)?, crawl.pages, crawl.cleaned);
         self.log.push(format!(
             "read the catalogue: {pages} pages; {islands} islands ever seen{cleaned}"
         ));
         let mut unlisted = 0;
         for code in self.settings.codes.iter().flatten() {
-            unlisted += usize::from(!islands::has(&self.store, *code)?);
+            unlisted += usize::from(!catalogue::has(&self.store, *code)?);
         }
         if unlisted > 0 {
             self.log.push(format!(
@@ -262,19 +244,4 @@ impl Collector {
         }
         Ok(())
     }
-}
-
-fn is_gone(reply: &Reply) -> bool {
-    reply.outcome == Outcome::Gone
-}
-
-/// Converts a 404 to empty content.
-fn empty_if_gone<T: Default>(reply: Result<T, Reply>) -> Result<T, Reply> {
-    reply.or_else(|reply| {
-        if is_gone(&reply) {
-            Ok(T::default())
-        } else {
-            Err(reply)
-        }
-    })
 }

@@ -3,18 +3,19 @@
 //! A response counts only if it is 200, JSON, complete, and has the expected members. An empty 200 is how
 //! the upstream throttles; it never means "no data".
 
+use hyper::Response;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, RETRY_AFTER};
+
+use crate::calendar::UnixSeconds;
+
 /// Longest body that is read, in bytes.
 pub(super) const MAX_BODY_BYTES: usize = 8 << 20;
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct RawReply {
-    pub(super) status: u16,
-    pub(super) content_type: String,
-    pub(super) retry_after_seconds: Option<u64>,
-    /// `x-epic-correlation-id`, logged with faults.
-    pub(super) correlation_id: Option<String>,
-    pub(super) body: Vec<u8>,
-}
+/// A response with its body, or the reason why there is none.
+pub(super) type Raw = Result<Response<Vec<u8>>, String>;
+
+/// The upstream's id of a response, logged with faults.
+const CORRELATION_ID: HeaderName = HeaderName::from_static("x-epic-correlation-id");
 
 /// The class of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
@@ -56,12 +57,18 @@ impl Outcome {
     }
 }
 
-/// An outcome with its reason, which is empty for a usable response.
+/// An outcome with the reason of a failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reply {
     pub(super) outcome: Outcome,
     pub(super) reason: String,
     pub(super) retry_after_seconds: Option<u64>,
+}
+
+impl From<Outcome> for Reply {
+    fn from(outcome: Outcome) -> Reply {
+        Reply::new(outcome, String::new())
+    }
 }
 
 impl Reply {
@@ -74,46 +81,58 @@ impl Reply {
     }
 }
 
-/// Returns the content of a response, or the reason why there is none; `parse` reads the body of a 200.
+/// Returns the content of a response, `None` for the upstream's own 404, or a failure; `parse` reads the body of a 200.
 pub(super) fn classify<T>(
-    raw: Result<RawReply, String>,
+    raw: Raw,
     parse: impl FnOnce(&[u8]) -> Result<T, String>,
-) -> Result<T, Reply> {
+) -> Result<Option<T>, Reply> {
     let raw = raw.map_err(|problem| Reply::new(Outcome::Broken, problem))?;
-    let media_type = raw.content_type.split(';').next();
-    let media_type = media_type.unwrap_or_default().trim();
+    let body = raw.body();
+    let content_type = header(raw.headers(), &CONTENT_TYPE).unwrap_or_default();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
     let is_html = media_type.eq_ignore_ascii_case("text/html");
     let throttled = |by: String| (Outcome::Throttled, format!("throttled by {by}"));
-    let (outcome, reason) = match raw.status {
-        200 if raw.body.iter().all(u8::is_ascii_whitespace) => throttled("an empty 200".to_owned()),
+    let (outcome, reason) = match raw.status().as_u16() {
+        200 if body.iter().all(u8::is_ascii_whitespace) => throttled("an empty 200".to_owned()),
         200 if is_html => throttled("an HTML page".to_owned()),
         200 if !media_type.eq_ignore_ascii_case("application/json") => {
             let problem = format!("the content type must be application/json, got {media_type:?}");
             (Outcome::Broken, problem)
         }
-        200 => match parse(&raw.body) {
-            Ok(content) => return Ok(content),
+        200 => match parse(body) {
+            Ok(content) => return Ok(Some(content)),
             Err(problem) => (Outcome::Broken, problem),
         },
-        429 | 520..=529 => throttled(format!("status {}", raw.status)),
-        404 if is_not_found(&raw.body) => (Outcome::Gone, "status 404".to_owned()),
+        status @ (429 | 520..=529) => throttled(format!("status {status}")),
+        404 if is_not_found(body) => return Ok(None),
         // Of a proxy: a challenge, or an error of its own.
         status if is_html => throttled(format!("an HTML page with status {status}")),
-        400 => (
-            Outcome::Rejected,
-            format!("status 400: {}", excerpt(&raw.body)),
-        ),
+        400 => (Outcome::Rejected, format!("status 400: {}", excerpt(body))),
         status => {
-            let shown = excerpt(&raw.body);
+            let shown = excerpt(body);
             let problem = format!("the status must be 200, got {status}: {shown}");
             (Outcome::Broken, problem)
         }
     };
     Err(Reply {
         outcome,
-        reason: with_correlation_id(reason, raw.correlation_id.as_deref()),
-        retry_after_seconds: raw.retry_after_seconds,
+        reason: with_correlation_id(reason, raw.headers()),
+        retry_after_seconds: header(raw.headers(), &RETRY_AFTER)
+            .and_then(|value| retry_after(&value)),
     })
+}
+
+/// Returns the seconds of a `Retry-After`, which may also be a date.
+fn retry_after(value: &str) -> Option<u64> {
+    let until = || UnixSeconds::parse_http(value).map(|time| time.0 - UnixSeconds::now().0);
+    let seconds = value.parse().ok();
+    seconds.or_else(|| u64::try_from(until()?).ok())
+}
+
+/// Returns a header's value without what a log line must not contain.
+pub(super) fn header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let value = headers.get(name)?.to_str().ok()?;
+    Some(value.chars().take(200).collect())
 }
 
 /// Returns whether the body of a 404 is the upstream's, not that of a proxy or of a path that does not exist.
@@ -124,8 +143,8 @@ fn is_not_found(body: &[u8]) -> bool {
 }
 
 /// Adds the upstream's id of a response to a problem.
-pub(super) fn with_correlation_id(problem: String, id: Option<&str>) -> String {
-    match id {
+pub(super) fn with_correlation_id(problem: String, headers: &HeaderMap) -> String {
+    match header(headers, &CORRELATION_ID) {
         Some(id) => format!("{problem} (x-epic-correlation-id {id})"),
         None => problem,
     }
@@ -143,22 +162,20 @@ fn excerpt(body: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn reply(status: u16, content_type: &str, body: &str) -> RawReply {
-        RawReply {
-            status,
-            content_type: content_type.to_owned(),
-            body: body.as_bytes().to_vec(),
-            ..RawReply::default()
-        }
+    fn reply(status: u16, content_type: &str, body: &str) -> Response<Vec<u8>> {
+        let reply = Response::builder().status(status);
+        let reply = reply.header(CONTENT_TYPE, content_type);
+        reply.body(body.as_bytes().to_vec()).unwrap()
     }
 
-    fn class(raw: Result<RawReply, String>) -> &'static str {
+    fn class(raw: Raw) -> &'static str {
         let parse = |body: &[u8]| match body {
             b"{}" => Ok(()),
             _ => Err("members are missing".to_owned()),
         };
         let reply = classify(raw, parse);
-        let outcome = reply.map_or_else(|reply| reply.outcome, |()| Outcome::Usable);
+        let known = |content: Option<()>| content.map_or(Outcome::Gone, |()| Outcome::Usable);
+        let outcome = reply.map_or_else(|reply| reply.outcome, known);
         Outcome::ALL[outcome as usize].1
     }
 
@@ -207,7 +224,8 @@ mod tests {
     #[test]
     fn a_fault_names_its_correlation_id_and_no_control_characters() {
         let mut raw = reply(400, "application/json", "a\u{7}\nb");
-        raw.correlation_id = Some("FN-1".to_owned());
+        raw.headers_mut()
+            .insert(CORRELATION_ID, "FN-1".parse().unwrap());
         let reply = classify(Ok(raw), |_| Ok(())).unwrap_err();
         assert_eq!(reply.outcome, Outcome::Rejected);
         assert_eq!(

@@ -22,13 +22,11 @@ pub(super) const RISK_SECONDS: i64 = 36 * 3600;
 /// The facts about an island after a reading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
-    /// A day of the window has a value.
-    pub(super) has_recent_value: bool,
-    pub(super) is_ranked: bool,
-    /// Peak of the newest such day.
-    pub(super) peak: u32,
-    /// Readings without a value in the window, since the last one with a value.
+    /// Readings without a value in the window, since the last one with a value; 0 for an active island.
     pub(super) quiet: u8,
+    pub(super) is_ranked: bool,
+    /// Peak of the newest day with a value.
+    pub(super) peak: u32,
     /// The newest whole day was read and has settled.
     pub(super) is_settled: bool,
 }
@@ -68,7 +66,7 @@ pub(super) fn risk_day(now: UnixSeconds) -> UtcDay {
 /// Returns the class of an island, in which the next reading is due by time alone: 0 for an inactive island, 1
 /// for one that only a genre ranks, and from 2 on the size of the last peak in bits.
 pub(super) fn class(facts: Facts) -> i64 {
-    if facts.has_recent_value {
+    if facts.quiet == 0 {
         2 + i64::from(u32::BITS - facts.peak.leading_zeros())
     } else {
         i64::from(facts.is_ranked)
@@ -120,10 +118,9 @@ mod tests {
     #[test]
     fn an_active_island_is_read_at_0_40_and_again_at_6_until_the_day_has_settled() {
         let facts = |is_settled| Facts {
-            has_recent_value: true,
+            quiet: 0,
             is_ranked: false,
             peak: 9,
-            quiet: 0,
             is_settled,
         };
         assert_eq!(due_at(facts(false), at(0, 5)), at(0, 40).0);
@@ -139,10 +136,9 @@ mod tests {
     #[test]
     fn an_inactive_island_is_read_again_within_the_window_with_three_days_to_spare() {
         let mut facts = Facts {
-            has_recent_value: false,
+            quiet: 1,
             is_ranked: false,
             peak: 0,
-            quiet: 1,
             is_settled: true,
         };
         let now = at(9, 0);

@@ -1,8 +1,8 @@
 //! Writing: the files of the dataset, as functions of the database and the files that are there.
 
+use super::catalogue;
 use super::collector::Collector;
 use super::error::Result;
-use super::islands;
 use super::readings::{self, newer};
 use super::rules::{self, WINDOW_DAYS};
 use super::store::{Store, Task};
@@ -191,7 +191,7 @@ impl Collector {
         if self.store.task(Task::ISLANDS_CHANGED)? == 0 {
             return Ok(());
         }
-        let all = islands::all(&self.store)?;
+        let all = catalogue::all(&self.store)?;
         self.dataset.write_islands(&all)?;
         let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
         self.store.set_task(Task::ISLANDS_WRITTEN, count)?;

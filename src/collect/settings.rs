@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use hyper::Uri;
 
 use super::error::{CollectError, Result};
-use super::proxy::Proxy;
 use crate::model::IslandCode;
 
 /// A file of the server's state directory.
@@ -21,7 +19,7 @@ pub struct CollectSettings {
     pub state: PathBuf,
     /// How the upstream's operator reaches this collector's operator. Sent in `User-Agent`.
     pub contact: String,
-    pub upstream: Upstream,
+    pub upstream: HttpAddress,
     /// Requests per second at most.
     pub rate: f64,
     /// Islands of the live snapshot; 0 for no live snapshot.
@@ -31,7 +29,7 @@ pub struct CollectSettings {
     /// The only islands that are collected; all if none.
     pub codes: Option<BTreeSet<IslandCode>>,
     pub ca_file: Option<PathBuf>,
-    pub proxy: Option<Proxy>,
+    pub proxy: Option<HttpAddress>,
     /// Ends when everything that was due is done.
     pub once: bool,
     /// Address of the listener for metrics and readiness.
@@ -103,8 +101,9 @@ pub fn rate(text: &str) -> Option<f64> {
     rate.filter(|rate| (0.1..=1000.0).contains(rate))
 }
 
+/// The address of the upstream, or of a proxy between the collector and an upstream over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upstream {
+pub struct HttpAddress {
     /// Whether requests go over TLS.
     pub is_tls: bool,
     pub host: String,
@@ -115,28 +114,19 @@ pub struct Upstream {
     pub base_path: String,
 }
 
-impl Upstream {
-    /// Returns whether the upstream is on this machine.
-    pub fn is_loopback(&self) -> bool {
-        let address = self.host.parse::<IpAddr>();
-        self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-    }
-}
-
-impl FromStr for Upstream {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Upstream, ()> {
-        let uri: Uri = text.parse().map_err(drop)?;
+impl HttpAddress {
+    /// Parses a URL without user and query.
+    fn parse(text: &str) -> Option<HttpAddress> {
+        let uri: Uri = text.parse().ok()?;
         let (is_tls, default_port) = match uri.scheme_str() {
             Some("https") => (true, 443),
             Some("http") => (false, 80),
-            _ => return Err(()),
+            _ => return None,
         };
-        let authority = uri.authority().ok_or(())?;
+        let authority = uri.authority()?;
         let host = authority.host().to_ascii_lowercase();
         let port = authority.port_u16().unwrap_or(default_port);
-        let upstream = Upstream {
+        let address = HttpAddress {
             is_tls,
             host: host.trim_matches(['[', ']']).to_owned(),
             port,
@@ -148,10 +138,38 @@ impl FromStr for Upstream {
             base_path: uri.path().trim_end_matches('/').to_owned(),
         };
         let has_user = authority.as_str().contains('@');
-        let is_sound = !has_user && uri.query().is_none() && !upstream.host.is_empty();
-        let is_allowed = is_sound && (is_tls || upstream.is_loopback());
-        is_allowed.then_some(upstream).ok_or(())
+        let is_sound = !has_user && uri.query().is_none() && !address.host.is_empty();
+        is_sound.then_some(address)
     }
+
+    /// Returns whether it is on this machine.
+    pub fn is_loopback(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        self.host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+}
+
+/// Parses the URL of an upstream: over TLS, or on a loopback address.
+pub fn upstream(text: &str) -> Option<HttpAddress> {
+    HttpAddress::parse(text).filter(|address| address.is_tls || address.is_loopback())
+}
+
+/// Parses `http://HOST:PORT`, or `HOST:PORT`. Credentials and proxies over TLS are not supported.
+pub fn proxy(text: &str) -> Option<HttpAddress> {
+    let scheme = if text.contains("://") { "" } else { "http://" };
+    let address = HttpAddress::parse(&format!("{scheme}{text}"));
+    address.filter(|address| !address.is_tls && address.base_path.is_empty())
+}
+
+/// Returns whether `NO_PROXY` names a host: itself, a domain above it, or `*`.
+pub fn is_excluded(host: &str, no_proxy: &str) -> bool {
+    no_proxy.split(',').map(str::trim).any(|name| {
+        let domain = name.trim_start_matches('.');
+        let above = host.strip_suffix(domain);
+        name == "*"
+            || (!domain.is_empty()
+                && above.is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+    })
 }
 
 /// Refuses directories that cannot be used.
@@ -187,7 +205,7 @@ mod tests {
 
     #[test]
     fn only_https_or_a_loopback_address_is_an_upstream() {
-        let parse = |text: &str| text.parse::<Upstream>();
+        let parse = upstream;
         let upstream = parse("https://api.fortnite.com/ecosystem/v1/").unwrap();
         assert_eq!(upstream.authority, "api.fortnite.com");
         assert_eq!(
@@ -214,7 +232,7 @@ mod tests {
             "https://host/?a=b",
             "http://127.0.0.1.example/",
         ] {
-            assert!(parse(text).is_err(), "{text}");
+            assert_eq!(parse(text), None, "{text}");
         }
     }
 
@@ -254,6 +272,46 @@ mod tests {
             let (found, problem) = parse_codes(text).unwrap_err();
             assert_eq!(found, line, "{text:?}: {problem}");
             assert!(problem.contains("island code"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_is_a_plain_address() {
+        let address = |text: &str| proxy(text).map(|proxy| (proxy.host, proxy.port));
+        for (text, host, port) in [
+            ("http://10.0.0.1:3128", "10.0.0.1", 3128),
+            ("http://proxy.example/", "proxy.example", 80),
+            ("proxy.example:8080", "proxy.example", 8080),
+        ] {
+            assert_eq!(address(text), Some((host.to_owned(), port)));
+        }
+        for text in [
+            "",
+            "https://proxy.example",
+            "http://a:b@proxy.example",
+            "http://p/x",
+            "socks5://p",
+        ] {
+            assert_eq!(address(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_proxy_names_hosts_and_domains() {
+        for (no_proxy, want) in [
+            ("", false),
+            ("*", true),
+            ("api.fortnite.com", true),
+            ("localhost, fortnite.com", true),
+            (".fortnite.com", true),
+            ("nite.com", false),
+            ("x.api.fortnite.com", false),
+        ] {
+            assert_eq!(
+                is_excluded("api.fortnite.com", no_proxy),
+                want,
+                "{no_proxy}"
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::collector::{Collector, Next};
 use super::scratch_tests::Scratch;
-use super::settings::CollectSettings;
+use super::settings::{self, CollectSettings};
 use super::virtual_upstream_tests::{VirtualUpstream, start};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files, validate};
@@ -91,7 +91,7 @@ fn open(scratch: &Scratch, once: bool, live: usize, now: UnixSeconds) -> Collect
         dataset,
         state,
         contact: "ann@example.com".parse().unwrap(),
-        upstream: "http://localhost".parse().unwrap(),
+        upstream: settings::upstream("http://localhost").unwrap(),
         rate: "1".parse().unwrap(),
         live,
         platform: "inMatchPeakCCU",

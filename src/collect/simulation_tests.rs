@@ -12,7 +12,7 @@ use super::collector::Next;
 use super::scratch_tests::island;
 use super::simulated_collector_tests::Simulation;
 use super::virtual_upstream_tests::{FIRST_DAY, VirtualUpstream, code, hash, number};
-use super::{islands, readings, rules};
+use super::{catalogue, readings, rules};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::Metrics;
 use crate::model::SortField;
@@ -215,7 +215,7 @@ fn the_merge_of_60000_rows_takes_at_most_two_seconds() {
     let day = rules::newest_day(run.now);
     let islands: Vec<_> = (0..60_000).map(|number| island(code(number))).collect();
     let store = Rc::clone(&run.collector.store);
-    let recorded = store.write(|| islands::record_page(&store, &islands, run.now));
+    let recorded = store.write(|| catalogue::record_page(&store, &islands, run.now));
     recorded.unwrap();
     let mut best = f64::INFINITY;
     for round in 0..3_u64 {
@@ -258,7 +258,7 @@ fn a_merge_that_changes_no_row_writes_no_file() {
     let run = &mut Simulation::new(VirtualUpstream::new(1, 0, 0), false);
     let day = rules::newest_day(run.now);
     let islands = [0, 1].map(|number| island(code(number)));
-    islands::record_page(&run.collector.store, &islands, run.now).unwrap();
+    catalogue::record_page(&run.collector.store, &islands, run.now).unwrap();
     let mut inode_after = |metrics: &[Metrics]| {
         for (number, metrics) in (0..).zip(metrics) {
             record(run, number, day, *metrics);

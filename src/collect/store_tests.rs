@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::*;
 use crate::calendar::{DAY_SECONDS, UtcDay};
-use crate::collect::request::Endpoint;
+use crate::collect::endpoints::Endpoint;
 use crate::collect::rules::newest_day;
 use crate::collect::scratch_tests::Scratch;
 use crate::collect::simulated_collector_tests::Simulation;

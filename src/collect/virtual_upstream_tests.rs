@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::endpoints::{Endpoint, Request};
 use super::faults_tests::{NOT_FOUND, Spell, Trouble, bucket, reply, unusable, usual};
-use super::reply::RawReply;
-use super::request::{Endpoint, Request};
+use super::reply::Raw;
 use super::wire::STEP_SECONDS;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::{IslandCode, SortField};
@@ -139,11 +139,7 @@ impl VirtualUpstream {
     }
 
     /// Answers a request at the upstream's time `now`.
-    pub(super) fn reply(
-        &mut self,
-        request: &Request,
-        now: UnixSeconds,
-    ) -> Result<RawReply, String> {
+    pub(super) fn reply(&mut self, request: &Request, now: UnixSeconds) -> Raw {
         self.requests += 1;
         let endpoint = request.endpoint();
         self.requested[endpoint as usize] += 1;

@@ -1,22 +1,23 @@
 //! Content of the upstream's responses, as far as it is used. Unknown members are ignored.
 //!
 //! Parsing is as lenient as the public description: no series is required, rows may be null, integers may be
-//! strings. A row or value that cannot be used is left out and counted. A response without anything that was
-//! requested is refused.
+//! strings. A row or value that cannot be used is left out and counted, and catalogue rows are cleaned, so that whatever
+//! is collected is a sound dataset (CONTRACT section 3). A response without anything that was requested is refused.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::ops::Range;
 
 use serde_json::Value;
 
-use super::clean::{Cleaned, clean};
-use super::repair::repair;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::{Island, Metrics};
-use crate::model::{COUNT_MAX, IslandCode, SortField, digits};
+use crate::model::{COUNT_MAX, CreatedIn, IslandCode, SortField, digits};
 
 pub(super) const STEP_SECONDS: i64 = 600;
+/// Longest field of a dataset, in bytes.
+const MAX_FIELD_BYTES: usize = 1_024;
 
 fn parse(body: &[u8]) -> Result<Value, String> {
     serde_json::from_str(&repair(body)).map_err(unexpected)
@@ -26,84 +27,200 @@ fn unexpected(problem: impl Display) -> String {
     format!("the body is not as expected: {problem}")
 }
 
-/// Returns the rows of a page and the cursor of the next one, unless it is the last.
-fn page(body: &Value) -> Result<(&[Value], Option<String>), String> {
+/// Repairs text that a strict parser refuses as a whole for one bad title: lone surrogate escapes become U+FFFD, raw
+/// control characters become spaces, bytes that are not UTF-8 become U+FFFD.
+fn repair(body: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(body);
+    if !needs_repair(text.as_bytes()) {
+        return text;
+    }
+    let mut repaired = String::with_capacity(text.len());
+    let mut rest = &*text;
+    while let Some(first) = rest.chars().next() {
+        let (length, replacement) = match (first, unit(rest)) {
+            ('\\', Some(0xD800..=0xDBFF)) if matches!(unit(&rest[6..]), Some(0xDC00..=0xDFFF)) => {
+                (12, None)
+            }
+            ('\\', Some(0xD800..=0xDFFF)) => (6, Some("\\uFFFD")),
+            ('\0'..' ', _) => (1, Some(" ")),
+            // An escaped backslash must not join what follows.
+            _ if rest.starts_with("\\\\") => (2, None),
+            _ => (first.len_utf8(), None),
+        };
+        repaired.push_str(replacement.unwrap_or(&rest[..length]));
+        rest = &rest[length..];
+    }
+    Cow::Owned(repaired)
+}
+
+fn needs_repair(bytes: &[u8]) -> bool {
+    let surrogate = |pair: &[u8]| matches!(pair, [b'u', b'd' | b'D']);
+    bytes.iter().any(|byte| *byte < 0x20) || bytes.windows(2).any(surrogate)
+}
+
+/// Returns the code unit of an escape `\uXXXX` at the start of the text.
+fn unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("\\u")?.get(..4)?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+/// A page of the catalogue or of a ranking.
+#[derive(Debug, PartialEq)]
+pub(super) struct Page<T> {
+    pub(super) rows: Vec<T>,
+    /// Cursor of the next page; `None` on the last.
+    pub(super) next: Option<String>,
+}
+
+impl<T> Default for Page<T> {
+    fn default() -> Page<T> {
+        let rows = Vec::new();
+        Page { rows, next: None }
+    }
+}
+
+/// Returns the rows that `read` can use.
+fn page<T>(body: &Value, read: impl FnMut(&Value) -> Option<T>) -> Result<Page<T>, String> {
     let Some(rows) = body["data"].as_array() else {
         return Err(unexpected("missing field `data`, a list"));
     };
     let cursor = &body["meta"]["page"]["nextCursor"];
     let links = body.get("links").filter(|links| !links.is_null());
-    // Members that disagree are no end.
-    match (cursor, links.map_or(cursor, |links| &links["next"])) {
-        (Value::Null, Value::Null) => Ok((rows, None)),
-        (Value::String(cursor), Value::String(_)) => Ok((rows, Some(cursor.clone()))),
-        (cursor, next) => Err(format!(
-            "the page must have links.next and nextCursor, or neither, got {next} and {cursor}"
-        )),
-    }
+    let next = match (cursor, links.map_or(cursor, |links| &links["next"])) {
+        (Value::Null, Value::Null) => None,
+        (Value::String(cursor), Value::String(_)) => Some(cursor.clone()),
+        // Members that disagree are no end.
+        (cursor, next) => {
+            return Err(format!(
+                "the page must have links.next and nextCursor, or neither, got {next} and {cursor}"
+            ));
+        }
+    };
+    let rows = rows.iter().filter_map(read).collect();
+    Ok(Page { rows, next })
 }
 
-#[derive(Debug)]
-pub(super) struct CataloguePage {
-    pub(super) islands: Vec<Island>,
-    /// Cursor of the next page; `None` on the last.
-    pub(super) next: Option<String>,
-    pub(super) cleaned: Cleaned,
-}
-
-pub(super) fn catalogue_page(body: &[u8]) -> Result<CataloguePage, String> {
-    let body = parse(body)?;
-    let (rows, next) = page(&body)?;
-    if rows.is_empty() {
+/// Parses a page of `/islands`. Counts in `cleaned` what was changed or left out.
+pub(super) fn catalogue_page(body: &[u8], cleaned: &mut Cleaned) -> Result<Page<Island>, String> {
+    let page = page(&parse(body)?, |row| clean(row, cleaned))?;
+    if page.rows.is_empty() && cleaned.codes == 0 {
         return Err("the page of the catalogue is empty".to_owned());
     }
-    let mut cleaned = Cleaned::default();
-    let islands = rows
-        .iter()
-        .filter_map(|row| clean(row, &mut cleaned))
-        .collect();
-    Ok(CataloguePage {
-        islands,
-        next,
-        cleaned,
-    })
+    Ok(page)
 }
 
 /// Parses `/genres`: slugs, or objects with a slug.
 pub(super) fn genres(body: &[u8]) -> Result<Vec<String>, String> {
-    let body = parse(body)?;
-    let is_plain = |slug: &&str| {
+    let slug = |genre: &Value| {
+        let slug = genre.as_str().or_else(|| genre["slug"].as_str())?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        matches!(slug.len(), 1..=64) && slug.bytes().all(plain) && !matches!(*slug, "." | "..")
+        let is_plain = matches!(slug.len(), 1..=64) && slug.bytes().all(plain);
+        (is_plain && !matches!(slug, "." | "..")).then(|| slug.to_owned())
     };
-    let slugs = page(&body)?.0.iter();
-    let slugs = slugs.filter_map(|genre| genre.as_str().or_else(|| genre["slug"].as_str()));
-    let slugs: Vec<String> = slugs.filter(is_plain).map(str::to_owned).collect();
+    let slugs = page(&parse(body)?, slug)?.rows;
     if slugs.is_empty() {
         return Err("the list of genres is empty".to_owned());
     }
     Ok(slugs)
 }
 
-/// A page of a genre's ranking.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct RankingPage {
-    pub(super) ranks: Vec<(IslandCode, u32)>,
-    pub(super) next: Option<String>,
-}
-
-pub(super) fn ranking_page(body: &[u8]) -> Result<RankingPage, String> {
+/// Parses a page of a genre's ranking.
+pub(super) fn ranking_page(body: &[u8]) -> Result<Page<(IslandCode, u32)>, String> {
     let body = parse(body)?;
     if body["meta"]["snapshotAvailable"] == false {
-        return Ok(RankingPage::default());
+        return Ok(Page::default());
     }
-    let (rows, next) = page(&body)?;
-    let rank = |row: &Value| {
+    page(&body, |row| {
         let rank = row["rank"].as_u64()?.try_into().ok()?;
         Some((row["islandCode"].as_str()?.parse().ok()?, rank))
+    })
+}
+
+/// Number of rows that were changed or left out, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cleaned {
+    /// Codes of another shape than `dddd-dddd-dddd`; their rows are left out.
+    pub(super) codes: u64,
+    /// Titles that were absent, had control characters or parts that are no text, or were cut.
+    pub(super) titles: u64,
+    /// Creators that are no valid slug; the island has none.
+    pub(super) creators: u64,
+    /// Tags that were empty, double, had `|` or control characters, or did not fit.
+    pub(super) tags: u64,
+}
+
+impl Cleaned {
+    /// Adds the counts of another page.
+    pub(super) fn add(&mut self, other: Cleaned) {
+        self.codes += other.codes;
+        self.titles += other.titles;
+        self.creators += other.creators;
+        self.tags += other.tags;
+    }
+}
+
+/// The end of a log line: nothing, or the counts that are not zero.
+impl Display for Cleaned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.codes, "rows without an island code left out"),
+            (self.titles, "titles cleaned"),
+            (self.creators, "creators left out"),
+            (self.tags, "tags cleaned or left out"),
+        ];
+        let mut counts = counts.iter().filter(|(count, _)| *count > 0);
+        counts.try_for_each(|(count, what)| write!(f, "; {what}: {count}"))
+    }
+}
+
+/// Converts a row; `None` if its code is not an island's.
+fn clean(raw: &Value, cleaned: &mut Cleaned) -> Option<Island> {
+    let Some(code) = raw["code"].as_str().and_then(|code| code.parse().ok()) else {
+        cleaned.codes += 1;
+        return None;
     };
-    let ranks = rows.iter().filter_map(rank).collect();
-    Ok(RankingPage { ranks, next })
+    let title = raw["title"].as_str().unwrap_or_default();
+    let mut kept = title.replace(char::is_control, "");
+    kept.truncate(kept.floor_char_boundary(MAX_FIELD_BYTES));
+    // Parts of the body that are no text were replaced before it was parsed.
+    let is_repaired = kept.contains(char::REPLACEMENT_CHARACTER);
+    cleaned.titles += u64::from(kept.is_empty() || kept != title || is_repaired);
+    let creator = raw["creatorCode"].as_str();
+    let creator = creator.filter(|creator| !creator.is_empty());
+    let slug = creator.and_then(|creator| creator.parse().ok());
+    cleaned.creators += u64::from(creator.is_some() && slug.is_none());
+    let created_in = match raw["createdIn"].as_str() {
+        Some("UEFN") => Some(CreatedIn::Uefn),
+        Some("FNC") => Some(CreatedIn::Creative),
+        _ => None,
+    };
+    Some(Island {
+        code,
+        title: kept.into(),
+        creator: slug,
+        created_in,
+        tags: join_tags(&raw["tags"], cleaned).into(),
+    })
+}
+
+fn join_tags(raw: &Value, cleaned: &mut Cleaned) -> String {
+    let mut joined = String::new();
+    for raw in raw.as_array().map_or(&[][..], Vec::as_slice) {
+        let written = raw.as_str().unwrap_or_default();
+        // `|` separates tags in a dataset.
+        let tag = written.replace('|', "/").replace(char::is_control, "");
+        let tag = tag.trim();
+        let separator = usize::from(!joined.is_empty());
+        let fits = joined.len() + separator + tag.len() <= MAX_FIELD_BYTES;
+        let is_new = !joined.split('|').any(|other| other == tag);
+        let is_kept = !tag.is_empty() && fits && is_new;
+        cleaned.tags += u64::from(!is_kept || tag != written);
+        if is_kept {
+            joined.push_str(&"|"[..separator]);
+            joined.push_str(tag);
+        }
+    }
+    joined
 }
 
 /// Iterates over the buckets of a series: the start, unless it is not a multiple of `seconds`, and the members.
@@ -135,46 +252,32 @@ const DECIMALS: [(&str, &str, f64); 3] = [
     ("retention", "d7", 1.0),
 ];
 
-/// The counts and the decimals of a day.
-type Row = ([Option<u64>; 6], [Option<f64>; 3]);
-
 /// Parses `/islands/{code}/metrics/day`. One of the `requested` days must have a bucket.
 pub(super) fn island_days(body: &[u8], requested: &Range<UtcDay>) -> Result<IslandDays, String> {
     let body = parse(body)?;
-    let mut refused = 0;
-    let mut rows: BTreeMap<UtcDay, Row> = BTreeMap::new();
-    for (at, field) in SortField::ALL.into_iter().enumerate() {
-        for (start, point) in buckets(&body, field.as_str(), DAY_SECONDS) {
-            let value = &point["value"];
-            let number = count(value);
-            refused += u64::from(start.is_none()) + u64::from(number.is_none() && !value.is_null());
-            if let Some(start) = start {
-                let slot = &mut rows.entry(start.day()).or_default().0[at];
-                *slot = number.or(*slot);
-            }
-        }
-    }
-    for (at, (series, member, largest)) in DECIMALS.into_iter().enumerate() {
+    let mut days = IslandDays::default();
+    let counts = SortField::ALL.map(|field| (field.as_str(), "value", None));
+    let decimals = DECIMALS.map(|(series, member, largest)| (series, member, Some(largest)));
+    for (place, (series, member, largest)) in counts.into_iter().chain(decimals).enumerate() {
         for (start, point) in buckets(&body, series, DAY_SECONDS) {
             let value = &point[member];
-            let number = decimal(value, largest);
-            refused += u64::from(start.is_none()) + u64::from(number.is_none() && !value.is_null());
+            let bits = match largest {
+                None => count(value),
+                Some(largest) => decimal(value, largest).map(f64::to_bits),
+            };
+            let is_refused = bits.is_none() && !value.is_null();
+            days.refused += u64::from(start.is_none()) + u64::from(is_refused);
             if let Some(start) = start {
-                let slot = &mut rows.entry(start.day()).or_default().1[at];
-                *slot = number.or(*slot);
+                let metrics = days.rows.entry(start.day()).or_insert(Metrics::NULL);
+                metrics.0[place] = bits.unwrap_or(metrics.0[place]);
             }
         }
     }
-    rows.retain(|day, _| requested.contains(day));
-    if rows.is_empty() {
+    days.rows.retain(|day, _| requested.contains(day));
+    if days.rows.is_empty() {
         return Err(unexpected("it has none of the requested days"));
     }
-    let rows = rows.into_iter();
-    let rows = rows.map(|(day, (counts, decimals))| (day, Metrics::new(counts, decimals)));
-    Ok(IslandDays {
-        rows: rows.collect(),
-        refused,
-    })
+    Ok(days)
 }
 
 /// Returns a decimal from 0 to `largest`.

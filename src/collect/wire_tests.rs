@@ -17,6 +17,10 @@ fn days(body: &str) -> Result<IslandDays, String> {
     island_days(body.as_bytes(), &(UtcDay(end.0 - 7)..end))
 }
 
+fn catalogue(body: &[u8]) -> Result<Page<Island>, String> {
+    catalogue_page(body, &mut Cleaned::default())
+}
+
 #[test]
 fn an_islands_days_are_read_and_bad_values_left_out() {
     let found = days(DAYS).unwrap();
@@ -88,7 +92,7 @@ fn a_response_without_anything_that_was_requested_is_refused() {
     ] {
         assert!(days(body).is_err(), "{body}");
     }
-    assert!(catalogue_page(b"{\"islands\":[]}").is_err());
+    assert!(catalogue(b"{\"islands\":[]}").is_err());
     assert!(steps(b"[]", "peakCCU").is_err());
     assert!(steps(b"{\"peakCCU\":[]}", "peakCCU").is_err());
     assert!(steps(b"{\"inMatchPeakCCU\":[]}", "inClientPeakCCU").is_err());
@@ -100,11 +104,12 @@ fn a_page_of_the_catalogue_survives_its_worst_row() {
     let body = br#"{"links":{"next":"/x?after=Yg%3D%3D","prev":null},"meta":{"count":3,"page":{"nextCursor":"Yg=="}},
         "data":[{"code":"1321-3263-2308","creatorCode":"paul2m","title":"A \ud83d lone","createdIn":"UEFN","tags":["pvp"]},
         {"code":"experience_x","title":1,"tags":null},{"title":"no code"},{"code":"9752-7254-5801","title":"B\u0000C"}]}"#;
-    let page = catalogue_page(body).unwrap();
+    let mut cleaned = Cleaned::default();
+    let page = catalogue_page(body, &mut cleaned).unwrap();
     assert_eq!(page.next.as_deref(), Some("Yg=="));
-    let titles: Vec<&str> = page.islands.iter().map(|island| &*island.title).collect();
+    let titles: Vec<&str> = page.rows.iter().map(|island| &*island.title).collect();
     assert_eq!(titles, ["A \u{FFFD} lone", "BC"]);
-    assert_eq!((page.cleaned.codes, page.cleaned.titles), (2, 2));
+    assert_eq!((cleaned.codes, cleaned.titles), (2, 2));
 }
 
 #[test]
@@ -131,14 +136,14 @@ fn the_last_page_has_no_next_and_members_that_disagree_are_no_end() {
         ),
         (r#""links":{"next":"/y"}"#, Err(())),
     ] {
-        let page = catalogue_page(format!("{{{row},{body}}}").as_bytes());
+        let page = catalogue(format!("{{{row},{body}}}").as_bytes());
         let next = page.map(|page| page.next).map_err(drop);
         assert_eq!(next, want.map(|next| next.map(str::to_owned)), "{body}");
         let ranking = ranking_page(format!("{{\"data\":[],{body}}}").as_bytes());
         assert_eq!(ranking.is_err(), want.is_err());
     }
     let empty = r#"{"data":[],"meta":{"page":{"nextCursor":null}},"links":{"next":null}}"#;
-    assert!(catalogue_page(empty.as_bytes()).is_err());
+    assert!(catalogue(empty.as_bytes()).is_err());
 }
 
 #[test]
@@ -147,7 +152,7 @@ fn genres_are_slugs_or_objects() {
         genres(br#"{"data":["party",{"slug":"shooter","name":"Shooter"},"../x",""]}"#).unwrap();
     assert_eq!(found, ["party", "shooter"]);
     let missing = ranking_page(br#"{"data":[],"meta":{"snapshotAvailable":false}}"#).unwrap();
-    assert_eq!(missing, RankingPage::default());
+    assert_eq!(missing, Page::default());
 }
 
 #[test]
@@ -160,4 +165,139 @@ fn steps_are_those_with_a_value() {
         steps,
         [(UnixSeconds(start), 5), (UnixSeconds(start + 600), 7)]
     );
+}
+
+fn row(json: Value) -> (Option<Island>, Cleaned) {
+    let mut cleaned = Cleaned::default();
+    let listed = clean(&serde_json::from_value(json).unwrap(), &mut cleaned);
+    (listed, cleaned)
+}
+
+#[test]
+fn a_sound_row_stays_as_it_is() {
+    let (listed, cleaned) = row(serde_json::json!({
+        "code": "0034-5678-9012", "title": "MTR BETA 🥊", "creatorCode": "anas_s", "createdIn": "FNC",
+        "tags": ["1v1", "difficulty: easy"], "category": "LEGO",
+    }));
+    let listed = listed.unwrap();
+    assert_eq!(cleaned, Cleaned::default());
+    assert_eq!(listed.code.to_string(), "0034-5678-9012");
+    assert_eq!(
+        (&*listed.title, &*listed.tags),
+        ("MTR BETA 🥊", "1v1|difficulty: easy")
+    );
+    assert_eq!(listed.creator.unwrap().as_str(), "anas_s");
+    assert_eq!(listed.created_in, Some(CreatedIn::Creative));
+    for creator in [Value::Null, "".into()] {
+        let (listed, cleaned) = row(serde_json::json!({
+            "code": "0034-5678-9012", "title": "t", "creatorCode": creator, "createdIn": "OTHER",
+            "new": {"x": [1]},
+        }));
+        let listed = listed.unwrap();
+        assert_eq!((listed.creator, listed.created_in), (None, None));
+        assert_eq!(cleaned, Cleaned::default(), "{creator}");
+    }
+}
+
+#[test]
+fn faults_are_cleaned_and_counted() {
+    let long = "ü".repeat(600);
+    for (json, want) in [
+        (
+            serde_json::json!({"code": "playlist_solo", "title": "x"}),
+            None,
+        ),
+        (serde_json::json!({"title": "x"}), None),
+        (
+            serde_json::json!({"code": "1234-5678-9012", "title": "a\u{0}b\u{85}c\u{200B}"}),
+            Some(("abc\u{200B}", "")),
+        ),
+        (
+            serde_json::json!({"code": "1234-5678-9012", "title": long}),
+            Some((&long[..1024], "")),
+        ),
+        (
+            serde_json::json!({"code": "1234-5678-9012", "title": 7, "tags": "x"}),
+            Some(("", "")),
+        ),
+        (
+            serde_json::json!({"code": "1234-5678-9012", "title": "\u{0}\u{1}"}),
+            Some(("", "")),
+        ),
+        (
+            serde_json::json!({"code": "1234-5678-9012", "title": "t", "tags": ["x\u{7}y"]}),
+            Some(("t", "xy")),
+        ),
+        (
+            serde_json::json!({"code": "1234-5678-9012", "title": "t", "creatorCode": "a/b"}),
+            Some(("t", "")),
+        ),
+        (
+            serde_json::json!({"code": "1234-5678-9012", "title": "t", "tags": ["a|b", "", "a/b", null, "c"]}),
+            Some(("t", "a/b|c")),
+        ),
+    ] {
+        let (listed, cleaned) = row(json.clone());
+        assert_ne!(cleaned, Cleaned::default(), "{json}");
+        let found = listed
+            .as_ref()
+            .map(|listed| (&*listed.title, &*listed.tags));
+        assert_eq!(found, want, "{json}");
+        assert!(listed.is_none_or(|listed| listed.creator.is_none()));
+    }
+}
+
+#[test]
+fn tags_that_do_not_fit_are_left_out() {
+    let tags: Vec<String> = (0..100).map(|number| format!("{number:020}")).collect();
+    let (listed, cleaned) =
+        row(serde_json::json!({"code": "1234-5678-9012", "title": "t", "tags": tags}));
+    let listed = listed.unwrap();
+    assert!(listed.tags.len() <= 1024 && listed.tags.len() > 1000);
+    assert_eq!(
+        usize::try_from(cleaned.tags).unwrap(),
+        100 - listed.tags.split('|').count()
+    );
+}
+
+fn parsed(body: &[u8]) -> String {
+    serde_json::from_str(&repair(body)).unwrap()
+}
+
+#[test]
+fn bad_escapes_are_replaced_and_good_ones_kept() {
+    for (body, want) in [
+        (&br#""a\ud83d\ude00b""#[..], "a😀b"),
+        (br#""a\ud83db""#, "a\u{FFFD}b"),
+        (br#""\ude00\ud83d""#, "\u{FFFD}\u{FFFD}"),
+        (br#""\ud83d\ud83d\ude00""#, "\u{FFFD}😀"),
+        (br#""\\ud83d""#, r"\ud83d"),
+        (br#""\\\ud83d""#, "\\\u{FFFD}"),
+        (br#""\u0041\n\"""#, "A\n\""),
+        (b"\"a\x00b\tc\"", "a b c"),
+        (b"\"a\xff\"", "a\u{FFFD}"),
+        (br#""\ud83""#.as_slice(), ""),
+    ]
+    .into_iter()
+    .filter(|(body, _)| *body != br#""\ud83""#)
+    {
+        assert_eq!(parsed(body), want, "{}", String::from_utf8_lossy(body));
+    }
+}
+
+#[test]
+fn no_input_panics_and_sound_text_stays() {
+    arbtest::arbtest(|u| {
+        let alphabet = *b"\\ud8D3dcDE0 \"a\x00\xff";
+        let mut body = Vec::new();
+        for _ in 0..u.int_in_range(0..=24)? {
+            body.push(*u.choose(&alphabet)?);
+        }
+        let once = repair(&body).into_owned();
+        assert_eq!(repair(once.as_bytes()), once);
+        if let Ok(text) = serde_json::from_slice::<String>(&body) {
+            assert_eq!(serde_json::from_str::<String>(&once).unwrap(), text);
+        }
+        Ok(())
+    });
 }

@@ -1,0 +1,281 @@
+//! The catalogue: its crawls, and those of the genre rankings, page by page; the islands that they and a dataset list,
+//! in the database.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::endpoints::Request;
+use super::error::Result;
+use super::store::{Store, Task};
+use super::wire::{Cleaned, Page};
+use crate::calendar::UnixSeconds;
+use crate::dataset::Island;
+use crate::model::{CreatedIn, CreatorSlug, IslandCode};
+
+/// Newest pages of the catalogue that are read every hour. It is not strictly newest first: a full crawl a day
+/// finds the islands that were made public later.
+const TOP_PAGES: usize = 2;
+/// Pages after which a crawl is given up: the upstream never ends it. The real catalogue has 300.
+const MAX_PAGES: usize = 5_000;
+/// Pages of a genre's ranking that are read: the islands that are played.
+const RANKING_PAGES: usize = 3;
+/// Genres that are read; the upstream has 13.
+const MAX_GENRES: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Crawl {
+    pub(super) is_full: bool,
+    /// Rows that were changed or left out.
+    pub(super) cleaned: Cleaned,
+    after: Option<String>,
+    pub(super) pages: usize,
+    /// Islands that the pages listed.
+    pub(super) listed: usize,
+    cursors: HashSet<String, ahash::RandomState>,
+}
+
+impl Crawl {
+    /// Begins a crawl of the whole catalogue, or of the newest pages.
+    pub(super) fn new(is_full: bool) -> Crawl {
+        Crawl {
+            is_full,
+            ..Crawl::default()
+        }
+    }
+
+    /// Returns the request of the next page.
+    pub(super) fn request(&self) -> Request {
+        let after = self.after.clone();
+        Request::Catalogue { after }
+    }
+
+    /// Records a page and the cursor behind it. Returns whether the crawl is done, or an error if the upstream
+    /// leads it in a circle.
+    pub(super) fn advance(&mut self, next: Option<String>) -> Result<bool, String> {
+        self.pages += 1;
+        let Some(next) = next else { return Ok(true) };
+        if !self.is_full && self.pages == TOP_PAGES {
+            return Ok(true);
+        }
+        if self.pages == MAX_PAGES || !self.cursors.insert(next.clone()) {
+            let pages = self.pages;
+            return Err(format!(
+                "the catalogue does not end: its cursor repeats or continues after {pages} pages"
+            ));
+        }
+        self.after = Some(next);
+        Ok(false)
+    }
+}
+
+/// A reading of the genre rankings.
+#[derive(Debug)]
+pub(super) struct Rankings {
+    /// Genres to read, the next one last.
+    genres: Vec<String>,
+    after: Option<String>,
+    pages: usize,
+    /// Those of all genres; an island may have several.
+    pub(super) ranks: Vec<(IslandCode, u32)>,
+}
+
+impl Rankings {
+    pub(super) fn new(mut genres: Vec<String>) -> Rankings {
+        genres.truncate(MAX_GENRES);
+        Rankings {
+            genres,
+            after: None,
+            pages: 0,
+            ranks: Vec::new(),
+        }
+    }
+
+    /// Returns the request of the next page; `None` if all genres are read.
+    pub(super) fn request(&self) -> Option<Request> {
+        let (slug, after) = (self.genres.last()?.clone(), self.after.clone());
+        Some(Request::Ranking { slug, after })
+    }
+
+    pub(super) fn advance(&mut self, page: Page<(IslandCode, u32)>) {
+        self.ranks.extend(page.rows);
+        self.pages += 1;
+        let is_stuck = page.next == self.after;
+        self.after = page.next;
+        if self.after.is_none() || is_stuck || self.pages == RANKING_PAGES {
+            self.after = None;
+            self.pages = 0;
+            self.genres.pop();
+        }
+    }
+}
+
+/// Records the islands of a page of the catalogue. Islands that were gone are back.
+pub(super) fn record_page(store: &Store, islands: &[Island], now: UnixSeconds) -> Result<()> {
+    let mut changes = 0;
+    for island in islands {
+        let sql = "INSERT INTO island VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET
+             title = excluded.title, creator = excluded.creator, created_in = excluded.created_in,
+             tags = excluded.tags
+             WHERE (title, creator, created_in, tags)
+               IS NOT (excluded.title, excluded.creator, excluded.created_in, excluded.tags)";
+        changes += insert(store, sql, island, now)?;
+        let sql = "UPDATE reading SET class = 0, due_at = 0 WHERE code = ?1 AND class < 0";
+        store.execute(sql, [island.code])?;
+    }
+    if changes > 0 {
+        store.set_task(Task::ISLANDS_CHANGED, 1)?;
+    }
+    Ok(())
+}
+
+fn insert(store: &Store, sql: &str, island: &Island, now: UnixSeconds) -> Result<usize> {
+    let creator = island.creator.as_ref().map(CreatorSlug::as_str);
+    let created_in = island.created_in.map(CreatedIn::as_str);
+    let (code, today) = (island.code, now.day().0);
+    let values = (
+        code,
+        &*island.title,
+        creator,
+        created_in,
+        &*island.tags,
+        today,
+    );
+    let changes = store.execute(sql, values)?;
+    if changes > 0 {
+        // The day before the one on which an island is first seen may have data.
+        let sql = "INSERT OR IGNORE INTO reading(code, covered) VALUES (?1, ?2 - 2)";
+        store.execute(sql, (code, today))?;
+    }
+    Ok(changes)
+}
+
+/// Adds the islands of a dataset's `islands.csv` that the database lacks. Returns whether the file has most of the
+/// islands that this database wrote to it; else it is that of another dataset.
+pub(super) fn adopt(store: &Store, islands: &[Island], now: UnixSeconds) -> Result<bool> {
+    let mut known = 0_i64;
+    for island in islands {
+        let sql = "INSERT OR IGNORE INTO island VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        known += i64::from(insert(store, sql, island, now)? == 0);
+    }
+    if count(store)? != islands.len().try_into().unwrap_or(i64::MAX) {
+        store.set_task(Task::ISLANDS_CHANGED, 1)?;
+    }
+    Ok(known * 2 >= store.task(Task::ISLANDS_WRITTEN)?)
+}
+
+/// Takes all islands but the chosen ones out of the queues, and returns those that are chosen again. If others were
+/// chosen before, the catalogue is due, which has those that are not known.
+pub(super) fn restrict(store: &Store, chosen: Option<&BTreeSet<IslandCode>>) -> Result<()> {
+    let numbers = chosen.map(|codes| codes.iter().map(|code| code.number()));
+    let numbers: Option<Vec<u64>> = numbers.map(Iterator::collect);
+    let sum = |sum: u64, number: &u64| sum.wrapping_mul(31).wrapping_add(*number);
+    // Smaller than times, which a clock that is set back reduces in the same table.
+    let mark = |numbers: &Vec<u64>| 1 + numbers.iter().fold(0, sum) % (1 << 30);
+    let mark = numbers.as_ref().map_or(0, mark).cast_signed();
+    if store.task(Task::CODES)? != mark {
+        store.set_task(Task::CODES, mark)?;
+        store.set_task(Task::FULL_CRAWL, 0)?;
+    }
+    let list = numbers.map(|numbers| format!("{numbers:?}"));
+    for sql in [
+        "UPDATE reading SET class = 0, due_at = 0
+         WHERE class = -2 AND (?1 IS NULL OR code IN (SELECT value FROM json_each(?1)))",
+        "UPDATE reading SET class = -2
+         WHERE class <> -2 AND ?1 IS NOT NULL AND code NOT IN (SELECT value FROM json_each(?1))",
+    ] {
+        store.execute(sql, [&list])?;
+    }
+    Ok(())
+}
+
+pub(super) fn all(store: &Store) -> Result<Vec<Island>> {
+    let sql = "SELECT code, title, creator, created_in, tags FROM island ORDER BY code";
+    store.rows(sql, [], |row| {
+        let [creator, created_in] = [row.get_ref(2)?, row.get_ref(3)?];
+        Ok(Island {
+            code: row.get(0)?,
+            title: row.get(1)?,
+            creator: creator.as_str().ok().and_then(|slug| slug.parse().ok()),
+            created_in: created_in.as_str().ok().and_then(CreatedIn::parse),
+            tags: row.get(4)?,
+        })
+    })
+}
+
+pub(super) fn count(store: &Store) -> Result<i64> {
+    store.number("SELECT count(*) FROM island", [])
+}
+
+pub(super) fn has(store: &Store, code: IslandCode) -> Result<bool> {
+    let found = store.number("SELECT 1 FROM island WHERE code = ?1", [code])?;
+    Ok(found == 1)
+}
+
+/// Replaces the genre ranks, which order a cold start and wake inactive islands. The best rank of an island counts.
+/// Unknown codes are ignored.
+pub(super) fn set_ranks(
+    store: &Store,
+    ranks: &[(IslandCode, u32)],
+    now: UnixSeconds,
+) -> Result<()> {
+    let pairs = ranks
+        .iter()
+        .map(|(code, rank)| [code.number(), (*rank).into()]);
+    let pairs = format!("{:?}", pairs.collect::<Vec<_>>());
+    let sql = "UPDATE reading SET rank = NULL WHERE rank IS NOT NULL
+           AND code NOT IN (SELECT value ->> 0 FROM json_each(?1))";
+    store.execute(sql, [&pairs])?;
+    // A rank that changed while its island is read daily orders nothing.
+    let sql = "UPDATE reading SET rank = best,
+           due_at = iif(class = 0, min(due_at, ?2), due_at), class = max(class, 1)
+         FROM (SELECT value ->> 0 AS of, min(value ->> 1) AS best FROM json_each(?1) GROUP BY of)
+         WHERE code = of AND class >= 0 AND (rank IS NULL OR read_at = 0)";
+    store.execute(sql, (&pairs, now.0))?;
+    store.set_task(Task::RANKINGS, now.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_crawl_ends_with_its_last_page_and_a_top_crawl_after_two() {
+        let cursor = |number: usize| Some(number.to_string());
+        let mut crawl = Crawl::new(true);
+        assert_eq!(crawl.request(), Request::Catalogue { after: None });
+        assert_eq!(crawl.advance(cursor(1)), Ok(false));
+        assert_eq!(crawl.request(), Request::Catalogue { after: cursor(1) });
+        assert_eq!(crawl.advance(cursor(2)), Ok(false));
+        assert_eq!(crawl.advance(None), Ok(true));
+        let mut crawl = Crawl::new(false);
+        assert_eq!(crawl.advance(cursor(1)), Ok(false));
+        assert_eq!(crawl.advance(cursor(2)), Ok(true));
+    }
+
+    #[test]
+    fn a_catalogue_that_leads_in_a_circle_is_given_up() {
+        let mut crawl = Crawl::new(true);
+        crawl.advance(Some("a".to_owned())).unwrap();
+        crawl.advance(Some("b".to_owned())).unwrap();
+        assert!(crawl.advance(Some("a".to_owned())).is_err());
+    }
+
+    #[test]
+    fn three_pages_of_each_genre_count() {
+        let code = |number| IslandCode::from_number(number).unwrap();
+        let page = |code, rank, next: Option<&str>| Page {
+            rows: vec![(code, rank)],
+            next: next.map(str::to_owned),
+        };
+        let mut rankings = Rankings::new(vec!["b".to_owned(), "a".to_owned()]);
+        let mut asked = Vec::new();
+        for number in 0..4 {
+            asked.push(rankings.request().unwrap().target());
+            let next = ["1", "2", "3"].get(number).copied();
+            rankings.advance(page(code(1), 10 - u32::try_from(number).unwrap(), next));
+        }
+        assert_eq!(rankings.request(), None);
+        assert_eq!(rankings.ranks, [10, 9, 8, 7].map(|rank| (code(1), rank)));
+        assert_eq!(asked[2], "/genres/a/rankings?size=1000&after=2");
+        assert_eq!(asked[3], "/genres/b/rankings?size=1000");
+    }
+}
