@@ -77,17 +77,11 @@ pub(super) fn next(
 
 fn next_never_read(store: &Store, now: UnixSeconds) -> Result<Option<IslandCode>> {
     // Those without a rank come first in the index.
-    for condition in ["IS NOT NULL", "IS NULL"] {
-        let sql = format!(
-            "SELECT code FROM reading INDEXED BY reading_never
-             WHERE read_at = 0 AND class >= 0 AND rank {condition} AND postponed_until <= ?1 ORDER BY rank LIMIT 1"
-        );
-        let found = store.row(&sql, [now.0], |row| row.get(0))?;
-        if found.is_some() {
-            return Ok(found);
-        }
-    }
-    Ok(None)
+    let sql = "WITH never AS NOT MATERIALIZED (SELECT * FROM reading INDEXED BY reading_never
+           WHERE read_at = 0 AND class >= 0 AND postponed_until <= ?1)
+         SELECT code FROM (SELECT code FROM never WHERE rank IS NOT NULL ORDER BY rank LIMIT 1)
+         UNION ALL SELECT code FROM (SELECT code FROM never WHERE rank IS NULL LIMIT 1) LIMIT 1";
+    store.row(sql, [now.0], |row| row.get(0))
 }
 
 fn next_of_class(store: &Store, class: i64, now: UnixSeconds) -> Result<Option<IslandCode>> {

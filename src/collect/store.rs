@@ -145,30 +145,24 @@ impl Store {
 
     fn open_sound(path: &Path) -> Result<Store> {
         let store = Store::connect(path, OpenFlags::default())?;
-        let (version, check) = store.run(|db| {
-            db.execute_batch(SETTINGS)?;
-            let check: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-            let version =
-                |db: &Connection| db.pragma_query_value(None, "user_version", |row| row.get(0));
-            let tables = "SELECT count(*) FROM sqlite_schema";
-            let tables: i64 = db.query_row(tables, [], |row| row.get(0))?;
-            if (tables, version(db)?) == (0, 0) {
-                db.execute_batch(&format!(
-                    "BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT"
-                ))?;
-            }
-            Ok((version(db)?, check))
-        })?;
-        let shown = path.display();
-        match (version, &*check) {
-            (VERSION, "ok") => Ok(store),
-            (_, "ok") => Err(CollectError::Damaged(format!(
-                "the database {shown} has version {version}, and this program reads version {VERSION}"
-            ))),
-            _ => Err(CollectError::Damaged(format!(
-                "the database {shown} is damaged: {check}"
-            ))),
+        store.run(|db| db.execute_batch(SETTINGS))?;
+        let check = store.row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))?;
+        let version = || store.number("PRAGMA user_version", []);
+        if version()? == 0 && store.number("SELECT count(*) FROM sqlite_schema", [])? == 0 {
+            let tables = format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT");
+            store.run(|db| db.execute_batch(&tables))?;
         }
+        let problem = match (check.as_deref(), version()?) {
+            (Some("ok"), VERSION) => return Ok(store),
+            (Some("ok"), version) => {
+                format!("has version {version}, and this program reads version {VERSION}")
+            }
+            (check, _) => format!("is damaged: {}", check.unwrap_or_default()),
+        };
+        let shown = path.display();
+        Err(CollectError::Damaged(format!(
+            "the database {shown} {problem}"
+        )))
     }
 
     /// Opens the database of a state directory for reading; an empty one in memory if there is none.
