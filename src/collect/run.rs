@@ -125,23 +125,24 @@ impl Loop<'_> {
         };
         let mut terminate = on_signal(SignalKind::terminate())?;
         let mut interrupt = on_signal(SignalKind::interrupt())?;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            collected = self.collect() => collected?,
-        }
-        self.notifier.stopping("stopping");
-        let written = self.collector.finish(false, UnixSeconds::now());
-        self.drain_log();
-        match written {
-            Err(error) if error.is_busy() => {
-                (self.log)(
-                    "readers hold the lock of the dataset; what is not written there is in the database",
-                );
-                Ok(())
+        let collected = tokio::select! {
+            _ = terminate.recv() => Ok(()),
+            _ = interrupt.recv() => Ok(()),
+            collected = self.collect() => collected,
+        };
+        let collected = collected.and_then(|()| {
+            self.notifier.stopping("stopping");
+            match self.collector.finish(false, UnixSeconds::now()) {
+                Err(error) if error.is_busy() => {
+                    let line = "readers hold the lock of the dataset; what is not written there is in the database";
+                    self.collector.log.push(line.to_owned());
+                    Ok(())
+                }
+                written => written,
             }
-            written => written,
-        }
+        });
+        self.drain_log();
+        collected
     }
 
     /// Runs the loop. The future can be dropped at any `await`: no write is in progress there.
@@ -162,6 +163,7 @@ impl Loop<'_> {
                 self.notifier.alive();
                 self.tick()?;
             }
+            self.drain_log();
             let wait = self.pace.next_at.saturating_duration_since(Instant::now());
             if !wait.is_zero() {
                 sleep(wait.min(TICK)).await;
@@ -187,9 +189,7 @@ impl Loop<'_> {
             // Later than planned if a connection was opened first.
             self.pace.sent(at);
         }
-        let received = self.collector.receive(request, raw, UnixSeconds::now());
-        self.drain_log();
-        match received {
+        match self.collector.receive(request, raw, UnixSeconds::now()) {
             Ok(reply) if reply.outcome == Outcome::Throttled => {
                 self.pace
                     .throttled(Instant::now(), reply.retry_after_seconds);
@@ -257,7 +257,6 @@ impl Loop<'_> {
         let now = UnixSeconds::now();
         if Instant::now() >= self.write_at {
             let written = self.collector.tick(now);
-            self.drain_log();
             self.check_write(written)?;
         }
         let begun = Instant::now();

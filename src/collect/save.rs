@@ -102,7 +102,7 @@ impl Collector {
         if self.before.0 != day {
             self.before = (day, self.dataset.day_before(day)?);
         }
-        self.write(now)
+        self.write(false, false, now)
     }
 
     /// Forgets times that lie in the future after the clock was set back: nothing would be due before then.
@@ -116,19 +116,27 @@ impl Collector {
         Ok(())
     }
 
-    /// Writes to the dataset what is due. What could not be written stays due.
-    fn write(&mut self, now: UnixSeconds) -> Result<()> {
-        if self.crawl.is_none() {
+    /// Writes everything that was collected, whether it is due or not; a hidden day only with `has_hidden`, or if
+    /// there is enough of it.
+    pub(super) fn finish(&mut self, has_hidden: bool, now: UnixSeconds) -> Result<()> {
+        self.write(true, has_hidden, now)
+    }
+
+    /// Writes to the dataset what is due; at the end also the rest. What could not be written stays due.
+    fn write(&mut self, is_end: bool, has_hidden: bool, now: UnixSeconds) -> Result<()> {
+        if is_end || self.crawl.is_none() {
             self.save_islands()?;
         }
         self.save_platform()?;
         self.save_live(now)?;
-        let is_look = !(0..LOOK_SECONDS).contains(&(now.0 - self.looked.0));
+        let is_look = is_end || !(0..LOOK_SECONDS).contains(&(now.0 - self.looked.0));
         for (day, changed_at, written_at) in changed_days(&self.store)? {
             let waited = now.0 - changed_at.0 >= WRITE_SECONDS;
-            let is_due = waited || (self.is_idle && now.0 - written_at.0 >= REWRITE_SECONDS);
+            let is_idle = self.is_idle && now.0 - written_at.0 >= REWRITE_SECONDS;
+            let is_due = is_end || waited || is_idle;
             // A hidden day is shown as soon as there is enough of it.
-            let is_due = if self.is_hidden(day, now) {
+            let is_hidden = day == rules::newest_day(now) && !self.dataset.has_day(day);
+            let is_due = if is_hidden && !has_hidden {
                 is_look && self.is_shown(day, is_due, now)?
             } else {
                 is_due
@@ -153,12 +161,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Returns whether a day is the newest one and readers do not see it yet.
-    fn is_hidden(&self, day: UtcDay, now: UnixSeconds) -> bool {
-        day == rules::newest_day(now) && !self.dataset.has_day(day)
-    }
-
-    /// Returns whether a hidden day is to be shown: the islands that had most of the players in the newest file
+    /// Returns whether a hidden day, the newest one, which readers do not see yet, is to be shown: the islands that had most of the players in the newest file
     /// before it have a value. Without such a file, `is_due` decides.
     fn is_shown(&self, day: UtcDay, is_due: bool, now: UnixSeconds) -> Result<bool> {
         let values = readings::values(&self.store, day)?;
@@ -170,20 +173,6 @@ impl Collector {
         }
         let is_late = now.0 >= day.end().0 + LATEST_SECONDS;
         Ok((is_due || all > 0) && (is_late || covered * 100 >= all * ENOUGH_PERCENT))
-    }
-
-    /// Writes everything that was collected, whether it is due or not; a hidden day only with `has_hidden`, or if
-    /// there is enough of it.
-    pub(super) fn finish(&mut self, has_hidden: bool, now: UnixSeconds) -> Result<()> {
-        self.save_islands()?;
-        self.save_platform()?;
-        self.save_live(now)?;
-        for (day, ..) in changed_days(&self.store)? {
-            if has_hidden || !self.is_hidden(day, now) || self.is_shown(day, true, now)? {
-                self.save_day(day, now)?;
-            }
-        }
-        self.update_complete_day(now)
     }
 
     /// Writes islands.csv if an island has changed. Comes before all files that have islands.
