@@ -22,10 +22,8 @@ pub(super) type DayRows = BTreeMap<IslandCode, Metrics>;
 /// Players by island in one live step.
 pub(super) type StepRows = BTreeMap<IslandCode, u64>;
 
-const ISLANDS: &str = "islands.csv";
 const DAILY: &str = "daily";
 const LIVE: &str = "live";
-const PLATFORM: &str = "platform.csv";
 
 /// Time for which a write waits for readers. It fails after that and is repeated later, so that a long
 /// publish does not stop collecting.
@@ -79,16 +77,26 @@ impl Dataset {
 
     /// Reads the rows of a day; none if there is no file.
     pub(super) fn day(&self, day: UtcDay) -> Result<DayRows> {
-        let rows = read(&self.directory, |reader| reader.daily_rows(day))?;
-        Ok(rows.into_iter().collect())
+        self.rows(|reader| reader.daily_rows(day))
+    }
+
+    /// Reads a live step; no rows if there is no file.
+    pub(super) fn step(&self, step: UnixSeconds) -> Result<StepRows> {
+        self.rows(|reader| reader.live_rows(step))
     }
 
     /// Reads platform.csv; no points if there is no file.
     pub(super) fn platform(&self) -> Result<BTreeMap<UnixSeconds, u64>> {
-        let points = read(&self.directory, |reader| {
-            Ok(reader.platform()?.unwrap_or_default())
-        })?;
-        Ok(points.into_iter().collect())
+        self.rows(|reader| Ok(reader.platform()?.unwrap_or_default()))
+    }
+
+    fn rows<K: Ord, V>(
+        &self,
+        part: impl FnOnce(&DatasetReader<'_>) -> Result<Vec<(K, V)>, LoadError>,
+    ) -> Result<BTreeMap<K, V>> {
+        read(&self.directory, |reader| {
+            Ok(part(reader)?.into_iter().collect())
+        })
     }
 
     /// Reads the rows of the newest day before `day` that has a file; none if there is no such day.
@@ -100,15 +108,9 @@ impl Dataset {
         newest.map_or_else(|| Ok(DayRows::new()), |newest| self.day(newest))
     }
 
-    /// Reads a live step; no rows if there is no file.
-    pub(super) fn step(&self, step: UnixSeconds) -> Result<StepRows> {
-        let rows = read(&self.directory, |reader| reader.live_rows(step))?;
-        Ok(rows.into_iter().collect())
-    }
-
     pub(super) fn write_islands(&self, islands: &[Island]) -> Result<()> {
         let rows = islands.iter().map(Island::cells);
-        self.write(ISLANDS, FileKind::Islands, rows)
+        self.write(DatasetReader::ISLANDS, FileKind::Islands, rows)
     }
 
     pub(super) fn write_day(&self, day: UtcDay, rows: &DayRows) -> Result<()> {
@@ -125,7 +127,7 @@ impl Dataset {
     pub(super) fn write_platform(&self, points: &BTreeMap<UnixSeconds, u64>) -> Result<()> {
         let rows = points.iter();
         let rows = rows.map(|(time, players)| [Cell::Time(*time), Cell::Count(Some(*players))]);
-        self.write(PLATFORM, FileKind::Platform, rows)
+        self.write(DatasetReader::PLATFORM, FileKind::Platform, rows)
     }
 
     /// Replaces a file. Fails with `TimedOut` while readers hold the lock of the dataset.
@@ -188,7 +190,7 @@ fn read<T>(
 /// Returns whether there is an islands.csv. A link to a missing file is an error: a new file in its place would
 /// hide the islands that the link led to.
 fn has_islands(directory: &Path) -> Result<bool> {
-    let path = directory.join(ISLANDS);
+    let path = directory.join(DatasetReader::ISLANDS);
     let found = regular_file::metadata(&path).map_err(io_error("read", &path))?;
     Ok(found.is_some())
 }
