@@ -1,9 +1,10 @@
 //! Response bodies in memory: identity and gzip forms, each with its entity tag.
 
-use std::io::Write;
+use std::fmt;
+use std::io::{self, Write};
 
 use bytes::Bytes;
-use flate2::{Compress, Compression, FlushCompress, Status};
+use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Status, Strategy};
 
 use super::error::SnapshotError;
 use super::stored_body::StoredBody;
@@ -11,11 +12,15 @@ use crate::calendar::UnixSeconds;
 
 /// Compression level of published bodies: level 2 makes CCU histories a fifth larger than the usual
 /// level 6, in half of the time, which is most of the time of a publish.
-const LEVEL: u32 = 2;
+const LEVEL: i32 = 2;
+/// The level that most programs use.
+const USUAL_LEVEL: i32 = 6;
 /// Base-2 logarithm of the size of the compressor's window, the largest there is.
-const WINDOW_BITS: u8 = 15;
-/// Bytes that gzip adds to a body that cannot be compressed, besides the ninth bit of each literal.
-const EXPANSION_BYTES_MAX: usize = 256;
+const WINDOW_BITS: i32 = 15;
+/// Added to the window's bits, it asks for gzip.
+const GZIP: i32 = 16;
+/// Bytes of the gzip form that are written at a time.
+const WRITE_BYTES: usize = 64 * 1024;
 /// Shorter bodies are not compressed: gzip's own 18 bytes would outweigh the savings.
 const GZIP_BYTES_MIN: usize = 128;
 
@@ -29,17 +34,42 @@ pub struct PackedBody {
     pub(super) plain_crc: u32,
 }
 
-/// A compressor, which reuses its state.
-#[derive(Debug)]
-pub struct Compressor(Compress);
+/// The level, the base-2 logarithm of the distance up to which it looks for repetitions, and the strategy.
+pub(crate) type GzipSettings = (i32, i32, Strategy);
+
+/// A compressor to gzip, which reuses its state and its buffer.
+pub struct Compressor {
+    deflate: Deflate,
+    buffer: Box<[u8]>,
+}
+
+impl fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compressor").finish_non_exhaustive()
+    }
+}
 
 impl Default for Compressor {
+    /// That of published bodies.
     fn default() -> Compressor {
-        Compressor(Compress::new_gzip(Compression::new(LEVEL), WINDOW_BITS))
+        Compressor::new((LEVEL, WINDOW_BITS, Strategy::Default))
     }
 }
 
 impl Compressor {
+    pub(crate) fn new((level, window_bits, strategy): GzipSettings) -> Compressor {
+        let config = DeflateConfig {
+            level,
+            window_bits: window_bits + GZIP,
+            strategy,
+            ..DeflateConfig::default()
+        };
+        Compressor {
+            deflate: Deflate::new_with_config(config),
+            buffer: vec![0; WRITE_BYTES].into(),
+        }
+    }
+
     /// Compresses a body, unless its gzip form would not be smaller.
     pub fn pack(&mut self, plain: &[u8]) -> PackedBody {
         let gzip = (plain.len() >= GZIP_BYTES_MIN).then(|| self.gzip(plain));
@@ -54,23 +84,51 @@ impl Compressor {
 
     /// Returns the gzip form of a body, even if it is not smaller.
     pub fn gzip(&mut self, plain: &[u8]) -> Vec<u8> {
-        // A literal takes nine bits at most.
-        let mut gzip = Vec::with_capacity(plain.len() / 8 * 9 + EXPANSION_BYTES_MAX);
-        self.0.reset();
-        let status = self.0.compress_vec(plain, &mut gzip, FlushCompress::Finish);
-        assert!(
-            status.is_ok_and(|status| status == Status::StreamEnd),
-            "a state that was reset takes any bytes, and the capacity suffices for them"
-        );
+        let mut gzip = Vec::new();
+        let written = self.member(&mut gzip, |write| write(plain));
+        written.expect("writing to memory does not fail");
         // Caches charge the length.
         gzip.shrink_to_fit();
         gzip
+    }
+
+    /// Writes one gzip member (RFC 1952) of all that `parts` passes to its argument.
+    pub(crate) fn member(
+        &mut self,
+        out: &mut (impl Write + ?Sized),
+        parts: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.deflate.reset();
+        parts(&mut |part| self.compress(part, DeflateFlush::NoFlush, out))?;
+        self.compress(&[], DeflateFlush::Finish, out)
+    }
+
+    /// Compresses all of a part, and writes what of it is complete.
+    fn compress(
+        &mut self,
+        mut part: &[u8],
+        flush: DeflateFlush,
+        out: &mut (impl Write + ?Sized),
+    ) -> io::Result<()> {
+        let deflate = &mut self.deflate;
+        loop {
+            let (read, written) = (deflate.total_in(), deflate.total_out());
+            let status = deflate.compress(part, &mut self.buffer, flush);
+            let status = status.expect("a state that was reset takes any bytes");
+            let length = |bytes: u64| usize::try_from(bytes).expect("the length of a slice");
+            part = &part[length(deflate.total_in() - read)..];
+            let filled = length(deflate.total_out() - written);
+            out.write_all(&self.buffer[..filled])?;
+            if status == Status::StreamEnd || filled < self.buffer.len() && part.is_empty() {
+                return Ok(());
+            }
+        }
     }
 }
 
 /// Compresses a body at the usual level.
 pub(crate) fn gzip(plain: &[u8]) -> Vec<u8> {
-    Compressor(Compress::new_gzip(Compression::default(), WINDOW_BITS)).gzip(plain)
+    Compressor::new((USUAL_LEVEL, WINDOW_BITS, Strategy::Default)).gzip(plain)
 }
 
 /// One form of the response to a route.

@@ -39,6 +39,7 @@ mod storage;
 mod stored_body;
 mod writer;
 
+pub(crate) use body::GzipSettings;
 pub use body::{Body, Compressor, Content, Encoded, EntityTag, PackedBody};
 pub use check::check_published;
 pub(crate) use dumps::HashingWriter;
