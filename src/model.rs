@@ -27,9 +27,14 @@ impl IslandCode {
     pub fn text(self) -> CodeText {
         let mut text = *b"0000-0000-0000";
         let mut rest = self.0;
-        for at in [13, 12, 11, 10, 8, 7, 6, 5, 3, 2, 1, 0] {
-            text[at] += (rest % 10).to_le_bytes()[0];
-            rest /= 10;
+        // By groups, whose divisions do not wait for each other.
+        for end in [14, 9, 4] {
+            let mut group = rest % 10_000;
+            for digit in text[end - 4..end].iter_mut().rev() {
+                *digit += (group % 10).to_le_bytes()[0];
+                group /= 10;
+            }
+            rest /= 10_000;
         }
         CodeText(text)
     }
@@ -39,6 +44,10 @@ impl IslandCode {
 pub struct CodeText([u8; 14]);
 
 impl CodeText {
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).expect("digits and hyphens")
     }

@@ -184,8 +184,10 @@ impl Metrics {
 
     /// Returns the fields of a daily row behind the code.
     pub(crate) fn metric_cells<'c>(&self) -> impl Iterator<Item = Cell<'c>> {
-        let counts = SortField::ALL.map(|field| Cell::Count(self.count(field)));
-        counts.into_iter().chain(self.decimals().map(Cell::Decimal))
+        (0..self.0.len()).map(|place| match self.value(place) {
+            count if place < SortField::ALL.len() => Cell::Count(count),
+            bits => Cell::Decimal(bits.map(f64::from_bits)),
+        })
     }
 }
 
@@ -228,7 +230,7 @@ pub fn write_csv_row<'c>(
             out.write_all(b",")?;
         }
         match cell {
-            Cell::Code(code) => out.write_all(code.text().as_str().as_bytes())?,
+            Cell::Code(code) => out.write_all(code.text().as_bytes())?,
             Cell::Text(text) => write_text(out, text.unwrap_or_default())?,
             Cell::Tags(tags) => write_text(out, tags)?,
             Cell::Count(Some(count)) => {

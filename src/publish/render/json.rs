@@ -65,7 +65,16 @@ impl<'o> Object<'o> {
         cells: impl IntoIterator<Item = Cell<'c>>,
     ) -> Object<'o> {
         for (name, cell) in columns.iter().zip(cells) {
-            self = self.member(name, cell);
+            match cell {
+                // Digits need no search for characters to escape.
+                Cell::Code(code) => {
+                    let out = self.name(name);
+                    out.push(b'"');
+                    out.extend_from_slice(code.text().as_bytes());
+                    out.push(b'"');
+                }
+                cell => self = self.member(name, cell),
+            }
         }
         self
     }
