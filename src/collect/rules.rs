@@ -170,12 +170,11 @@ mod tests {
 
     #[test]
     fn classes_are_in_the_order_of_peaks_with_ranked_and_inactive_islands_below() {
-        let class_of = |has_recent_value, is_ranked, peak| {
+        let class_of = |is_active: bool, is_ranked, peak| {
             class(Facts {
-                has_recent_value,
                 is_ranked,
                 peak,
-                quiet: u8::from(!has_recent_value),
+                quiet: u8::from(!is_active),
                 is_settled: true,
             })
         };
