@@ -85,10 +85,8 @@ impl RequestContext<'_> {
         }
         if under_v1 {
             // No key stays in memory for longer than its connection.
-            let without_key = match request::key(head.query) {
-                SentKey::None => None,
-                _ => Some(request::without_key(head.query)),
-            };
+            let has_key = request::key(head.query) != SentKey::None;
+            let without_key = has_key.then(|| request::without_key(head.query));
             let query = without_key.as_ref().map_or(head.query, Option::as_deref);
             let form = (head.path, query, accepts_gzip);
             let is_cacheable =

@@ -157,6 +157,22 @@ fn a_repeated_target_is_answered_from_the_cache_whichever_key_is_sent() {
 }
 
 #[test]
+fn a_response_to_head_does_not_depend_on_what_the_cache_has() {
+    let mut scene = Scene::with_sample("head", 1000);
+    let sent = [HOST, ("accept-encoding", "gzip")];
+    let target = "/v1/islands?limit=2";
+    let head = |scene: &mut Scene| {
+        let handled = scene.send(&Method::HEAD, target, &sent);
+        (lines(&handled).to_owned(), handled.response.body.length())
+    };
+    let before = head(&mut scene);
+    for _ in 0..3 {
+        scene.send(&Method::GET, target, &sent);
+    }
+    assert_eq!(head(&mut scene), before);
+}
+
+#[test]
 fn no_key_stays_in_the_cache() {
     let mut scene = Scene::with_sample("kept", 1000);
     let bearer = format!("Bearer {}", scene.key);
