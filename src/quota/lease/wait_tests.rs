@@ -116,14 +116,25 @@ fn credits_are_taken_without_the_store_only_while_it_does_not_answer() {
         };
         // The other servers have admitted all but one of the day.
         let granted = request.granted.max(1);
-        let answer = LeaseAnswer {
-            granted,
-            total: 199 + granted,
-            limit: 200,
-        };
-        table.answer(&request, answer, UnixSeconds(0));
+        answer(&table, &request, granted, 199);
         assert_eq!(admitted(300, true), 0, "after an outage: {is_outage}");
     }
+}
+
+fn count_before_a_restart(counter: &Counter<'_>) {
+    for _ in 0..30 {
+        let _ = counter.admit(200);
+    }
+}
+
+/// Answers a request of which this server gets `granted` credits, and all servers have `others` more.
+fn answer(table: &LeaseTable, request: &LeaseRequest, granted: u32, others: u32) {
+    let answer = LeaseAnswer {
+        granted,
+        total: granted + others,
+        limit: 200,
+    };
+    table.answer(request, answer, UnixSeconds(0));
 }
 
 /// Only the store knows the requests that other servers admitted before a restart.
@@ -133,9 +144,7 @@ fn a_server_that_starts_without_the_store_shows_what_it_admits_then() {
         let (table, _) = table(2, OutagePolicy::Share);
         let (client, counts) = (LeaseClient::Key(1), Counts::default());
         let counter = Counter(&counts, (client, NOW.day));
-        for _ in 0..30 {
-            let _ = counter.admit(200);
-        }
+        count_before_a_restart(&counter);
         // It had shown 70: another server had admitted 100.
         let peek = || table.peek(client, 200, NOW.day, &counter);
         assert_eq!(peek(), 70);
@@ -156,12 +165,7 @@ fn a_server_that_starts_without_the_store_shows_what_it_admits_then() {
         assert_eq!(peek(), shown);
         let requests = table.settlements();
         assert_eq!(requests.len(), 1);
-        let answer = LeaseAnswer {
-            granted: requests[0].granted,
-            total: 130 + requests[0].granted,
-            limit: 200,
-        };
-        table.answer(&requests[0], answer, UnixSeconds(0));
+        answer(&table, &requests[0], requests[0].granted, 130);
         assert_eq!(peek(), shown.min(70 - requests[0].granted));
     }
 }
@@ -174,21 +178,14 @@ fn a_server_shows_its_share_until_the_store_has_answered() {
         table.set_state(state);
         let (client, counts) = (LeaseClient::Key(1), Counts::default());
         let counter = Counter(&counts, (client, NOW.day));
-        for _ in 0..30 {
-            let _ = counter.admit(200);
-        }
+        count_before_a_restart(&counter);
         let peek = || table.peek(client, 200, NOW.day, &counter);
         assert_eq!(peek(), 70);
         // The second attempt of a request that has waited.
         let admitted = table.admit(client, 200, NOW, false, &counter);
         assert!(matches!(admitted, Ok(Decision::Admit { remaining: 69 })));
         let request = lock(&sent).remove(0);
-        let answer = LeaseAnswer {
-            granted: request.granted + 10,
-            total: 60 + request.granted + 10,
-            limit: 200,
-        };
-        table.answer(&request, answer, UnixSeconds(0));
+        answer(&table, &request, request.granted + 10, 60);
         assert_eq!(peek(), 69);
     }
 }
