@@ -110,8 +110,6 @@ impl From<StartError> for CliError {
             StartError::SignUp(error) if error.kind() == ErrorKind::InvalidInput => CONFIG,
             StartError::SignUp(error) if error.kind() == ErrorKind::InvalidData => DATA,
             StartError::Internal(_) => SOFTWARE,
-            // The thread of sign-up.
-            StartError::SignUp(error) if error.kind() == ErrorKind::Other => SOFTWARE,
             // A full disk or a missing directory may be temporary.
             StartError::Io(_) | StartError::SignUp(_) => IO,
             StartError::Keys(error) => key_code(error),

@@ -115,8 +115,6 @@ impl SignupService {
         base_url: &str,
         log: LogLine,
     ) -> io::Result<SignupService> {
-        let start = |command| Mailer::start(command, LogLine::clone(&log), mailer::TIMEOUT);
-        let mailer = policy.mailer.as_deref().map(start).transpose();
         let secret = match &sharing {
             None => read_or_create_secret(store.directory())?,
             // Replaced by that of all servers before the first use.
@@ -128,10 +126,7 @@ impl SignupService {
             prefix,
             base_url: base_url.trim_end_matches('/').to_owned(),
             daily_max: policy.daily_max,
-            mailer: mailer.map_err(|error| {
-                let problem = format!("cannot start the sign-up thread: {error}");
-                io::Error::other(problem)
-            })?,
+            mailer: None,
             secret,
             records: Arc::default(),
             // A page and a few tries at once; a /64 may be a household or an office.
@@ -146,6 +141,13 @@ impl SignupService {
             log,
             logged: None,
         })
+    }
+
+    /// Starts the thread that sends mail, if the policy has a command for it.
+    pub(crate) fn start_mailer(&mut self, policy: &SignupPolicy) -> io::Result<()> {
+        let start = |command| Mailer::start(command, LogLine::clone(&self.log), mailer::TIMEOUT);
+        self.mailer = policy.mailer.as_deref().map(start).transpose()?;
+        Ok(())
     }
 
     pub(crate) fn handle(

@@ -38,7 +38,9 @@ fn open(state: &Path, mailer: Option<&str>, daily_max: u32) -> (SignupService, R
     let prefix = KeyPrefix::default();
     let store = KeyStore::new(state);
     let service = SignupService::open((store, None), &policy, prefix, "https://x.test/", log);
-    (service.unwrap(), lines)
+    let mut service = service.unwrap();
+    service.start_mailer(&policy).unwrap();
+    (service, lines)
 }
 
 /// The parts of a record that are compared.

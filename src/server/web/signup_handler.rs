@@ -66,7 +66,8 @@ impl SignupHandler {
         let prefix = settings.key_prefix.clone();
         let keys = (store.clone(), sharing);
         let service = SignupService::open(keys, policy, prefix, base_url, log_line);
-        let service = service.map_err(StartError::SignUp)?;
+        let mut service = service.map_err(StartError::SignUp)?;
+        service.start_mailer(policy)?;
         Ok(Some(SignupHandler {
             service: Arc::new(Mutex::new(service)),
             poller: poller.clone(),
