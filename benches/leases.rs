@@ -56,8 +56,8 @@ impl ClientCounter for Counter {
         }
     }
 
-    fn peek(&self, limit: u32) -> u32 {
-        limit - self.0.get().min(limit)
+    fn peek(&self, limit: u32) -> Option<u32> {
+        Some(limit - self.0.get().min(limit))
     }
 }
 

@@ -106,10 +106,10 @@ impl KeyedQuota {
         }
     }
 
-    /// Returns the requests that a key has left on `day` without counting one.
-    pub fn peek(&self, number: u32, limit: u32, day: UtcDay) -> u32 {
-        self.counter(number)
-            .map_or(0, |counter| key_counter::peek(counter, limit, day))
+    /// Returns the requests that a key has left on `day` without counting one; `None` beyond the reserved range.
+    pub fn peek(&self, number: u32, limit: u32, day: UtcDay) -> Option<u32> {
+        let counter = self.counter(number)?;
+        Some(key_counter::peek(counter, limit, day))
     }
 
     #[inline]

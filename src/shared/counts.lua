@@ -16,7 +16,7 @@ local directory, today, servers, has_counts = ARGV[5], ARGV[7], tonumber(ARGV[9]
 
 local function whole(text)
   local number = tonumber(text)
-  if number and number >= 0 and number <= 4294967295 and number % 1 == 0 then
+  if number and number >= 0 and number <= 2147483647 and number % 1 == 0 then
     return number
   end
   return 0 -- no server writes anything else
@@ -180,7 +180,7 @@ for at = 2, marker == ARGV[1] and #KEYS or 0 do
     redis.call('EXPIREAT', KEYS[at], (day + 1) * 86400 + 3600)
   end
   figures[#figures + 1] = received
-  figures[#figures + 1] = math.min(total, 4294967295)
+  figures[#figures + 1] = math.min(total, 2147483647)
   figures[#figures + 1] = named or 0
 end
 local memory = is_due and redis.call('INFO', 'memory') or ''

@@ -79,8 +79,8 @@ mod tests {
             self.0.admit(self.1, LIMIT, DAY)
         }
 
-        fn peek(&self, _: u32) -> u32 {
-            self.0.peek(self.1, LIMIT, DAY)
+        fn peek(&self, _: u32) -> Option<u32> {
+            Some(self.0.peek(self.1, LIMIT, DAY))
         }
     }
 

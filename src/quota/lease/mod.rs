@@ -66,7 +66,7 @@ use std::time::Duration;
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
 
-pub use table::{ClientCounter, LeaseTable, NoLease, OutagePolicy, SharingSettings, StoreState};
+pub use table::{ClientCounter, LeaseTable, NoLease};
 
 /// The longest time that a request waits for the store (CONTRACT section 9).
 pub const STORE_WAIT_MAX: Duration = Duration::from_millis(20);
@@ -79,6 +79,48 @@ const RECHECK_SECONDS: i64 = 5;
 /// Returns `true` if a limit is large enough for reserves: a client of one server gets at least nine tenths of it.
 fn has_reserves(limit: u32, servers: u32) -> bool {
     limit / 10 >= servers
+}
+
+/// The largest figure of a client's day at the store: the sum of two fits.
+const FIGURE_MAX: u32 = i32::MAX.cast_unsigned();
+
+/// The rule for a client's requests while the store does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutagePolicy {
+    /// It admits its share of what remains of the day.
+    Share,
+    /// It admits only what it was granted.
+    Refuse,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct SharingSettings {
+    /// Servers that share, at least 1.
+    pub servers: u32,
+    /// The rule while the store does not answer.
+    pub outage: OutagePolicy,
+    /// Clients for which credits are kept. Each further one gets this server's share of its limit.
+    pub clients_max: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+#[repr(u8)]
+pub enum StoreState {
+    /// It does not answer.
+    Away,
+    /// It answers, and grants nothing until all servers have sent their counts.
+    Settling,
+    /// It answers, but no request waits for that, since the last answer took too long.
+    Late,
+    /// It grants credits.
+    Ready,
+}
+
+impl StoreState {
+    /// The store grants credits, late or in time.
+    pub fn grants(self) -> bool {
+        self >= StoreState::Late
+    }
 }
 
 /// A client, as all servers know it.
@@ -162,6 +204,7 @@ enum PendingRequest {
 #[derive(Debug, Default)]
 struct Credits {
     day: UtcDay,
+    /// 0 until the client's first request, if the lease began with the answer to a settlement.
     limit: u32,
     /// Requests counted here before the lease began: by earlier starts, or from the reserve.
     counted: u32,
@@ -194,19 +237,26 @@ struct Credits {
 
 impl Credits {
     fn new(day: UtcDay, limit: u32, counted: u32, servers: u32) -> Credits {
+        // More is the count of a damaged file.
+        let counted = counted.min(FIGURE_MAX);
         let mut credits = Credits {
             day,
-            limit,
             counted,
             total: counted,
             wanted: 1,
-            shown: limit,
             // The reserve is one request.
             is_alone: counted > 1,
             ..Credits::default()
         };
-        credits.set_share(servers);
+        credits.set_limit(limit, servers);
         credits
+    }
+
+    /// Sets the limit, of which nothing was shown yet.
+    fn set_limit(&mut self, limit: u32, servers: u32) {
+        self.limit = limit;
+        self.shown = limit;
+        self.set_share(servers);
     }
 
     fn unspent(&self) -> u32 {
@@ -231,7 +281,7 @@ impl Credits {
 
     /// Half of the last grant is spent, so that the next one comes before the rest is.
     fn is_low(&self) -> bool {
-        self.unspent() * 2 <= self.grant && !self.is_limit_reached()
+        self.unspent() <= self.grant / 2 && !self.is_limit_reached()
     }
 
     /// Sets this server's share of what remains. Requests that were counted before, and credits that were taken
@@ -289,7 +339,7 @@ impl Credits {
         self.granted = self.granted.max(answer.granted);
         self.is_unsettled = self.granted > answer.granted;
         self.is_alone = false;
-        let total = answer.total + (self.granted - answer.granted);
+        let total = answer.total.saturating_add(self.granted - answer.granted);
         self.total = match action {
             // A store that has lost data does not know yet what other servers send later.
             LeaseAction::Settle => total.max(self.total),

@@ -79,9 +79,9 @@ impl ClientCounter for Counter<'_> {
         Decision::Admit { remaining }
     }
 
-    fn peek(&self, limit: u32) -> u32 {
+    fn peek(&self, limit: u32) -> Option<u32> {
         let counts = lock(&self.0.0);
-        limit.saturating_sub(counts.get(&self.1).copied().unwrap_or(0))
+        Some(limit.saturating_sub(counts.get(&self.1).copied().unwrap_or(0)))
     }
 }
 

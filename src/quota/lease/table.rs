@@ -9,53 +9,14 @@ use std::task::Poll;
 use ahash::RandomState;
 
 use super::{
-    Credits, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest, PendingRequest,
-    has_reserves,
+    Credits, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest, OutagePolicy,
+    PendingRequest, SharingSettings, StoreState, has_reserves,
 };
 use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 const SHARDS: usize = 64;
-
-/// The rule for a client's requests while the store does not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutagePolicy {
-    /// It admits its share of what remains of the day.
-    Share,
-    /// It admits only what it was granted.
-    Refuse,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct SharingSettings {
-    /// Servers that share, at least 1.
-    pub servers: u32,
-    /// The rule while the store does not answer.
-    pub outage: OutagePolicy,
-    /// Clients for which credits are kept. Each further one gets this server's share of its limit.
-    pub clients_max: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-#[repr(u8)]
-pub enum StoreState {
-    /// It does not answer.
-    Away,
-    /// It answers, and grants nothing until all servers have sent their counts.
-    Settling,
-    /// It answers, but no request waits for that, since the last answer took too long.
-    Late,
-    /// It grants credits.
-    Ready,
-}
-
-impl StoreState {
-    /// The store grants credits, late or in time.
-    pub fn grants(self) -> bool {
-        self >= StoreState::Late
-    }
-}
 
 /// The reason why a request is neither admitted nor refused.
 #[derive(Debug)]
@@ -70,8 +31,8 @@ pub enum NoLease {
 pub trait ClientCounter {
     /// Counts a request if the limit allows it.
     fn admit(&self, limit: u32) -> Decision;
-    /// Requests left of a limit.
-    fn peek(&self, limit: u32) -> u32;
+    /// Requests left of a limit; `None` for a client without a counter, of which nothing is admitted.
+    fn peek(&self, limit: u32) -> Option<u32>;
 }
 
 /// The leases of all clients at this server.
@@ -218,7 +179,9 @@ impl LeaseTable {
         day: UtcDay,
         counter: &impl ClientCounter,
     ) -> u32 {
-        let left = counter.peek(limit);
+        let Some(left) = counter.peek(limit) else {
+            return 0;
+        };
         let mut shard = self.shard(client);
         let lease = shard.get(&client).filter(|credits| credits.day >= day);
         if lease.is_none() && limit - left <= 1 {
@@ -232,16 +195,25 @@ impl LeaseTable {
                 }
                 credits.shown.min(left)
             }
-            Err(limit) => counter.peek(limit),
+            Err(limit) => counter.peek(limit).unwrap_or(0),
         }
     }
 
+    /// Applies an answer of the store. The answer to a settlement of a client that was counted before a restart begins
+    /// its lease: the client's responses show what all servers have admitted from the first one on.
     pub fn answer(&self, request: &LeaseRequest, answer: LeaseAnswer, now: UnixSeconds) {
-        let mut shard = self.shard(request.client);
+        let (mut shard, servers) = (self.shard(request.client), self.settings.servers);
+        let is_new = !shard.contains_key(&request.client);
+        let is_settled = request.action == LeaseAction::Settle && request.counted > 1;
+        // A store that does not grant may not know yet what others admitted.
+        if is_new && is_settled && self.state().grants() && self.take_room() {
+            let credits = Credits::new(request.day, request.limit, request.counted, servers);
+            shard.insert(request.client, credits);
+        }
         let credits = shard.get_mut(&request.client);
         // Unless the client has reached another day.
         if let Some(credits) = credits.filter(|credits| credits.day == request.day) {
-            credits.apply(request.action, answer, now.0, self.settings.servers);
+            credits.apply(request.action, answer, now.0, servers);
             credits.end_request(&self.metrics.answered);
             credits.end_waiting();
             if credits.is_unsettled {
@@ -321,23 +293,37 @@ impl LeaseTable {
         counter: &impl ClientCounter,
     ) -> Result<&'a mut Credits, u32> {
         let mut entry = match shard.entry(client) {
-            Entry::Occupied(entry) if entry.get().day >= day => return Ok(entry.into_mut()),
+            Entry::Occupied(entry) if entry.get().day >= day => {
+                let credits = entry.into_mut();
+                if credits.limit == 0 {
+                    credits.set_limit(limit, self.settings.servers);
+                }
+                return Ok(credits);
+            }
             entry => entry,
         };
-        let known = limit.saturating_sub(counter.peek(limit));
+        let Some(left) = counter.peek(limit) else {
+            return Err(0);
+        };
+        let known = limit.saturating_sub(left);
         if known == 0 && self.has_reserve(limit, day) {
             return Err(limit);
         }
         if let Entry::Occupied(before) = &mut entry {
             before.get_mut().end_waiting();
-        } else {
-            if self.clients() >= self.settings.clients_max {
-                return Err(limit / self.settings.servers);
-            }
-            self.clients.fetch_add(1, Ordering::Relaxed);
+        } else if !self.take_room() {
+            return Err(limit / self.settings.servers);
         }
         let credits = Credits::new(day, limit, known, self.settings.servers);
         Ok(entry.insert_entry(credits).into_mut())
+    }
+
+    /// Returns `true`, and counts a client more, if the table has room for its lease.
+    fn take_room(&self) -> bool {
+        let has_room = self.clients() < self.settings.clients_max;
+        self.clients
+            .fetch_add(u64::from(has_room), Ordering::Relaxed);
+        has_room
     }
 
     /// Returns `true` if this server may admit the first request of a client on `day` from its reserve.

@@ -190,6 +190,103 @@ fn a_server_shows_its_share_until_the_store_has_answered() {
     }
 }
 
+/// The counts that a server sends after a restart bring back what all servers have admitted.
+#[test]
+fn a_restarted_server_shows_what_the_store_knows_of_a_client_that_was_counted() {
+    for (others, state, shown) in [
+        (100, StoreState::Ready, 70),
+        (170, StoreState::Late, 0),
+        // The store may not know yet what others admitted.
+        (100, StoreState::Settling, 70),
+    ] {
+        let (table, sent) = table(2, OutagePolicy::Share);
+        table.set_state(state);
+        let (client, counts) = (LeaseClient::Key(1), Counts::default());
+        let counter = Counter(&counts, (client, NOW.day));
+        count_before_a_restart(&counter);
+        let settlement = table.settlement(client, NOW.day, 30);
+        answer(&table, &settlement, 0, 30 + others);
+        assert_eq!(table.clients(), u64::from(state.grants()));
+        // As for a request that is not counted.
+        assert_eq!(table.peek(client, 200, NOW.day, &counter), shown);
+        let admitted = table.admit(client, 200, NOW, true, &counter);
+        match (state, admitted) {
+            (StoreState::Ready, Err(NoLease::Wait(_))) => {
+                let request = lock(&sent).remove(0);
+                assert_eq!((request.limit, request.counted), (200, 30));
+                answer(&table, &request, 10, 30 + others);
+                let admitted = table.admit(client, 200, NOW, true, &counter);
+                assert!(matches!(admitted, Ok(Decision::Admit { remaining: 69 })));
+            }
+            (StoreState::Late, Ok(Decision::Refuse))
+            | (StoreState::Settling, Ok(Decision::Admit { remaining: 69 })) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The share of a server that is the only one is the whole limit: it knows when that is reached.
+#[test]
+fn the_only_server_refuses_what_is_beyond_the_limit_without_the_store() {
+    let (table, _) = table(1, OutagePolicy::Share);
+    let (client, counts) = (LeaseClient::Key(1), Counts::default());
+    let counter = Counter(&counts, (client, NOW.day));
+    for remaining in (0..20).rev() {
+        let admitted = table.admit(client, 20, NOW, true, &counter);
+        assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
+    }
+    let refused = table.admit(client, 20, NOW, true, &counter);
+    assert!(matches!(refused, Ok(Decision::Refuse)));
+}
+
+#[test]
+fn a_client_without_a_counter_is_refused_and_sends_the_store_nothing() {
+    struct None;
+    impl ClientCounter for None {
+        fn admit(&self, _: u32) -> Decision {
+            Decision::Refuse
+        }
+
+        fn peek(&self, _: u32) -> Option<u32> {
+            Option::None
+        }
+    }
+    for state in [StoreState::Away, StoreState::Ready] {
+        let (table, sent) = table(2, OutagePolicy::Share);
+        table.set_state(state);
+        let client = LeaseClient::Key(1);
+        assert_eq!(table.peek(client, 200, NOW.day, &None), 0);
+        let refused = table.admit(client, 200, NOW, true, &None);
+        assert!(matches!(refused, Ok(Decision::Refuse)));
+        assert!(table.settlements().is_empty() && lock(&sent).is_empty());
+    }
+}
+
+#[test]
+fn figures_that_no_server_counts_end_in_a_refusal() {
+    let (table, sent) = table(2, OutagePolicy::Share);
+    let (client, counts) = (LeaseClient::Key(1), Counts::default());
+    let counter = Counter(&counts, (client, NOW.day));
+    let admitted = table.admit(client, 200, NOW, false, &counter);
+    assert!(matches!(admitted, Ok(Decision::Admit { .. })));
+    table.set_state(StoreState::Ready);
+    let settlement = table.settlement(client, NOW.day, u32::MAX);
+    let lost = LeaseAnswer {
+        granted: 0,
+        total: u32::MAX,
+        limit: 200,
+    };
+    table.answer(&settlement, lost, UnixSeconds(0));
+    let refused = table.admit(client, 200, NOW, true, &counter);
+    assert!(matches!(refused, Ok(Decision::Refuse)));
+    assert!(lock(&sent).iter().all(|request| request.counted == 0));
+    // Also if the damaged figure is that of this server.
+    let damaged = table.settlement(LeaseClient::Key(2), NOW.day, u32::MAX);
+    assert_eq!(damaged.counted, super::super::FIGURE_MAX);
+    table.answer(&damaged, lost, UnixSeconds(0));
+    assert_eq!(table.peek(LeaseClient::Key(2), 200, NOW.day, &counter), 0);
+}
+
 /// A client for which no lease can be kept has the share of this server, in every figure.
 #[test]
 fn a_full_table_shows_the_share_that_it_admits() {

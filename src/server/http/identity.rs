@@ -252,7 +252,7 @@ impl QuotaGate {
     pub fn remaining(&self, caller: Caller, day: UtcDay) -> u32 {
         let (limit, counter) = (self.limit(caller), (self, caller, day));
         match &self.leases {
-            None => counter.peek(limit),
+            None => counter.peek(limit).unwrap_or(0),
             Some(leases) => leases.peek(caller.lease_client(), limit, day, &counter),
         }
     }
@@ -269,10 +269,10 @@ impl ClientCounter for (&QuotaGate, Caller, UtcDay) {
         }
     }
 
-    fn peek(&self, limit: u32) -> u32 {
+    fn peek(&self, limit: u32) -> Option<u32> {
         let (gate, caller, day) = *self;
         match caller {
-            Caller::Anonymous(client) => gate.anonymous.peek(client, anonymous(limit), day),
+            Caller::Anonymous(client) => Some(gate.anonymous.peek(client, anonymous(limit), day)),
             Caller::Keyed(entry) => gate.keyed.peek(entry.number, limit, day),
         }
     }
