@@ -215,20 +215,33 @@ impl RateLimitedLog {
     }
 }
 
-/// Different lines about one error that are remembered.
+/// Different lines about one outage that are remembered.
 const LINES_MAX: usize = 16;
 
-/// A log for an error that lasts: each line is written once, also if several come in turn.
+/// A log for an error that lasts: a line is not repeated.
 #[derive(Debug)]
 pub(crate) struct DedupLog {
     pub(crate) log: Log,
     written: BTreeSet<String>,
+    lines_max: usize,
 }
 
 impl DedupLog {
+    /// Creates a log for an outage, of which several problems may come in turn: each is written once.
     pub(crate) fn new(log: Log) -> DedupLog {
-        let written = BTreeSet::new();
-        DedupLog { log, written }
+        DedupLog {
+            log,
+            written: BTreeSet::new(),
+            lines_max: LINES_MAX,
+        }
+    }
+
+    /// Creates a log that writes a line unless it is the one before.
+    pub(crate) fn of_changes(log: Log) -> DedupLog {
+        DedupLog {
+            lines_max: 1,
+            ..DedupLog::new(log)
+        }
     }
 
     /// Writes a line unless it was written before. Returns `true` if it was written.
@@ -236,7 +249,7 @@ impl DedupLog {
         let is_new = !self.written.contains(&line);
         if is_new {
             self.log.write(&line);
-            if self.written.len() == LINES_MAX {
+            if self.written.len() == self.lines_max {
                 self.written.clear();
             }
             self.written.insert(line);

@@ -34,7 +34,7 @@ pub(crate) struct ReloadStatus {
 impl ReloadStatus {
     pub(crate) fn new(log: &Log, counters: &Arc<ReloadCounters>) -> ReloadStatus {
         ReloadStatus {
-            errors: DedupLog::new(log.clone()),
+            errors: DedupLog::of_changes(log.clone()),
             counters: Arc::clone(counters),
         }
     }
