@@ -126,13 +126,8 @@ impl History {
         if conditions.len() == 1 && smallest.is_some() {
             return SelectedRows::slice_of(rows, page);
         }
-        if are_many(rows.len().min(rarest.max_len()), self.rows.len()) {
+        if are_many(rarest.max_len(), self.rows.len()) {
             return self.select_from(&intersection(&conditions), rows, query);
-        }
-        if rows.len() <= rarest.max_len() {
-            let rows = rows.iter().map(|row| row.get());
-            let matches = rows.filter(|row| conditions.iter().all(|one| one.contains(*row)));
-            return SelectedRows::of_matches(matches, page);
         }
         let others = conditions.iter().filter(|one| !std::ptr::eq(*one, rarest));
         let rows = rarest.rows();
