@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 
-use island_metrics::model::IslandCode;
+use island_metrics::model::{IslandCode, METRIC_NAMES};
 use island_metrics::regular_file::Directory;
 use island_metrics::request::{Argument, Endpoint, Route};
 use island_metrics::site::SiteSettings;
@@ -41,7 +41,14 @@ pub(crate) fn compare(published: &Path, rival: &Path) -> Outcome<usize> {
             if let (Some(ours), Some(theirs)) =
                 (ours["island"].as_object_mut(), theirs["island"].as_object())
             {
-                ours.retain(|name, _| theirs.contains_key(name));
+                let is_compared = |name: &&str| theirs.contains_key(*name);
+                let needed = METRIC_NAMES
+                    .iter()
+                    .chain(&["title", "creator", "tags", "series"]);
+                if let Some(name) = needed.copied().find(|name| !is_compared(name)) {
+                    return Err(format!("DuckDB has no member {name} of {code}").into());
+                }
+                ours.retain(|name, _| is_compared(&name.as_str()));
             }
             if ours != theirs {
                 return Err(format!("not the same JSON: {ours} and {theirs}").into());

@@ -60,8 +60,9 @@ pub(crate) fn spend_in_turn(peers: &[Peer], target: &str) -> u32 {
 /// Repeats a trial with a new store until this has answered all requests in time. Then exactly `wanted` of them were
 /// admitted.
 pub(crate) fn admits_exactly(wanted: u32, trial: impl Fn(Store, &TempDir) -> (u32, bool)) {
-    for _ in 0..TRIALS {
+    for tried in 0..TRIALS {
         let Some(store) = Store::start(&[]) else {
+            assert_eq!(tried, 0, "the store starts again");
             return;
         };
         let (admitted, was_answered_in_time) = trial(store, &TempDir::new());

@@ -77,6 +77,19 @@ fn the_files_have_all_rows_of_all_days() {
     let want: String = rows.into_iter().collect();
     let found = text(&dumps.join("ccu.csv.gz"));
     assert_eq!(found, format!("date,code,peakCCU\n{want}"));
+    // Each file in both forms has the same content in both.
+    let names = Published::at(&to).dumps();
+    let pairs = names
+        .keys()
+        .filter_map(|name| Some((name, name.strip_suffix(".gz")?)));
+    let pairs: Vec<_> = pairs
+        .filter(|(_, plain)| names.contains_key(*plain))
+        .collect();
+    assert!(pairs.len() > 30, "{}", pairs.len());
+    for (gzip, plain) in pairs {
+        let plain = fs::read_to_string(dumps.join(plain)).unwrap();
+        assert!(text(&dumps.join(gzip)) == plain, "{gzip}");
+    }
     for name in ["history.csv.gz", "ccu.csv.gz"] {
         let reply = client.get(&format!("/dumps/{name}"));
         assert_eq!(reply.expect("content-type"), "application/gzip");
