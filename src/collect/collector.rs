@@ -77,7 +77,7 @@ pub(super) struct Collector {
     /// Live steps that are not written yet.
     pub(super) live_steps: Steps,
     /// The newest whole day, and the newest file before it when it became that: later, a file that an outage delayed
-    /// has a part of its rows only.
+    /// has a part of its rows only. An older day as long as that file cannot be read.
     pub(super) before: (UtcDay, DayRows),
     /// Newest day that is complete, as far as it was looked for.
     pub(super) complete_day: Option<UtcDay>,
@@ -156,7 +156,6 @@ impl Collector {
         cleaned.map_err(io_error("clean up", &settings.dataset))?;
         let mut log = Vec::new();
         let (store, is_state_replaced) = open_store(&settings, now, &mut log)?;
-        let day = rules::newest_day(now);
         let mut collector = Collector {
             settings,
             started: now,
@@ -166,7 +165,7 @@ impl Collector {
             since_fresh: 0,
             platform_points: Vec::new(),
             live_steps: Steps::new(),
-            before: (day, dataset.day_before(day)?),
+            before: (UtcDay(i32::MIN), DayRows::new()),
             dataset,
             complete_day: None,
             counts: Counts::default(),

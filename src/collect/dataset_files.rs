@@ -173,13 +173,13 @@ impl Dataset {
     }
 }
 
-/// Reads a part of a dataset. Its faults are an error.
+/// Reads a part of a dataset. Its faults are an error, and those of other files are not.
 fn read<T>(
     directory: &Path,
     part: impl FnOnce(&DatasetReader<'_>) -> Result<T, LoadError>,
 ) -> Result<T> {
     let files = Files::Directory(directory.to_owned());
-    let reader = DatasetReader::open(&files, UnixSeconds::now().day());
+    let reader = DatasetReader::unlisted(&files, UnixSeconds::now().day());
     let read = reader.and_then(|reader| {
         let part = part(&reader)?;
         reader.finish_checks().map(|()| part)

@@ -98,10 +98,6 @@ impl Collector {
                 "requests in the last hour: {counts}; newest complete day: {day}"
             ));
         }
-        let day = rules::newest_day(now);
-        if self.before.0 != day {
-            self.before = (day, self.dataset.day_before(day)?);
-        }
         self.write(false, false, now)
     }
 
@@ -122,27 +118,42 @@ impl Collector {
         self.write(true, has_hidden, now)
     }
 
-    /// Writes to the dataset what is due; at the end also the rest. What could not be written stays due.
+    /// Writes to the dataset what is due; at the end also the rest. What could not be written stays due, and does not
+    /// stop the rest: a line that an operator left in one file must not keep values out of all others. Returns the
+    /// first error, but at once if readers hold the lock.
     fn write(&mut self, is_end: bool, has_hidden: bool, now: UnixSeconds) -> Result<()> {
+        let mut first = Ok(());
         if is_end || self.crawl.is_none() {
-            self.save_islands()?;
+            keep_first(&mut first, self.save_islands())?;
         }
-        self.save_platform()?;
-        self.save_live(now)?;
+        keep_first(&mut first, self.save_platform())?;
+        keep_first(&mut first, self.save_live(now))?;
+        keep_first(&mut first, self.save_days(is_end, has_hidden, now))?;
+        first
+    }
+
+    /// Writes the days that are due.
+    fn save_days(&mut self, is_end: bool, has_hidden: bool, now: UnixSeconds) -> Result<()> {
+        let newest = rules::newest_day(now);
+        let mut first = Ok(());
+        if self.before.0 != newest {
+            let read = self.dataset.day_before(newest);
+            first = read.map(|rows| self.before = (newest, rows));
+        }
         let is_look = is_end || !(0..LOOK_SECONDS).contains(&(now.0 - self.looked.0));
         for (day, changed_at, written_at) in changed_days(&self.store)? {
             let waited = now.0 - changed_at.0 >= WRITE_SECONDS;
             let is_idle = self.is_idle && now.0 - written_at.0 >= REWRITE_SECONDS;
             let is_due = is_end || waited || is_idle;
             // A hidden day is shown as soon as there is enough of it.
-            let is_hidden = day == rules::newest_day(now) && !self.dataset.has_day(day);
+            let is_hidden = day == newest && !self.dataset.has_day(day);
             let is_due = if is_hidden && !has_hidden {
                 is_look && self.is_shown(day, is_due, now)?
             } else {
                 is_due
             };
             if is_due {
-                self.save_day(day, now)?;
+                keep_first(&mut first, self.save_day(day, now))?;
             }
         }
         if is_look {
@@ -150,7 +161,7 @@ impl Collector {
             prune(&self.store, now)?;
             self.update_complete_day(now)?;
         }
-        Ok(())
+        first
     }
 
     /// Looks for a newer complete day.
@@ -161,8 +172,9 @@ impl Collector {
         Ok(())
     }
 
-    /// Returns whether a hidden day, the newest one, which readers do not see yet, is to be shown: the islands that had most of the players in the newest file
-    /// before it have a value. Without such a file, `is_due` decides.
+    /// Returns whether a hidden day, the newest one, which readers do not see yet, is to be shown: the islands that had
+    /// most of the players in the newest file before it have a value. Without such a file, `is_due` decides; with one
+    /// that cannot be read, the time.
     fn is_shown(&self, day: UtcDay, is_due: bool, now: UnixSeconds) -> Result<bool> {
         let values = readings::values(&self.store, day)?;
         let (mut all, mut covered) = (0, 0);
@@ -172,7 +184,8 @@ impl Collector {
             covered += u128::from(values.contains_key(code)) * peak;
         }
         let is_late = now.0 >= day.end().0 + LATEST_SECONDS;
-        Ok((is_due || all > 0) && (is_late || covered * 100 >= all * ENOUGH_PERCENT))
+        let is_enough = self.before.0 == day && covered * 100 >= all * ENOUGH_PERCENT;
+        Ok((is_due || all > 0) && (is_late || is_enough))
     }
 
     /// Writes islands.csv if an island has changed. Comes before all files that have islands.
@@ -244,29 +257,50 @@ impl Collector {
 
     /// Writes the collected live steps, and removes old ones.
     fn save_live(&mut self, now: UnixSeconds) -> Result<()> {
-        for (step, players) in &self.live_steps {
-            let before = self.dataset.step(*step)?;
-            let mut rows = before.clone();
-            rows.extend(players);
-            if rows != before {
-                self.save_islands()?;
-                // Before the file: one that a crash leaves is removed later too.
-                let sql = "INSERT OR IGNORE INTO live_file VALUES (?1)";
-                self.store.execute(sql, [step.0])?;
-                self.dataset.write_step(*step, &rows)?;
-                self.counts.live_written = now.0;
+        let mut first = Ok(());
+        let oldest = now.0 - LIVE_KEPT_SECONDS;
+        let steps: Vec<UnixSeconds> = self.live_steps.keys().copied().collect();
+        for step in steps {
+            let saved = self.save_step(step, now);
+            if saved.is_ok() || step.0 <= oldest {
+                self.live_steps.remove(&step);
             }
+            keep_first(&mut first, saved)?;
         }
-        self.live_steps.clear();
         let old = "SELECT step FROM live_file WHERE step <= ?1 ORDER BY step";
-        for step in self
-            .store
-            .rows(old, [now.0 - LIVE_KEPT_SECONDS], |row| row.get(0))?
-        {
-            self.dataset.remove_step(UnixSeconds(step))?;
-            self.store
-                .execute("DELETE FROM live_file WHERE step = ?1", [step])?;
+        for step in self.store.rows(old, [oldest], |row| row.get(0))? {
+            let removed = self.dataset.remove_step(UnixSeconds(step));
+            let sql = "DELETE FROM live_file WHERE step = ?1";
+            let removed = removed.and_then(|()| self.store.execute(sql, [step]));
+            keep_first(&mut first, removed.map(drop))?;
+        }
+        first
+    }
+
+    /// Writes a live step: the rows that are there, and those that were collected.
+    fn save_step(&mut self, step: UnixSeconds, now: UnixSeconds) -> Result<()> {
+        let before = self.dataset.step(step)?;
+        let mut rows = before.clone();
+        rows.extend(&self.live_steps[&step]);
+        if rows != before {
+            self.save_islands()?;
+            // Before the file: one that a crash leaves is removed later too.
+            let sql = "INSERT OR IGNORE INTO live_file VALUES (?1)";
+            self.store.execute(sql, [step.0])?;
+            self.dataset.write_step(step, &rows)?;
+            self.counts.live_written = now.0;
         }
         Ok(())
     }
+}
+
+/// Keeps the first error of parts that do not depend on each other. A held lock is returned: each part would wait
+/// for it again.
+fn keep_first(first: &mut Result<()>, part: Result<()>) -> Result<()> {
+    match part {
+        Err(error) if error.is_busy() => return Err(error),
+        part if first.is_ok() => *first = part,
+        _ => {}
+    }
+    Ok(())
 }

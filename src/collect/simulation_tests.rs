@@ -15,6 +15,7 @@ use super::virtual_upstream_tests::{FIRST_DAY, VirtualUpstream, code, hash, numb
 use super::{catalogue, readings, rules};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::Metrics;
+use crate::durable;
 use crate::model::SortField;
 
 /// Seconds of one request.
@@ -276,4 +277,105 @@ fn a_merge_that_changes_no_row_writes_no_file() {
     assert_ne!(second, first);
     let revised = Metrics::new([Some(2); 6], [None, Some(0.5), None]);
     assert_ne!(inode_after(&[revised]), second);
+}
+
+/// Lines that an operator left, and files with other names.
+#[test]
+fn a_fault_of_one_file_keeps_values_out_of_that_file_only() {
+    let run = &mut Simulation::new(VirtualUpstream::new(1, 0, 0), false);
+    catalogue::record_page(&run.collector.store, &[island(code(0))], run.now).unwrap();
+    let newest = rules::newest_day(run.now);
+    let days = [UtcDay(newest.0 - 1), newest];
+    let step = UnixSeconds(run.now.0 - 3600);
+    let steps = [step, UnixSeconds(step.0 + 600)];
+    let folder = run.scratch.path().join("dataset");
+    for (value, (faulty, is_error)) in (1..).zip([
+        ("platform.csv".to_owned(), true),
+        (format!("daily/{}.csv", days[0]), true),
+        (format!("live/{}.csv", steps[0].0), true),
+        ("daily/notes.csv".to_owned(), false),
+        ("live/notes.csv".to_owned(), false),
+    ]) {
+        durable::replace(&folder.join(&faulty), b"nonsense\n").unwrap();
+        for day in days {
+            record(run, 0, day, Metrics::of_peak(Some(value)));
+        }
+        run.collector.platform_points.push((step, value));
+        for step in steps {
+            let players = BTreeMap::from([(code(0), value)]);
+            run.collector.live_steps.insert(step, players);
+        }
+        let check = |run: &Simulation, but: &str| {
+            let dataset = &run.collector.dataset;
+            let row = |day| dataset.day(day).unwrap()[&code(0)].count(SortField::PeakCcu);
+            for day in days.iter().filter(|day| !but.contains(&day.to_string())) {
+                assert_eq!(row(*day), Some(value), "{day} beside {but}");
+            }
+            for step in steps
+                .iter()
+                .filter(|step| !but.contains(&step.0.to_string()))
+            {
+                assert_eq!(
+                    dataset.step(*step).unwrap()[&code(0)],
+                    value,
+                    "{step} beside {but}"
+                );
+            }
+            if but != "platform.csv" {
+                assert_eq!(dataset.platform().unwrap()[&step], value, "beside {but}");
+            }
+        };
+        let written = run.collector.finish(true, run.now);
+        assert_eq!(written.is_err(), is_error, "{faulty}");
+        check(run, &faulty);
+        // Nothing is lost for the faulty one either.
+        fs::remove_file(folder.join(&faulty)).unwrap();
+        run.collector.finish(true, run.now).unwrap();
+        check(run, "");
+    }
+}
+
+#[test]
+fn a_new_day_waits_for_noon_while_the_one_before_cannot_be_read() {
+    let run = &mut Simulation::new(VirtualUpstream::new(1, 0, 0), false);
+    catalogue::record_page(&run.collector.store, &[island(code(0))], run.now).unwrap();
+    let day = rules::newest_day(run.now);
+    let before = run
+        .scratch
+        .path()
+        .join(format!("dataset/daily/{}.csv", UtcDay(day.0 - 1)));
+    durable::replace(&before, b"nonsense\n").unwrap();
+    record(run, 0, day, Metrics::of_peak(Some(7)));
+    for (hours, is_shown) in [(11, false), (12, true)] {
+        let now = UnixSeconds(day.end().0 + hours * 3600);
+        assert!(run.collector.finish(false, now).is_err());
+        assert_eq!(run.collector.dataset.has_day(day), is_shown);
+    }
+}
+
+/// A write blocks the loop, so that it must not wait again for each file.
+#[test]
+fn a_held_lock_ends_a_write_after_one_wait_and_nothing_is_lost() {
+    let run = &mut Simulation::new(VirtualUpstream::new(1, 0, 0), false);
+    catalogue::record_page(&run.collector.store, &[island(code(0))], run.now).unwrap();
+    run.collector.finish(true, run.now).unwrap();
+    let day = rules::newest_day(run.now);
+    let step = UnixSeconds(run.now.0 - 3600);
+    let lock = fs::File::open(run.scratch.path().join("dataset/.lock")).unwrap();
+    lock.lock_shared().unwrap();
+    for steps in 0..3 {
+        let players = BTreeMap::from([(code(0), 7)]);
+        let step = UnixSeconds(step.0 + 600 * steps);
+        run.collector.live_steps.insert(step, players);
+    }
+    record(run, 0, day, Metrics::of_peak(Some(7)));
+    let begun = std::time::Instant::now();
+    let written = run.collector.finish(true, run.now);
+    assert!(written.unwrap_err().is_busy());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(4));
+    drop(lock);
+    run.collector.finish(true, run.now).unwrap();
+    assert_eq!(run.collector.dataset.day(day).unwrap().len(), 1);
+    let steps = fs::read_dir(run.scratch.path().join("dataset/live")).unwrap();
+    assert_eq!(steps.count(), 3);
 }

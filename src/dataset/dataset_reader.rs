@@ -64,7 +64,15 @@ impl<'a> DatasetReader<'a> {
     /// Lists the files without reading them. `today` is the present day by the machine's clock; a day or
     /// step later than the day after it is a fault.
     pub fn open(files: &'a Files<'a>, today: UtcDay) -> Result<DatasetReader<'a>, LoadError> {
-        let mut source = DatasetReader {
+        let mut source = DatasetReader::unlisted(files, today)?;
+        source.list_days()?;
+        source.list_steps()?;
+        Ok(source)
+    }
+
+    /// Opens a dataset to read files by their names. It has no days and steps, and no faults of other files' names.
+    pub fn unlisted(files: &'a Files<'a>, today: UtcDay) -> Result<DatasetReader<'a>, LoadError> {
+        let source = DatasetReader {
             files,
             today,
             days: Vec::new(),
@@ -77,8 +85,6 @@ impl<'a> DatasetReader<'a> {
         files
             .names("")
             .map_err(|error| source.io_error("", error))?;
-        source.list_days()?;
-        source.list_steps()?;
         Ok(source)
     }
 
