@@ -227,9 +227,7 @@ impl Arguments {
         let invalid = |text| {
             let (source, expected) = (self.source(name), flag.expected());
             if flag.value == STORE {
-                // It may have a password, also where it is none of a URL.
-                let message = format!("{source} must be {expected}; the value is not shown");
-                return self.bad_value(message);
+                return self.bad_value(secret_problem(&source, &expected));
             }
             self.invalid(&source, &expected, text)
         };
@@ -286,6 +284,11 @@ impl Arguments {
             CliError::usage(message)
         }
     }
+}
+
+/// The problem of a value that may have a password, also where it is none of a URL.
+pub(super) fn secret_problem(source: &str, expected: &str) -> String {
+    format!("{source} must be {expected}; the value is not shown")
 }
 
 /// Parses a value of a type that has one text form.

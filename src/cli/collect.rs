@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::arguments::{Arguments, parsed};
+use super::arguments::{Arguments, parsed, secret_problem};
 use super::error::CliError;
 use super::progress::Progress;
 use super::{print, report};
@@ -40,9 +40,8 @@ fn proxy(upstream: &HttpAddress) -> Result<Option<HttpAddress>, CliError> {
         return Ok(None);
     }
     let address = collect::proxy(&proxy).ok_or_else(|| {
-        CliError::configuration(format!(
-            "HTTPS_PROXY must be http://HOST:PORT, without a user, got {proxy:?}"
-        ))
+        let expected = "http://HOST:PORT, without a user";
+        CliError::configuration(secret_problem("HTTPS_PROXY", expected))
     });
     address.map(Some)
 }

@@ -236,5 +236,11 @@ fn what_cannot_be_used_ends_with_a_line_and_an_exit_code() {
     check([&path("faulty"), &usual.1], &local, 65, "islands.csv:2");
     write_file(&directory.join("of-server/keys.jsonl"), "");
     check([&usual.0, &path("of-server")], &local, 78, "of-server");
+    let mut behind = command();
+    behind.args(arguments(&usual, "https://example.com/", &["--once"]));
+    behind.env("HTTPS_PROXY", "http://ann:secret@p:3128");
+    let line = stderr_of(&behind.output().unwrap(), 78);
+    let is_named = line.contains("HTTPS_PROXY must be http://HOST:PORT, without a user");
+    assert!(is_named && !line.contains("secret"), "{line}");
     assert!(upstream.seen().is_empty());
 }
