@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::endpoints::Request;
+use super::endpoints::{PAGE_SIZE, Request};
 use super::error::Result;
 use super::store::{Store, Task};
 use super::wire::{Cleaned, Page};
@@ -96,7 +96,8 @@ impl Rankings {
     }
 
     pub(super) fn advance(&mut self, page: Page<(IslandCode, u32)>) {
-        self.ranks.extend(page.rows);
+        // However long a page of a faulty upstream is.
+        self.ranks.extend(page.rows.into_iter().take(PAGE_SIZE));
         self.pages += 1;
         let is_stuck = page.next == self.after;
         self.after = page.next;
@@ -275,6 +276,9 @@ mod tests {
         }
         assert_eq!(rankings.request(), None);
         assert_eq!(rankings.ranks, [10, 9, 8, 7].map(|rank| (code(1), rank)));
+        let rows = vec![(code(1), 1); 2 * PAGE_SIZE];
+        rankings.advance(Page { rows, next: None });
+        assert_eq!(rankings.ranks.len(), 4 + PAGE_SIZE);
         assert_eq!(asked[2], "/genres/a/rankings?size=1000&after=2");
         assert_eq!(asked[3], "/genres/b/rankings?size=1000");
     }

@@ -12,7 +12,7 @@ use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 
 /// Rows of a page of the catalogue or of a ranking: the most that the upstream gives.
-const PAGE_SIZE: u32 = 1000;
+pub(super) const PAGE_SIZE: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {

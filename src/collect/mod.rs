@@ -58,6 +58,6 @@ pub use error::CollectError;
 pub use metrics::summary;
 pub(crate) use run::run;
 pub use settings::{
-    CollectSettings, HttpAddress, codes, contact, is_excluded, platform, proxy, rate,
+    CollectSettings, HttpAddress, codes, contact, is_excluded, platform, proxy, rate, rate_problem,
+    upstream,
 };
-pub use settings::{rate_problem, upstream};
