@@ -11,8 +11,7 @@ use std::rc::Rc;
 
 use super::catalogue::{self, Crawl, Rankings};
 use super::dataset_files::{Dataset, DayRows};
-use super::endpoints::Endpoints;
-use super::endpoints::{Endpoint, Request};
+use super::endpoints::{Endpoint, Endpoints, Request};
 use super::error::{CollectError, Result, io_error};
 use super::live::{LivePass, Steps};
 use super::plan::{self, PlanSizes};
@@ -105,6 +104,8 @@ pub(super) struct Collector {
     pub(super) rate: f64,
     /// Failures in a row of any endpoint, and when the first was.
     pub(super) failing: Option<(u32, UnixSeconds)>,
+    /// With `once`: the upstream failed for too long, in the words of the error.
+    pub(super) unavailable: Option<String>,
     /// Number of refused values that were logged.
     pub(super) refused_logged: u64,
 }
@@ -184,6 +185,7 @@ impl Collector {
             sizes: PlanSizes::default(),
             rate: 0.0,
             failing: None,
+            unavailable: None,
             refused_logged: 0,
         };
         collector.restore_lost_days(now)?;
@@ -192,6 +194,9 @@ impl Collector {
     }
 
     pub(super) fn next(&mut self, now: UnixSeconds) -> Result<Next> {
+        if self.unavailable.is_some() {
+            return Ok(Next::Done);
+        }
         if let Some(request) = self.platform(now)? {
             return Ok(Next::Send(request));
         }
@@ -293,21 +298,23 @@ impl Collector {
         Ok(request.filter(|_| self.endpoints.is_ready(Endpoint::Steps, now)))
     }
 
-    /// Returns what a run with `--once` could not do, if anything.
-    pub(super) fn missing(&self, now: UnixSeconds) -> Result<Option<CollectError>> {
+    /// Returns an error if a run with `--once` could not do something.
+    pub(super) fn missing(&self, now: UnixSeconds) -> Result<()> {
         let is_old = now.0 - self.store.task(Task::FULL_CRAWL)? >= FULL_CRAWL_SECONDS;
         let islands = readings::postponed(&self.store)?;
         let steps = self.counts.steps_given_up;
-        let problem = if is_old {
+        let problem = if let Some(problem) = &self.unavailable {
+            problem.clone()
+        } else if is_old {
             "the upstream's catalogue could not be read to the end, or lists far fewer islands than the last one".to_owned()
         } else if islands > 0 {
             format!("the days of {islands} islands could not be read")
         } else if steps > 0 {
             format!("the live step lacks {steps} islands, which could not be read")
         } else {
-            return Ok(None);
+            return Ok(());
         };
-        Ok(Some(CollectError::Unavailable(problem)))
+        Err(CollectError::Unavailable(problem))
     }
 }
 

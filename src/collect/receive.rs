@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::catalogue::{self, Crawl, Rankings};
 use super::collector::{Collector, RANKINGS_SECONDS, RETRY_SECONDS};
 use super::endpoints::Request;
-use super::error::{CollectError, Result};
+use super::error::Result;
 use super::readings;
 use super::reply::{Outcome, Raw, Reply, classify};
 use super::store::Task;
@@ -24,7 +24,7 @@ const BELIEVED_TENTHS: i64 = 9;
 
 impl Collector {
     /// Takes the response to a request, in one transaction. After an error of the database nothing has changed
-    /// there, and the request is due again. With `once`, it is an error if the upstream has failed for too long.
+    /// there, and the request is due again. With `once`, a run is over if the upstream has failed for too long.
     pub(super) fn receive(
         &mut self,
         request: &Request,
@@ -56,12 +56,11 @@ impl Collector {
             self.failing = Some((count + 1, since));
             let is_over = count + 1 >= MAX_FAILURES && now.0 - since.0 >= MAX_FAILURE_SECONDS;
             if self.settings.once && is_over {
-                self.finish(true, now)?;
-                return Err(CollectError::Unavailable(format!(
+                self.unavailable = Some(format!(
                     "the upstream gave no usable response to {} requests in a row; the last one: {}",
                     count + 1,
                     reply.reason
-                )));
+                ));
             }
         }
         Ok(reply)

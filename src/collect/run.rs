@@ -23,7 +23,7 @@ use super::settings::{CollectSettings, check};
 use crate::admin;
 use crate::calendar::UnixSeconds;
 use crate::durable;
-use crate::observe::Notifier;
+use crate::observe::{Notifier, WrittenLines};
 use crate::sync::{Mutex, lock};
 
 /// Time between looks at what is due.
@@ -34,8 +34,8 @@ const STATUS_SECONDS: i64 = 10;
 const COUNTING_PAUSE: u32 = 500;
 /// Pause after a file could not be written, for example on a full disk, or because readers hold the lock.
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
-/// Time for which readers hold the lock of the dataset before that is logged.
-const LONG_BUSY: Duration = Duration::from_mins(10);
+/// Time without an error after which errors are over: those of writes and of responses come in turn.
+const PROBLEM_END: Duration = Duration::from_mins(1);
 /// Time for which a run with `--once` waits at its end for readers of the dataset.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
 /// Without a usable response for this long, the collector is not ready.
@@ -74,8 +74,8 @@ pub(crate) fn run(
             metrics: String::new(),
             problem: Some("starting"),
         })),
-        write_error: None,
-        write_at: Instant::now(),
+        problems: WrittenLines::default(),
+        failed_at: None,
     };
     runtime.block_on(opened.run())
 }
@@ -109,11 +109,10 @@ struct Loop<'a> {
     page: Arc<Mutex<Page>>,
     /// When the plan's queues are counted again.
     count_at: Instant,
-    /// The logged line about the last write, which failed, and since when writes fail. It is empty at first while
-    /// readers hold the lock.
-    write_error: Option<(String, Instant)>,
-    /// When files are written again.
-    write_at: Instant,
+    /// Logged lines about errors after which collecting goes on.
+    problems: WrittenLines,
+    /// Time of the last of these errors, until they are over.
+    failed_at: Option<Instant>,
 }
 
 impl Loop<'_> {
@@ -125,24 +124,27 @@ impl Loop<'_> {
         };
         let mut terminate = on_signal(SignalKind::terminate())?;
         let mut interrupt = on_signal(SignalKind::interrupt())?;
-        let collected = tokio::select! {
-            _ = terminate.recv() => Ok(()),
-            _ = interrupt.recv() => Ok(()),
-            collected = self.collect() => collected,
+        let ended = tokio::select! {
+            _ = terminate.recv() => None,
+            _ = interrupt.recv() => None,
+            ended = self.collect() => Some(ended),
         };
-        let collected = collected.and_then(|()| {
-            self.notifier.stopping("stopping");
-            match self.collector.finish(false, UnixSeconds::now()) {
-                Err(error) if error.is_busy() => {
-                    let line = "readers hold the lock of the dataset; what is not written there is in the database";
-                    self.collector.log.push(line.to_owned());
-                    Ok(())
-                }
-                written => written,
-            }
-        });
+        self.notifier.stopping("stopping");
+        let ended = ended.unwrap_or_else(|| self.stop());
         self.drain_log();
-        collected
+        ended
+    }
+
+    /// Writes what was collected after a signal.
+    fn stop(&mut self) -> Result<()> {
+        match self.collector.finish(false, UnixSeconds::now()) {
+            Err(error) if error.is_busy() => {
+                let line = "readers hold the lock of the dataset; days that are not written there are in the database";
+                self.collector.log.push(line.to_owned());
+                Ok(())
+            }
+            written => written,
+        }
     }
 
     /// Runs the loop. The future can be dropped at any `await`: no write is in progress there.
@@ -156,7 +158,7 @@ impl Loop<'_> {
             tokio::spawn(admin::serve(listener, respond));
         }
         self.notifier.ready("collecting");
-        let mut ticked: Option<Instant> = None;
+        let (mut ticked, mut done): (Option<Instant>, Option<Instant>) = (None, None);
         loop {
             if ticked.is_none_or(|at| at.elapsed() >= TICK) {
                 ticked = Some(Instant::now());
@@ -173,9 +175,14 @@ impl Loop<'_> {
                 Next::Send(request) => self.send(&request).await?,
                 Next::Wait => sleep(TICK).await,
                 Next::Done => {
-                    self.finish().await?;
-                    let missing = self.collector.missing(UnixSeconds::now())?;
-                    return missing.map_or(Ok(()), Err);
+                    let is_patient = done.get_or_insert_with(Instant::now).elapsed() < LOCK_TIMEOUT;
+                    match self.collector.finish(true, UnixSeconds::now()) {
+                        Err(error) if error.is_busy() && is_patient => sleep(TICK).await,
+                        written => {
+                            return written
+                                .and_then(|()| self.collector.missing(UnixSeconds::now()));
+                        }
+                    }
                 }
             }
         }
@@ -198,72 +205,56 @@ impl Loop<'_> {
             Ok(reply) if reply.outcome.is_failure() => {}
             Ok(_) => self.pace.succeeded(),
             Err(error) => {
-                self.check_write(Err(error))?;
+                self.check(Err(error))?;
+                self.drain_log();
                 sleep(WRITE_PAUSE).await;
             }
         }
         Ok(())
     }
 
-    /// Writes everything that was collected. Waits for readers that hold the lock of the dataset.
-    async fn finish(&mut self) -> Result<()> {
-        let begun = Instant::now();
-        loop {
-            let result = self.collector.finish(true, UnixSeconds::now());
-            self.drain_log();
-            match result {
-                Err(error) if error.is_busy() && begun.elapsed() < LOCK_TIMEOUT => {
-                    sleep(TICK).await;
-                }
-                result => return result,
-            }
-        }
-    }
-
-    /// Handles the result of a write. Returns an error that lasts, since the next start sets a damaged database
-    /// aside, and with `once` all but a held lock. Others are logged once: nothing that was collected is lost, and it
-    /// is written when that works again.
-    fn check_write(&mut self, written: Result<()>) -> Result<()> {
-        let failed = self.write_error.take();
+    /// Handles the result of a write. Returns an error that ends the collector: of a damaged database, which the next
+    /// start sets aside, and with `once` all but a held lock and faults of the dataset, which are those of one file.
+    /// Others are logged once: nothing that was collected is lost, and it is written when that works again.
+    fn check(&mut self, written: Result<()>) -> Result<()> {
         let Err(error) = written else {
-            if failed.is_some_and(|(line, _)| !line.is_empty()) {
-                (self.log)("writing works again");
+            if self.failed_at.is_some_and(|at| at.elapsed() >= PROBLEM_END) {
+                self.failed_at = None;
+                if self.problems.reset() {
+                    self.collector.log.push("writing works again".to_owned());
+                }
             }
             return Ok(());
         };
-        let (settings, is_busy) = (&self.collector.settings, error.is_busy());
-        if matches!(error, CollectError::Damaged(_)) || (settings.once && !is_busy) {
+        let is_end = match &error {
+            CollectError::Damaged(_) => true,
+            CollectError::Dataset(_) => false,
+            _ => self.collector.settings.once && !error.is_busy(),
+        };
+        if is_end {
             return Err(error);
         }
-        self.write_at = Instant::now() + WRITE_PAUSE;
-        let (logged, since) = failed.unwrap_or((String::new(), Instant::now()));
-        let line = match is_busy {
-            true if since.elapsed() < LONG_BUSY => String::new(),
-            true => format!(
-                "readers have held the lock on {} for ten minutes; files are written when they release it",
-                settings.dataset.display()
-            ),
-            false => format!("{error}; collecting continues when this works again"),
-        };
-        if line != logged && !line.is_empty() {
-            (self.log)(&line);
+        self.failed_at = Some(Instant::now());
+        let line = format!("{error}; it is tried again until it works");
+        // A wait for a lock is reported where it happens.
+        if !error.is_busy() {
+            self.collector.log.extend(self.problems.add(line));
         }
-        self.write_error = Some((line, since));
         Ok(())
     }
 
     /// Writes what is due, and shows how it goes.
     fn tick(&mut self) -> Result<()> {
         let now = UnixSeconds::now();
-        if Instant::now() >= self.write_at {
+        if self.failed_at.is_none_or(|at| at.elapsed() >= WRITE_PAUSE) {
             let written = self.collector.tick(now);
-            self.check_write(written)?;
+            self.check(written)?;
         }
         let begun = Instant::now();
         if begun >= self.count_at {
             match plan::sizes(&self.collector.store, now) {
                 Ok(sizes) => self.collector.sizes = sizes,
-                Err(error) => self.check_write(Err(error))?,
+                Err(error) => self.check(Err(error))?,
             }
             self.count_at = Instant::now() + begun.elapsed() * COUNTING_PAUSE;
         }
@@ -291,3 +282,7 @@ impl Loop<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -218,49 +218,72 @@ impl RateLimitedLog {
 /// Different lines about one outage that are remembered.
 const LINES_MAX: usize = 16;
 
-/// A log for an error that lasts: a line is not repeated.
+/// Lines about an error that lasts, of which none is repeated.
+#[derive(Debug)]
+pub(crate) struct WrittenLines {
+    lines: BTreeSet<String>,
+    max: usize,
+}
+
+impl Default for WrittenLines {
+    /// The lines about an outage, of which several problems may come in turn: each is new once.
+    fn default() -> WrittenLines {
+        WrittenLines {
+            lines: BTreeSet::new(),
+            max: LINES_MAX,
+        }
+    }
+}
+
+impl WrittenLines {
+    /// Adds a line. Returns it if it is new.
+    pub(crate) fn add(&mut self, line: String) -> Option<String> {
+        if self.lines.contains(&line) {
+            return None;
+        }
+        if self.lines.len() == self.max {
+            self.lines.clear();
+        }
+        self.lines.insert(line.clone());
+        Some(line)
+    }
+
+    /// Marks the error as resolved: the same lines are new if the error comes back. Returns `true` if there was one.
+    pub(crate) fn reset(&mut self) -> bool {
+        !std::mem::take(&mut self.lines).is_empty()
+    }
+}
+
+/// A log for an error that lasts, which repeats no line.
 #[derive(Debug)]
 pub(crate) struct DedupLog {
     pub(crate) log: Log,
-    written: BTreeSet<String>,
-    lines_max: usize,
+    written: WrittenLines,
 }
 
 impl DedupLog {
-    /// Creates a log for an outage, of which several problems may come in turn: each is written once.
+    /// Creates a log for an outage: each line is written once.
     pub(crate) fn new(log: Log) -> DedupLog {
-        DedupLog {
-            log,
-            written: BTreeSet::new(),
-            lines_max: LINES_MAX,
-        }
+        let written = WrittenLines::default();
+        DedupLog { log, written }
     }
 
     /// Creates a log that writes a line unless it is the one before.
     pub(crate) fn of_changes(log: Log) -> DedupLog {
-        DedupLog {
-            lines_max: 1,
-            ..DedupLog::new(log)
-        }
+        let mut written = WrittenLines::default();
+        written.max = 1;
+        DedupLog { log, written }
     }
 
     /// Writes a line unless it was written before. Returns `true` if it was written.
     pub(crate) fn write(&mut self, line: String) -> bool {
-        let is_new = !self.written.contains(&line);
-        if is_new {
-            self.log.write(&line);
-            if self.written.len() == self.lines_max {
-                self.written.clear();
-            }
-            self.written.insert(line);
-        }
-        is_new
+        let new = self.written.add(line);
+        new.inspect(|line| self.log.write(line)).is_some()
     }
 
-    /// Marks the error as resolved: the same lines are written again if the error comes back. Returns `true` if there
-    /// was one.
+    /// Marks the error as resolved. Returns `true` if there was one.
     pub(crate) fn reset(&mut self) -> bool {
-        !std::mem::take(&mut self.written).is_empty()
+        self.written.reset()
     }
 }
 

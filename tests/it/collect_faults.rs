@@ -244,3 +244,18 @@ fn what_cannot_be_used_ends_with_a_line_and_an_exit_code() {
     assert!(is_named && !line.contains("secret"), "{line}");
     assert!(upstream.seen().is_empty());
 }
+
+#[test]
+fn a_faulty_file_ends_a_run_with_its_name_when_all_else_is_collected() {
+    let directory = TempDir::new();
+    let paths = paths(&directory);
+    let upstream = FakeUpstream::start(8, |_| None);
+    let faulty = directory.join("dataset/platform.csv");
+    write_file(&faulty, "nonsense\n");
+    let log = stderr_of(&once(&paths, &upstream), 65);
+    assert!(log.contains("platform.csv:1"), "{log}");
+    assert_days(&paths, 8);
+    fs::remove_file(faulty).unwrap();
+    assert!(once(&paths, &upstream).status.success());
+    assert_sound(&paths);
+}

@@ -1,0 +1,100 @@
+//! The loop: what it logs, in which order, and when a run with `--once` is over.
+
+use std::io;
+use std::sync::Mutex as StdMutex;
+
+use tokio::time::timeout;
+
+use super::*;
+use crate::collect::simulated_collector_tests::Simulation;
+use crate::collect::virtual_upstream_tests::{VirtualUpstream, code};
+
+/// Calls `test` with a loop whose upstream refuses connections.
+fn with_loop(log: fn(&str), test: impl FnOnce(Loop<'_>)) {
+    let run = Simulation::new(VirtualUpstream::new(1, 0, 0), false);
+    let notifier = &mut Notifier::connect(None).unwrap();
+    let collector = run.collector;
+    test(Loop {
+        pace: Pace::new(1000.0, true, Instant::now()),
+        client: Client::new(&collector.settings).unwrap(),
+        collector,
+        notifier,
+        log,
+        show_progress: &mut |_, _| (),
+        count_at: Instant::now(),
+        page: Arc::new(Mutex::new(Page {
+            metrics: String::new(),
+            problem: None,
+        })),
+        problems: WrittenLines::default(),
+        failed_at: None,
+    });
+}
+
+#[test]
+fn lines_are_logged_in_order_and_an_error_that_lasts_once() {
+    static LINES: StdMutex<Vec<String>> = StdMutex::new(Vec::new());
+    let log = |line: &str| LINES.lock().unwrap().push(line.to_owned());
+    with_loop(log, |mut it| {
+        let full = || CollectError::Io(io::ErrorKind::StorageFull.into());
+        let busy = || CollectError::Io(io::ErrorKind::TimedOut.into());
+        for error in [full(), busy(), full()] {
+            it.collector.log.push("before".to_owned());
+            it.check(Err(error)).unwrap();
+            it.collector.log.push("after".to_owned());
+        }
+        it.drain_log();
+        let lines = std::mem::take(&mut *LINES.lock().unwrap());
+        assert!(
+            lines[1].ends_with("it is tried again until it works"),
+            "{lines:?}"
+        );
+        assert_eq!((&*lines[0], &*lines[2]), ("before", "after"));
+        assert_eq!(lines.len(), 7, "{lines:?}");
+        // A write in between that had nothing to do.
+        it.check(Ok(())).unwrap();
+        it.failed_at = Instant::now().checked_sub(PROBLEM_END);
+        it.check(Ok(())).unwrap();
+        it.drain_log();
+        assert_eq!(*LINES.lock().unwrap(), ["writing works again"]);
+    });
+}
+
+#[test]
+fn lines_about_a_response_are_logged_before_the_pause_after_an_error() {
+    static LINES: StdMutex<Vec<String>> = StdMutex::new(Vec::new());
+    let log = |line: &str| LINES.lock().unwrap().push(line.to_owned());
+    with_loop(log, |mut it| {
+        it.collector
+            .store
+            .execute("DROP TABLE reading", [])
+            .unwrap();
+        let now = UnixSeconds::now();
+        let request = Request::Days(code(1), now..now);
+        let runtime = Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            // Failures in a row after which a request is given up, which the database must know.
+            it.send(&request).await.unwrap();
+            it.send(&request).await.unwrap();
+            let third = timeout(WRITE_PAUSE / 2, it.send(&request)).await;
+            assert!(third.is_err(), "no pause");
+        });
+        let lines = LINES.lock().unwrap();
+        assert!(lines[0].contains("the next attempt is in 2 s"), "{lines:?}");
+        assert!(lines[1].contains("no such table"), "{lines:?}");
+    });
+}
+
+#[test]
+fn a_run_once_is_over_when_the_upstream_has_failed_for_five_minutes() {
+    let mut run = Simulation::new(VirtualUpstream::new(2, 30, 100), true);
+    let begun = run.now;
+    run.advance(UnixSeconds(begun.0 + 3600), 1);
+    assert_eq!(run.collector.next(run.now).unwrap(), Next::Done);
+    assert!((300..600).contains(&(run.now.0 - begun.0)));
+    let error = run.collector.missing(run.now).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the upstream gave no usable response to"),
+        "{error}"
+    );
+}
