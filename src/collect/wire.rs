@@ -4,7 +4,6 @@
 //! strings. A row or value that cannot be used is left out and counted, and catalogue rows are cleaned, so that whatever
 //! is collected is a sound dataset (CONTRACT section 3). A response without anything that was requested is refused.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::ops::Range;
@@ -29,11 +28,8 @@ fn unexpected(problem: impl Display) -> String {
 
 /// Repairs text that a strict parser refuses as a whole for one bad title: lone surrogate escapes become U+FFFD, raw
 /// control characters become spaces, bytes that are not UTF-8 become U+FFFD.
-fn repair(body: &[u8]) -> Cow<'_, str> {
+fn repair(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
-    if !needs_repair(text.as_bytes()) {
-        return text;
-    }
     let mut repaired = String::with_capacity(text.len());
     let mut rest = &*text;
     while let Some(first) = rest.chars().next() {
@@ -50,12 +46,7 @@ fn repair(body: &[u8]) -> Cow<'_, str> {
         repaired.push_str(replacement.unwrap_or(&rest[..length]));
         rest = &rest[length..];
     }
-    Cow::Owned(repaired)
-}
-
-fn needs_repair(bytes: &[u8]) -> bool {
-    let surrogate = |pair: &[u8]| matches!(pair, [b'u', b'd' | b'D']);
-    bytes.iter().any(|byte| *byte < 0x20) || bytes.windows(2).any(surrogate)
+    repaired
 }
 
 /// Returns the code unit of an escape `\uXXXX` at the start of the text.

@@ -293,7 +293,7 @@ fn no_input_panics_and_sound_text_stays() {
         for _ in 0..u.int_in_range(0..=24)? {
             body.push(*u.choose(&alphabet)?);
         }
-        let once = repair(&body).into_owned();
+        let once = repair(&body);
         assert_eq!(repair(once.as_bytes()), once);
         if let Ok(text) = serde_json::from_slice::<String>(&body) {
             assert_eq!(serde_json::from_str::<String>(&once).unwrap(), text);
