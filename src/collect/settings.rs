@@ -12,7 +12,7 @@ use crate::model::IslandCode;
 /// A file of the server's state directory.
 const KEY_FILE: &str = "keys.jsonl";
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CollectSettings {
     pub dataset: PathBuf,
     /// State directory of the collector; another one than the server's.
@@ -67,26 +67,21 @@ pub fn codes(path: &Path) -> Result<BTreeSet<IslandCode>, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read --codes {shown}: {error}"))?;
-    parse_codes(&text).map_err(|(line, problem)| format!("{shown}:{line}: {problem}"))
-}
-
-/// Parses the text of a file. An error has the number of the line.
-fn parse_codes(text: &str) -> Result<BTreeSet<IslandCode>, (usize, String)> {
     let mut codes = BTreeSet::new();
     for (number, line) in (1..).zip(text.lines()) {
         let code = line.split('#').next().unwrap_or_default().trim();
         if code.is_empty() {
             continue;
         }
-        let Ok(code) = code.parse() else {
-            let problem =
-                format!("an island code such as 1234-5678-9012 is expected, got {code:?}");
-            return Err((number, problem));
-        };
-        codes.insert(code);
+        let parsed = code.parse().map_err(|()| {
+            format!(
+                "{shown}:{number}: an island code such as 1234-5678-9012 is expected, got {code:?}"
+            )
+        });
+        codes.insert(parsed?);
     }
     if codes.is_empty() {
-        return Err((1, "the file must have an island code".to_owned()));
+        return Err(format!("{shown}:1: the file must have an island code"));
     }
     Ok(codes)
 }
@@ -202,6 +197,7 @@ pub fn rate_problem(settings: &CollectSettings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collect::scratch_tests::Scratch;
 
     #[test]
     fn only_https_or_a_loopback_address_is_an_upstream() {
@@ -250,14 +246,18 @@ mod tests {
         }
     }
 
+    fn codes_of(text: &str) -> Result<BTreeSet<IslandCode>, String> {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("codes");
+        crate::durable::replace(&path, text.as_bytes()).unwrap();
+        codes(&path)
+    }
+
     #[test]
     fn a_file_has_a_code_a_line_with_comments_between() {
         let text = "# mine\n0000-0000-0007\r\n\n 0000-0000-0005 # the first one\n0000-0000-0007";
-        let codes: Vec<u64> = parse_codes(text)
-            .unwrap()
-            .iter()
-            .map(|code| code.number())
-            .collect();
+        let codes = codes_of(text).unwrap();
+        let codes: Vec<u64> = codes.iter().map(|code| code.number()).collect();
         assert_eq!(codes, [5, 7]);
     }
 
@@ -269,8 +269,9 @@ mod tests {
             ("# none\n", 1),
             ("", 1),
         ] {
-            let (found, problem) = parse_codes(text).unwrap_err();
-            assert_eq!(found, line, "{text:?}: {problem}");
+            let problem = codes_of(text).unwrap_err();
+            let place = format!("codes:{line}: ");
+            assert!(problem.contains(&place), "{text:?}: {problem}");
             assert!(problem.contains("island code"), "{problem}");
         }
     }
