@@ -168,14 +168,6 @@ impl Endpoints {
         (breaker.failures, is_due.then_some(line))
     }
 
-    /// Allows all requests now: after the clock was set back, their times lie in the future.
-    pub(super) fn release(&mut self) {
-        for breaker in &mut self.0 {
-            breaker.not_before = 0;
-            breaker.logged_at = Default::default();
-        }
-    }
-
     pub(super) fn count(&self, endpoint: Endpoint, outcome: Outcome) -> u64 {
         self.0[endpoint as usize].counts[outcome as usize]
     }

@@ -82,10 +82,15 @@ impl Collector {
         Ok(())
     }
 
-    /// Writes what is due. To be called about once a second.
+    /// Writes what is due. To be called about once a second. Opens everything again if the clock was set back.
     pub(super) fn tick(&mut self, now: UnixSeconds) -> Result<()> {
         if now.0 < self.ticked.0 - CLOCK_SLACK_SECONDS {
-            self.adapt_to_clock(now)?;
+            // Times that lie in the future would stop everything until then. A start forgets them.
+            let mut opened = Collector::open(self.settings.clone(), now)?;
+            self.log.push("the clock was set back".to_owned());
+            self.log.append(&mut opened.log);
+            std::mem::swap(&mut self.log, &mut opened.log);
+            *self = opened;
         }
         self.ticked = now;
         if now.0 - self.summarized.0 >= SUMMARY_SECONDS {
@@ -99,17 +104,6 @@ impl Collector {
             ));
         }
         self.write(false, false, now)
-    }
-
-    /// Forgets times that lie in the future after the clock was set back: nothing would be due before then.
-    fn adapt_to_clock(&mut self, now: UnixSeconds) -> Result<()> {
-        self.store.forget_after(now)?;
-        self.endpoints.release();
-        (self.looked, self.summarized) = (UnixSeconds(0), now);
-        (self.not_before, self.complete_day) = (now, None);
-        self.live = None;
-        self.log.push("the clock was set back".to_owned());
-        Ok(())
     }
 
     /// Writes everything that was collected, whether it is due or not; a hidden day only with `has_hidden`, or if
