@@ -15,7 +15,8 @@
 //! # Where to change
 //!
 //! - A query parameter of a list: its row in `request/parameters.rs`; one by a new grouping or a new value of islands
-//!   also `snapshot/format.rs` and `publish/list_sections.rs`.
+//!   also `snapshot/format.rs` and `publish/list_sections.rs`; a new filter also `request/lists.rs` and
+//!   `snapshot/condition.rs`.
 //! - An endpoint: its row in `request/endpoint.rs`, the place of its body in `snapshot/layout.rs`, how the body is made
 //!   in `publish/history_payload.rs` and `publish/render`, its operation in `site/openapi.json`.
 //! - A member of a body: `publish/render`, `site/openapi.json`, and the version in `snapshot/layout.rs`. The test of the

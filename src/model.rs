@@ -107,6 +107,9 @@ macro_rules! named {
             /// All values, in the order of their numbers. Published files may contain these numbers.
             pub const ALL: [$kind; [$($name),+].len()] = [$($kind::$value),+];
 
+            /// The names of all values, in the same order.
+            pub const NAMES: [&'static str; [$($name),+].len()] = [$($name),+];
+
             /// Returns the name used in query strings, responses, files and metrics.
             pub const fn as_str(self) -> &'static str {
                 match self {

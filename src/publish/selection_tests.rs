@@ -133,7 +133,7 @@ fn query(u: &mut Unstructured<'_>) -> Result<ListQuery> {
     let group = |grouping| move |name: String| Filter::Group(grouping, name.into());
     let tag = text(u, &SHARES.map(|(word, _)| word))?;
     let creator = text(u, &["large", "c7", "c8"])?;
-    let tool = text(u, &CreatedIn::ALL.map(CreatedIn::as_str))?;
+    let tool = text(u, &CreatedIn::NAMES)?;
     let (least, most) = (*u.choose(&SortField::ALL)?, *u.choose(&SortField::ALL)?);
     let filters = [
         tag.map(group(Grouping::Tag)),

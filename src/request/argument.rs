@@ -9,10 +9,10 @@ use super::parameters::{CREATOR_NAMES, CREATOR_PARAMETERS, ISLAND_NAMES, ISLAND_
 use super::percent::decode_segment;
 use super::query;
 use crate::calendar::UtcDay;
-use crate::model::{IslandCode, METRIC_NAMES};
+use crate::model::{self, IslandCode, METRIC_NAMES};
 
-/// The newest days that a chart of days can be limited to, as text and as number.
-pub const CHART_DAYS: [(&str, usize); 2] = [("30", 30), ("90", 90)];
+/// The numbers of newest days that a chart of days can be limited to.
+pub const CHART_DAYS: [&str; 2] = ["30", "90"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Argument {
@@ -106,11 +106,11 @@ pub(super) const CHART: Takes = Takes {
     parse: |sent| {
         let code = island_code(sent)?;
         let metric = parameter(sent.query, "metric");
-        let metric = metric.map(|metric| one_of("metric", &metric, &METRIC_NAMES, |name| name));
+        let metric = metric.map(|metric| one_of("metric", &metric, &METRIC_NAMES));
         let days = parameter(sent.query, "days");
-        let days = days.map(|days| one_of("days", &days, &CHART_DAYS, |days| days.0));
+        let days = days.map(|days| one_of("days", &days, &CHART_DAYS));
         let metric = metric.transpose()?.unwrap_or(METRIC_NAMES[0]);
-        let days = days.transpose()?.map(|days| days.1);
+        let days = days.transpose()?.and_then(model::digits);
         Ok(Argument::Chart(code, metric, days))
     },
 };

@@ -1,24 +1,79 @@
 //! The queries of the two lists, parsed and written into links. Equal queries have equal links.
+//!
+//! A parameter of `parameters.rs` names the values that it accepts, and the function that applies a value to the query.
 
 use std::borrow::Cow;
-use std::fmt::{Display, Write as _};
-use std::ops::RangeInclusive;
-use std::str::FromStr;
+use std::fmt::Write as _;
 
 use percent_encoding::utf8_percent_encode;
 
 use super::error::RouteError;
-use super::parameters::{
-    Grouping, Kind, LIMIT_DEFAULT, LIMIT_MAX, ORDER_DEFAULT, Parameter, SORT_DEFAULT,
-};
 use super::percent::RESERVED;
 use super::query::declared;
-use crate::model::{self, COUNT_MAX, SortField, SortOrder};
+use crate::model::{self, SortField, SortOrder};
 
+pub(super) const SORT_DEFAULT: SortField = SortField::PeakCcu;
+pub(super) const ORDER_DEFAULT: SortOrder = SortOrder::Desc;
+pub const LIMIT_DEFAULT: u32 = 50;
+/// Maximum rows per page (SPEC section 4).
+pub const LIMIT_MAX: u32 = 200;
 /// No list has more parameters.
 const PARAMETERS_MAX: usize = 16;
 /// No title and no slug is longer (CONTRACT section 5).
-const SEARCH_BYTES_MAX: usize = 1024;
+pub(super) const SEARCH_BYTES_MAX: usize = 1024;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// The value that it has where it is not given. A filter has none.
+    pub default: Option<&'static str>,
+    /// The label of its field in the form of the page. A filter without one stays as it is when the form is sent.
+    pub label: Option<&'static str>,
+    /// The words before its value where a page names its filters.
+    pub words: &'static str,
+    /// Its description in the `OpenAPI` document.
+    pub description: &'static str,
+    pub example: &'static str,
+}
+
+/// The values that a parameter accepts, and their effect: most are filters, which the function returns.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A text. An empty one is no filter.
+    Text {
+        bytes_max: usize,
+        filter: fn(&str) -> Filter,
+    },
+    /// One of a few names.
+    Name {
+        names: &'static [&'static str],
+        /// The texts of the names in the form of the page, in the same order; empty if it has no field there.
+        texts: &'static [&'static str],
+        /// The schema of the names in the `OpenAPI` document.
+        schema: &'static str,
+        set: fn(&mut ListQuery, &'static str) -> Option<Filter>,
+    },
+    /// An integer from the first to the second.
+    Integer {
+        range: (u64, u64),
+        set: fn(&mut ListQuery, u64) -> Option<Filter>,
+    },
+}
+
+/// The ways in which islands are grouped. An island may be in no group, and have several tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Grouping {
+    Tag,
+    /// By the slug of the creator.
+    Creator,
+    CreatedIn,
+}
+
+impl Grouping {
+    /// All values, by number.
+    pub const ALL: &[Grouping] = &[Grouping::Tag, Grouping::Creator, Grouping::CreatedIn];
+}
 
 /// The rows of a list that are on one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,15 +90,18 @@ pub enum Filter {
     /// The row is in the group with this name.
     Group(Grouping, Cow<'static, str>),
     /// The text of the row contains this one, folded. If nothing is left of it then, every row matches.
-    Search {
-        sent: String,
-        folded: String,
-    },
+    Search { sent: String, folded: String },
+    /// The count of the row is known and is at least this.
     AtLeast(SortField, u64),
+    /// The count of the row is known and is at most this.
     AtMost(SortField, u64),
 }
 
 impl Filter {
+    pub fn group(grouping: Grouping, name: &str) -> Filter {
+        Filter::Group(grouping, name.to_owned().into())
+    }
+
     /// Returns a search for a text, which is not empty.
     pub fn search(sent: &str) -> Filter {
         Filter::Search {
@@ -103,38 +161,20 @@ impl ListQuery {
     /// Sets the value of a parameter, which has none yet.
     fn set(&mut self, parameter: &Parameter, value: &str) -> Result<(), RouteError> {
         let name = parameter.name;
-        let count = || integer(name, value, 0..=COUNT_MAX);
         let filter = match parameter.kind {
-            Kind::Group(_) | Kind::Search if value.is_empty() => None,
-            Kind::Group(grouping) => Some(Filter::Group(grouping, value.to_owned().into())),
-            Kind::Choice {
-                grouping, names, ..
-            } => {
-                let (group, _) = one_of(name, value, names, |names| names.0)?;
-                Some(Filter::Group(grouping, group.into()))
-            }
-            Kind::Search if value.len() > SEARCH_BYTES_MAX => {
-                let wanted = format_args!("at most {SEARCH_BYTES_MAX} bytes");
+            Kind::Text { .. } if value.is_empty() => None,
+            Kind::Text { bytes_max, .. } if value.len() > bytes_max => {
+                let wanted = format_args!("at most {bytes_max} bytes");
                 return Err(RouteError::invalid(name, wanted, value));
             }
-            Kind::Search => Some(Filter::search(value)),
-            Kind::AtLeast(field) => Some(Filter::AtLeast(field, count()?)),
-            Kind::AtMost(field) => Some(Filter::AtMost(field, count()?)),
-            Kind::Sort => {
-                self.sort = one_of(name, value, &SortField::ALL, SortField::as_str)?;
-                None
+            Kind::Text { filter, .. } => Some(filter(value)),
+            Kind::Name { names, set, .. } => {
+                let value = one_of(name, value, names)?;
+                set(self, value)
             }
-            Kind::Order => {
-                self.order = one_of(name, value, &SortOrder::ALL, SortOrder::as_str)?;
-                None
-            }
-            Kind::Limit => {
-                self.page.limit = integer(name, value, 1..=LIMIT_MAX)?;
-                None
-            }
-            Kind::Offset => {
-                self.page.offset = integer(name, value, 0..=u64::MAX)?;
-                None
+            Kind::Integer { range, set } => {
+                let value = integer(name, value, range)?;
+                set(self, value)
             }
         };
         self.filters.extend(filter.map(|filter| (name, filter)));
@@ -143,7 +183,7 @@ impl ListQuery {
 
     /// Returns the query of the first page of a creator's islands.
     pub fn of_creator(slug: &str) -> ListQuery {
-        let filter = Filter::Group(Grouping::Creator, slug.to_owned().into());
+        let filter = Filter::group(Grouping::Creator, slug);
         ListQuery {
             filters: vec![("creator", filter)],
             ..ListQuery::default()
@@ -190,28 +230,21 @@ impl ListQuery {
     }
 }
 
-pub(super) fn one_of<T: Copy>(
+pub(super) fn one_of(
     name: &str,
     sent: &str,
-    all: &[T],
-    as_str: impl Fn(T) -> &'static str,
-) -> Result<T, RouteError> {
-    let known = all.iter().find(|one| as_str(**one) == sent);
-    known.copied().ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|one| as_str(*one)).collect();
-        RouteError::invalid(name, format_args!("one of {}", names.join(", ")), sent)
-    })
+    names: &[&'static str],
+) -> Result<&'static str, RouteError> {
+    let known = names.iter().find(|known| **known == sent);
+    known
+        .copied()
+        .ok_or_else(|| RouteError::invalid(name, format_args!("one of {}", names.join(", ")), sent))
 }
 
 /// Parses a value of ASCII digits, with leading zeros or without.
-fn integer<T: FromStr + PartialOrd + Display>(
-    name: &str,
-    sent: &str,
-    range: RangeInclusive<T>,
-) -> Result<T, RouteError> {
-    let number = model::digits(sent).filter(|number| range.contains(number));
+fn integer(name: &str, sent: &str, (min, max): (u64, u64)) -> Result<u64, RouteError> {
+    let number = model::digits(sent).filter(|number| (min..=max).contains(number));
     number.ok_or_else(|| {
-        let (min, max) = (range.start(), range.end());
         RouteError::invalid(name, format_args!("an integer from {min} to {max}"), sent)
     })
 }

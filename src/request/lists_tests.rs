@@ -1,18 +1,27 @@
 //! Queries of the lists: parsed, and written into links.
 
 use super::*;
+use crate::model::COUNT_MAX;
 use crate::request::{CREATOR_PARAMETERS, ISLAND_PARAMETERS};
 
 /// Filters by counts. No list has them.
 const COUNTS: &[Parameter] = &[
-    count("minPlays", Kind::AtLeast(SortField::Plays)),
-    count("maxPlays", Kind::AtMost(SortField::Plays)),
+    count("minPlays", |_, plays| {
+        Some(Filter::AtLeast(SortField::Plays, plays))
+    }),
+    count("maxPlays", |_, plays| {
+        Some(Filter::AtMost(SortField::Plays, plays))
+    }),
 ];
 
-const fn count(name: &'static str, kind: Kind) -> Parameter {
+const fn count(name: &'static str, set: fn(&mut ListQuery, u64) -> Option<Filter>) -> Parameter {
     Parameter {
         name,
-        kind,
+        kind: Kind::Integer {
+            range: (0, COUNT_MAX),
+            set,
+        },
+        default: None,
         label: None,
         words: "",
         description: "",
@@ -179,13 +188,9 @@ fn drawn(
     kind: Kind,
 ) -> arbtest::arbitrary::Result<String> {
     Ok(match kind {
-        Kind::Group(_) | Kind::Search => u.arbitrary()?,
-        Kind::Choice { names, .. } => u.choose(names)?.0.to_owned(),
-        Kind::AtLeast(_) | Kind::AtMost(_) => u.int_in_range(0..=COUNT_MAX)?.to_string(),
-        Kind::Sort => u.choose(&SortField::ALL)?.as_str().to_owned(),
-        Kind::Order => u.choose(&SortOrder::ALL)?.as_str().to_owned(),
-        Kind::Limit => u.int_in_range(1..=200)?.to_string(),
-        Kind::Offset => u.arbitrary::<u64>()?.to_string(),
+        Kind::Text { .. } => u.arbitrary()?,
+        Kind::Name { names, .. } => (*u.choose(names)?).to_owned(),
+        Kind::Integer { range, .. } => u.int_in_range(range.0..=range.1)?.to_string(),
     })
 }
 

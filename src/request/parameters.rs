@@ -1,73 +1,23 @@
 //! The query parameters of the two lists, a row each.
 //!
 //! The parser, links, the selection of rows, the form of the page, the `OpenAPI` document and random tests follow the
-//! rows. A row of a new kind needs its parser in `lists.rs`, its condition in `snapshot/condition.rs`, its schema in
-//! `site/openapi.rs`, and its field in `site/data_pages.rs`.
+//! rows. A row says what a parameter does; its kind says which values it accepts. A kind has its parser in `lists.rs`,
+//! its schema in `site/openapi.rs`, and its field in `site/data_pages.rs`.
 
+use super::lists::{
+    Filter, Grouping, Kind, LIMIT_MAX, ORDER_DEFAULT, Parameter, SEARCH_BYTES_MAX, SORT_DEFAULT,
+};
 use crate::model::{CreatedIn, SortField, SortOrder};
-
-pub const SORT_DEFAULT: SortField = SortField::PeakCcu;
-pub const ORDER_DEFAULT: SortOrder = SortOrder::Desc;
-pub const LIMIT_DEFAULT: u32 = 50;
-/// Maximum rows per page (SPEC section 4).
-pub const LIMIT_MAX: u32 = 200;
-
-#[derive(Clone, Copy, Debug)]
-pub struct Parameter {
-    pub name: &'static str,
-    pub kind: Kind,
-    /// The label of its field in the form of the page. A filter without one stays as it is when the form is sent.
-    pub label: Option<&'static str>,
-    /// The words before its value where a page names its filters.
-    pub words: &'static str,
-    /// Its description in the `OpenAPI` document.
-    pub description: &'static str,
-    pub example: &'static str,
-}
-
-/// The meaning of a parameter and of its values.
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// Rows in the group with this name. An empty text is no filter.
-    Group(Grouping),
-    /// Rows in one of a few groups, which have these names and others on pages.
-    Choice {
-        grouping: Grouping,
-        names: &'static [(&'static str, &'static str)],
-        /// The schema of the names in the `OpenAPI` document.
-        schema: &'static str,
-    },
-    /// Rows whose title or slug contains the text, both folded. An empty text is no filter.
-    Search,
-    /// Rows whose count is known and is at least the value.
-    AtLeast(SortField),
-    /// Rows whose count is known and is at most the value.
-    AtMost(SortField),
-    Sort,
-    Order,
-    Limit,
-    Offset,
-}
-
-/// The ways in which islands are grouped. An island may be in no group, and have several tags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Grouping {
-    Tag,
-    /// By the slug of the creator.
-    Creator,
-    CreatedIn,
-}
-
-impl Grouping {
-    /// All values, by number.
-    pub const ALL: &[Grouping] = &[Grouping::Tag, Grouping::Creator, Grouping::CreatedIn];
-}
 
 /// The parameters of the list of islands, in the order of links.
 pub const ISLAND_PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "tag",
-        kind: Kind::Group(Grouping::Tag),
+        kind: Kind::Text {
+            bytes_max: usize::MAX,
+            filter: |tag| Filter::group(Grouping::Tag, tag),
+        },
+        default: None,
         label: Some("Tag"),
         words: "with the tag",
         description: "Only islands with this genre tag. The tag must match exactly, including case.",
@@ -75,7 +25,11 @@ pub const ISLAND_PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "creator",
-        kind: Kind::Group(Grouping::Creator),
+        kind: Kind::Text {
+            bytes_max: usize::MAX,
+            filter: |slug| Filter::group(Grouping::Creator, slug),
+        },
+        default: None,
         label: None,
         words: "by",
         description: "Only islands of the creator with this slug. The slug must match exactly, including case.",
@@ -83,14 +37,13 @@ pub const ISLAND_PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "createdIn",
-        kind: Kind::Choice {
-            grouping: Grouping::CreatedIn,
-            names: &[
-                (CreatedIn::Uefn.as_str(), "UEFN"),
-                (CreatedIn::Creative.as_str(), "Creative"),
-            ],
+        kind: Kind::Name {
+            names: &CreatedIn::NAMES,
+            texts: &["UEFN", "Creative"],
             schema: "CreatedIn",
+            set: |_, name| Some(Filter::group(Grouping::CreatedIn, name)),
         },
+        default: None,
         label: Some("Made with"),
         words: "made with",
         description: "Only islands made with this tool. By default, islands of all tools, including those whose tool \
@@ -99,7 +52,8 @@ pub const ISLAND_PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "q",
-        kind: Kind::Search,
+        kind: SEARCH,
+        default: None,
         label: Some("Title or code"),
         words: "with a title that contains",
         description: "Only islands whose title contains this text. Case is ignored. A letter matches in either case \
@@ -109,7 +63,16 @@ pub const ISLAND_PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "sort",
-        kind: Kind::Sort,
+        kind: Kind::Name {
+            names: &SortField::NAMES,
+            texts: &[],
+            schema: "SortField",
+            set: |query, name| {
+                query.sort = SortField::parse(name)?;
+                None
+            },
+        },
+        default: Some(SORT_DEFAULT.as_str()),
         label: None,
         words: "",
         description: "The metric to sort by.",
@@ -117,7 +80,16 @@ pub const ISLAND_PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "order",
-        kind: Kind::Order,
+        kind: Kind::Name {
+            names: &SortOrder::NAMES,
+            texts: &[],
+            schema: "SortOrder",
+            set: |query, name| {
+                query.order = SortOrder::parse(name)?;
+                None
+            },
+        },
+        default: Some(ORDER_DEFAULT.as_str()),
         label: None,
         words: "",
         description: "The sort direction.",
@@ -131,7 +103,8 @@ pub const ISLAND_PARAMETERS: &[Parameter] = &[
 pub const CREATOR_PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "q",
-        kind: Kind::Search,
+        kind: SEARCH,
+        default: None,
         label: None,
         words: "",
         description: "Only creators whose slug contains this text. Case is ignored. At most 1,024 bytes.",
@@ -141,9 +114,21 @@ pub const CREATOR_PARAMETERS: &[Parameter] = &[
     OFFSET,
 ];
 
+const SEARCH: Kind = Kind::Text {
+    bytes_max: SEARCH_BYTES_MAX,
+    filter: Filter::search,
+};
+
 const LIMIT: Parameter = Parameter {
     name: "limit",
-    kind: Kind::Limit,
+    kind: Kind::Integer {
+        range: (1, LIMIT_MAX as u64),
+        set: |query, limit| {
+            query.page.limit = u32::try_from(limit).ok()?;
+            None
+        },
+    },
+    default: Some("50"),
     label: None,
     words: "",
     description: "The number of rows on a page.",
@@ -152,7 +137,14 @@ const LIMIT: Parameter = Parameter {
 
 const OFFSET: Parameter = Parameter {
     name: "offset",
-    kind: Kind::Offset,
+    kind: Kind::Integer {
+        range: (0, u64::MAX),
+        set: |query, offset| {
+            query.page.offset = offset;
+            None
+        },
+    },
+    default: Some("0"),
     label: None,
     words: "",
     description: "The number of rows to skip.",

@@ -79,7 +79,7 @@ impl<'a> Chart<'a> {
             let skipped = self.values.len().saturating_sub(*days);
             skipped > 0 && self.values[skipped..].iter().any(Option::is_some)
         };
-        let days = CHART_DAYS.into_iter().map(|(_, days)| days);
+        let days = CHART_DAYS.into_iter().filter_map(|days| days.parse().ok());
         days.filter(is_offered).collect()
     }
 

@@ -14,7 +14,7 @@ use super::metrics::{Average, Change, METRICS, Metric, Unit};
 use super::settings::SiteSettings;
 use super::templates::{filled, page};
 use crate::calendar::{DAY_SECONDS, UtcDay};
-use crate::request::{Filter, Grouping, Kind, LIMIT_DEFAULT, ListQuery, Parameter};
+use crate::request::{Filter, Kind, LIMIT_DEFAULT, ListQuery, Parameter};
 
 /// The list of days of an island, after another member.
 const SERIES: &[u8] = b",\"series\":[";
@@ -67,23 +67,25 @@ pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
 /// `search`, `number`, `select` or, if its value only stays as it is, `hidden`, and the values to choose from, each with
 /// its text. `None` if it is no filter.
 fn form_field(parameter: &Parameter, query: &ListQuery, tags: &[String]) -> Option<Value> {
-    let none: &[(&str, &str)] = &[];
-    let choices = |choices: &[(&str, &str)]| choices.iter().copied().collect::<Value>();
-    let of_tags = || tags.iter().map(|tag| (&**tag, &**tag)).collect::<Value>();
-    let (input, choices) = match parameter.kind {
-        Kind::Sort | Kind::Order | Kind::Limit | Kind::Offset => return None,
-        _ if parameter.label.is_none() => ("hidden", choices(none)),
-        Kind::Group(Grouping::Tag) => ("select", of_tags()),
-        Kind::Choice { names, .. } => ("select", choices(names)),
-        Kind::AtLeast(_) | Kind::AtMost(_) => ("number", choices(none)),
-        Kind::Group(_) | Kind::Search => ("search", choices(none)),
+    let (input, choices): (_, Vec<(&str, &str)>) = match parameter.kind {
+        _ if parameter.default.is_some() => return None,
+        _ if parameter.label.is_none() => ("hidden", Vec::new()),
+        Kind::Name { names, texts, .. } => {
+            let texts = texts.iter().copied();
+            ("select", names.iter().copied().zip(texts).collect())
+        }
+        Kind::Integer { .. } => ("number", Vec::new()),
+        Kind::Text { .. } if parameter.name == "tag" => {
+            ("select", tags.iter().map(|tag| (&**tag, &**tag)).collect())
+        }
+        Kind::Text { .. } => ("search", Vec::new()),
     };
     Some(context! {
         name => parameter.name,
         label => parameter.label,
         value => query.filter(parameter.name).map(Filter::text),
         input,
-        choices,
+        choices => choices.into_iter().collect::<Value>(),
     })
 }
 
@@ -107,7 +109,7 @@ pub fn islands(
     });
     let in_words: Vec<(&str, Cow<'_, str>)> = in_words.collect();
     // A search is the first field, wherever it stands in links.
-    let (search, others): (Vec<_>, Vec<_>) = all.partition(|one| matches!(one.kind, Kind::Search));
+    let (search, others): (Vec<_>, Vec<_>) = all.partition(|one| one.name == "q");
     let fields = search.into_iter().chain(others);
     let fields = fields.filter_map(|parameter| form_field(parameter, query, tags));
     let values = context! {

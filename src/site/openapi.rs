@@ -10,9 +10,7 @@ use serde_json::{Value, json};
 use super::code::member;
 use super::settings::SiteSettings;
 use super::text::count;
-use crate::model::COUNT_MAX;
 use crate::request::{CREATOR_PARAMETERS, ISLAND_PARAMETERS, Kind, Parameter};
-use crate::request::{LIMIT_DEFAULT, LIMIT_MAX, ORDER_DEFAULT, SORT_DEFAULT};
 
 const OPENAPI: &str = include_str!("openapi.json");
 /// The origin of data without a notice of its own (SPEC section 1).
@@ -46,10 +44,19 @@ pub fn openapi(service: &SiteSettings) -> String {
 /// Returns the parameters of a list as JSON, one on a line.
 fn parameters(parameters: &[Parameter]) -> String {
     let described = parameters.iter().map(|parameter| {
-        let schema = schema(parameter.kind);
-        let number = parameter.example.parse::<u64>().ok();
-        let number = number.filter(|_| schema["type"] == "integer");
-        let example = number.map_or_else(|| Value::from(parameter.example), Value::from);
+        let mut schema = schema(parameter.kind);
+        let value = |text: &str| {
+            let number = text.parse::<u64>().ok();
+            let number = number.filter(|_| schema["type"] == "integer");
+            number.map_or_else(|| Value::from(text), Value::from)
+        };
+        let example = value(parameter.example);
+        if let Some(default) = parameter.default.map(value) {
+            if schema["$ref"].is_string() {
+                schema = json!({"allOf": [schema]});
+            }
+            schema["default"] = default;
+        }
         let described = json!({
             "name": parameter.name, "in": "query", "required": false,
             "description": parameter.description, "schema": schema, "example": example,
@@ -65,20 +72,20 @@ fn parameters(parameters: &[Parameter]) -> String {
 }
 
 fn schema(kind: Kind) -> Value {
-    let named = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     match kind {
-        Kind::Group(_) | Kind::Search => json!({"type": "string"}),
-        Kind::Choice { schema, .. } => named(schema),
-        Kind::AtLeast(_) | Kind::AtMost(_) => {
-            json!({"type": "integer", "format": "int64", "minimum": 0, "maximum": COUNT_MAX})
+        Kind::Text { .. } => json!({"type": "string"}),
+        Kind::Name { schema, .. } => json!({"$ref": format!("#/components/schemas/{schema}")}),
+        Kind::Integer { range, .. } => {
+            let (minimum, maximum) = range;
+            let mut schema = json!({"type": "integer", "minimum": minimum, "maximum": maximum});
+            if i32::try_from(maximum).is_ok() {
+                schema["format"] = "int32".into();
+            } else if i64::try_from(maximum).is_ok() {
+                schema["format"] = "int64".into();
+            }
+            // Otherwise, no format has the numbers that clients may send.
+            schema
         }
-        Kind::Sort => json!({"allOf": [named("SortField")], "default": SORT_DEFAULT.as_str()}),
-        Kind::Order => json!({"allOf": [named("SortOrder")], "default": ORDER_DEFAULT.as_str()}),
-        Kind::Limit => json!({
-            "type": "integer", "format": "int32", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT,
-        }),
-        // No format has the numbers that clients may send.
-        Kind::Offset => json!({"type": "integer", "minimum": 0, "maximum": u64::MAX, "default": 0}),
     }
 }
 

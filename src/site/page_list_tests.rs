@@ -1,11 +1,17 @@
 //! Pages of lists: their columns, and the links to other pages.
 
 use super::*;
+use crate::model::COUNT_MAX;
+use crate::request::Filter;
 
 /// A filter by a count. No list has it.
 pub(super) const MIN_PLAYS: Parameter = Parameter {
     name: "minPlays",
-    kind: Kind::AtLeast(SortField::Plays),
+    kind: Kind::Integer {
+        range: (0, COUNT_MAX),
+        set: |_, plays| Some(Filter::AtLeast(SortField::Plays, plays)),
+    },
+    default: None,
     label: Some("Plays from"),
     words: "with at least these plays:",
     description: "",

@@ -2,10 +2,9 @@
 //!
 //! No request whose response the contract leaves open is made.
 
-use island_metrics::request::{Grouping, ISLAND_PARAMETERS, Kind, Parameter};
+use island_metrics::request::{ISLAND_PARAMETERS, Kind, Parameter};
 
 use crate::endpoint_cases::filled;
-use crate::oracle::COUNTS;
 use crate::prelude::*;
 use crate::random_dataset::{DAYS, SLUGS, TAGS, WORDS};
 
@@ -147,20 +146,12 @@ fn parameter(rng: &mut Rng, world: &World) -> (&'static str, String) {
     let at = rng.below(ISLAND_PARAMETERS.len() as u64);
     let Parameter { name, kind, .. } = ISLAND_PARAMETERS[usize::try_from(at).unwrap()];
     let text = match kind {
-        Kind::Group(Grouping::Tag) => rng.pick(&parts(TAGS)).to_owned(),
-        Kind::Group(Grouping::Creator) => rng.pick(&parts(SLUGS)).to_owned(),
-        Kind::Group(_) => rng.pick(&parts(WORDS)).to_owned(),
-        Kind::Choice { .. } if rng.one_in(3) => rng.pick(&["UEFN", ""]).to_owned(),
-        Kind::Choice { names, .. } => {
-            let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
-            rng.pick(&names).to_owned()
-        }
         // About the longest search.
-        Kind::Search if rng.one_in(50) => {
+        Kind::Text { .. } if name == "q" && rng.one_in(50) => {
             let bytes = usize::try_from(1019 + rng.below(5)).unwrap();
             "é".repeat(2) + &"a".repeat(bytes)
         }
-        Kind::Search => {
+        Kind::Text { .. } if name == "q" => {
             let titles: Vec<&str> = world.islands.values().map(|i| i.title.as_str()).collect();
             let text = match rng.below(5) {
                 0 => rng.pick(&parts(WORDS)),
@@ -169,21 +160,22 @@ fn parameter(rng: &mut Rng, world: &World) -> (&'static str, String) {
             };
             needle(rng, text)
         }
-        Kind::Sort if rng.one_in(12) => "title".to_owned(),
-        Kind::Sort => rng.pick(&COUNTS).to_owned(),
-        Kind::Order => {
-            let orders = ["asc", "desc", "asc", "desc", "asc", "ASC"];
-            rng.pick(&orders).to_owned()
+        Kind::Text { .. } => {
+            let known = match name {
+                "tag" => TAGS,
+                "creator" => SLUGS,
+                _ => WORDS,
+            };
+            rng.pick(&parts(known)).to_owned()
         }
-        _ if rng.one_in(2) => rng.pick(&parts(INTEGERS)).to_owned(),
-        Kind::AtLeast(field) | Kind::AtMost(field) => {
-            let counts = world.daily.values().flat_map(|rows| rows.values());
-            let counts = counts.filter_map(|row| row.counts[field as usize]);
-            let counts: Vec<String> = counts.map(|count| count.to_string()).collect();
-            let counts: Vec<&str> = counts.iter().map(String::as_str).collect();
-            rng.pick(&[&counts[..], &["0"]].concat()).to_owned()
+        Kind::Name { .. } if rng.one_in(8) => rng.pick(&["UEFN", "ASC", "title", ""]).to_owned(),
+        Kind::Name { names, .. } => rng.pick(names).to_owned(),
+        Kind::Integer { .. } if rng.one_in(2) => rng.pick(&parts(INTEGERS)).to_owned(),
+        Kind::Integer { .. } if rng.one_in(2) => rng.below(40).to_string(),
+        Kind::Integer { range, .. } => {
+            let span = range.1.saturating_sub(range.0).saturating_add(1);
+            (range.0 + rng.below(span)).to_string()
         }
-        Kind::Limit | Kind::Offset => rng.below(40).to_string(),
     };
     (name, text)
 }

@@ -70,7 +70,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         };
     Counter "island_metrics_http_connections_cut_total"
         "Connections closed by the server, by the timeout that expired. room: closed to admit other connections."
-        |server, page| summed(server, page, "reason", CloseReason::ALL.map(CloseReason::as_str), |worker| &worker.closed);
+        |server, page| summed(server, page, "reason", CloseReason::NAMES, |worker| &worker.closed);
     Counter "island_metrics_quota_rejections_total"
         "Requests rejected because the quota is exhausted, by tier."
         |server, page| summed(server, page, "tier", CALLER_TIERS, |worker| &worker.quota_rejections);
@@ -129,7 +129,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         };
     Counter "island_metrics_tls_handshakes_total"
         "TLS handshakes by result. resumed: continued a session; not_tls: the client did not send TLS but, for example, plain HTTP."
-        |server, page| summed(server, page, "result", HandshakeResult::ALL.map(HandshakeResult::as_str), |worker| &worker.handshakes);
+        |server, page| summed(server, page, "result", HandshakeResult::NAMES, |worker| &worker.handshakes);
     Gauge "island_metrics_tls_certificate_expiry_timestamp_seconds"
         "Time at which the TLS certificate in use expires, in Unix seconds."
         |server, page| {

@@ -188,28 +188,32 @@ impl Plain {
                 let Some(value) = self.once(&pairs, name)? else {
                     continue;
                 };
-                let mut filter = |text: String| list.filters.push((name, text));
-                let is_filter = !value.is_empty() || self.0 == Mistake::EmptyFilters;
-                match parameter.kind {
-                    Kind::Group(_) if is_filter => filter(value),
-                    Kind::Choice { names, .. } => {
-                        let known = names.iter().find(|(known, _)| *known == value)?;
-                        filter(known.0.to_owned());
+                let value = match parameter.kind {
+                    Kind::Text { .. } if value.is_empty() && self.0 != Mistake::EmptyFilters => {
+                        continue;
                     }
-                    Kind::Search if value.len() > 1024 => return None,
-                    Kind::Search if is_filter => {
+                    Kind::Text { .. } => value,
+                    Kind::Name { names, .. } => names.contains(&&*value).then_some(value)?,
+                    Kind::Integer { range, .. } => {
+                        let range = match name {
+                            "limit" => (1, 200),
+                            "offset" => (0, u64::MAX),
+                            _ => range,
+                        };
+                        self.integer(&value, range)?.to_string()
+                    }
+                };
+                match name {
+                    "sort" => list.sort = value,
+                    "order" => list.order = value,
+                    "limit" => list.limit = value.parse().ok()?,
+                    "offset" => list.offset = value.parse().ok()?,
+                    "q" if value.len() > 1024 => return None,
+                    "q" => {
                         list.folded = Some(self.fold(&value));
-                        filter(value);
+                        list.filters.push((name, value));
                     }
-                    Kind::Group(_) | Kind::Search => {}
-                    Kind::AtLeast(_) | Kind::AtMost(_) => {
-                        let count = self.integer(&value, (0, (1 << 53) - 1))?;
-                        filter(count.to_string());
-                    }
-                    Kind::Sort => list.sort = value,
-                    Kind::Order => list.order = value,
-                    Kind::Limit => list.limit = self.integer(&value, (1, 200))?,
-                    Kind::Offset => list.offset = self.integer(&value, (0, u64::MAX))?,
+                    _ => list.filters.push((name, value)),
                 }
             }
             let is_sound = SORTS.contains(&&*list.sort) && ["desc", "asc"].contains(&&*list.order);

@@ -18,8 +18,8 @@ use bytes::Bytes;
 use island_metrics::calendar::UtcDay;
 use island_metrics::model::IslandCode;
 use island_metrics::request::{
-    Argument, CREATOR_PARAMETERS, DayRef, Endpoint, Grouping, ISLAND_PARAMETERS, Kind, ListQuery,
-    Parameter, Route,
+    Argument, CREATOR_PARAMETERS, DayRef, Endpoint, ISLAND_PARAMETERS, Kind, ListQuery, Parameter,
+    Route,
 };
 use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{History, Live, Snapshot, Storage};
@@ -50,15 +50,6 @@ const NEEDLES: [&str; 12] = [
     "ultimate+maze+of+the+day",
 ];
 const TAGS: [&str; 6] = ["", "just+for+fun", "free+for+all", "pvp", "1v1", "none"];
-const SORTS: [&str; 7] = [
-    "",
-    "peakCCU",
-    "uniquePlayers",
-    "minutesPlayed",
-    "favorites",
-    "plays",
-    "recommendations",
-];
 const PLACES: [&str; 6] = [
     "",
     "limit=1",
@@ -120,19 +111,23 @@ fn query(draws: &mut Draws, slugs: &[String]) -> String {
     let mut words = Vec::new();
     for Parameter { name, kind, .. } in ISLAND_PARAMETERS {
         let choices: Vec<&str>;
+        let number;
         let value = match kind {
-            Kind::Group(Grouping::Tag) => pick(draws, &TAGS),
-            Kind::Group(_) => pick(draws, slugs),
-            Kind::Choice { names, .. } => {
-                let names = names.iter().map(|(name, _)| *name);
-                choices = ["", ""].into_iter().chain(names).collect();
+            _ if ["limit", "offset"].contains(name) => continue,
+            Kind::Text { .. } => match *name {
+                "tag" => pick(draws, &TAGS),
+                "q" => pick(draws, &NEEDLES),
+                _ => pick(draws, slugs),
+            },
+            Kind::Name { names, .. } => {
+                choices = ["", ""].iter().chain(*names).copied().collect();
                 pick(draws, &choices)
             }
-            Kind::Search => pick(draws, &NEEDLES),
-            Kind::AtLeast(_) | Kind::AtMost(_) => pick(draws, &["", "", "0", "9", "1000"]),
-            Kind::Sort => pick(draws, &SORTS),
-            Kind::Order => pick(draws, &["", "asc"]),
-            Kind::Limit | Kind::Offset => continue,
+            Kind::Integer { range, .. } => {
+                let drawn = pick(draws, &["", "", "0", "9", "1000"]).parse::<u64>();
+                number = drawn.map(|drawn| drawn.clamp(range.0, range.1).to_string());
+                number.as_deref().unwrap_or_default()
+            }
         };
         if !value.is_empty() {
             words.push(format!("{name}={value}"));
