@@ -51,6 +51,33 @@ pub(crate) struct World {
     pub(crate) platform: Option<Vec<(u64, Option<u64>)>>,
 }
 
+/// The members of each body in the order of CONTRACT, each followed by those of its value; those of a row in brackets.
+pub(crate) const ORDERS: &str = "
+/v1 | generatedAt version counts islands creators ccuHistories rankings new endpoints docs license META
+/v1/health | status version payloads islands creators ccu rankings new live intraday lastPublish META
+/v1/islands | islands [ISLAND] META PAGE
+/v1/islands/{code} | island ISLAND series [date METRICS] META
+/v1/islands/{code}/ccu | code ccu META
+/v1/creators | creators [CREATOR] META PAGE
+/v1/creators/{slug} | creator CREATOR profile name followers following lifetimePlays islands [ISLAND] META
+/v1/live | time resolutionSeconds players islands [code title players] META
+/v1/live/intraday | resolutionSeconds points META
+/v1/rankings | days latest META
+/v1/rankings/{date} | date previousDate ranking [rank delta previousRank code title creator createdIn peakCCU] META
+/v1/new | days latest META
+/v1/new/{date} | date islands [ISLAND] META
+/dumps/index.json | generatedAt license licenseUrl credit notice files [file bytes sha256 modified]
+";
+/// The words in capitals, which may contain later ones.
+pub(crate) const GROUPS: &str = "
+META | meta generatedAt
+PAGE | total hasMore limit offset
+CREATOR | slug islandCount COUNTS
+ISLAND | code title creator createdIn tags firstSeen lastSeen date METRICS
+METRICS | COUNTS averageMinutesPerPlayer retentionD1 retentionD7
+COUNTS | peakCCU uniquePlayers minutesPlayed favorites plays recommendations
+";
+
 /// Compares values in the requested direction, nulls last.
 pub(crate) fn by_value(value: Option<u64>, ascending: bool) -> (bool, u64) {
     let number = value.unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use crate::cli::table;
 use crate::endpoint_cases::filled;
-use crate::oracle::Refusal;
+use crate::oracle::{GROUPS, ORDERS, Refusal};
 use crate::oracle_query::ignored;
 use crate::prelude::*;
 use crate::random_requests::target;
@@ -224,34 +224,7 @@ fn every_answer_agrees_with_the_oracle_over_random_datasets_and_queries() {
     assert!(gzipped > 0, "no answer was ever compressed");
 }
 
-/// The members of each body in the order of CONTRACT, each followed by those of its value; those of a row in brackets.
-const ORDERS: &str = "
-/v1 | generatedAt version counts islands creators ccuHistories rankings new endpoints docs license META
-/v1/health | status version payloads islands creators ccu rankings new live intraday lastPublish META
-/v1/islands | islands [ISLAND] META PAGE
-/v1/islands/{code} | island ISLAND series [date METRICS] META
-/v1/islands/{code}/ccu | code ccu META
-/v1/creators | creators [CREATOR] META PAGE
-/v1/creators/{slug} | creator CREATOR profile name followers following lifetimePlays islands [ISLAND] META
-/v1/live | time resolutionSeconds players islands [code title players] META
-/v1/live/intraday | resolutionSeconds points META
-/v1/rankings | days latest META
-/v1/rankings/{date} | date previousDate ranking [rank delta previousRank code title creator createdIn peakCCU] META
-/v1/new | days latest META
-/v1/new/{date} | date islands [ISLAND] META
-/dumps/index.json | generatedAt license licenseUrl credit notice files [file bytes sha256 modified]
-";
-/// The words in capitals, which may contain later ones.
-const GROUPS: &str = "
-META | meta generatedAt
-PAGE | total hasMore limit offset
-CREATOR | slug islandCount COUNTS
-ISLAND | code title creator createdIn tags firstSeen lastSeen date METRICS
-METRICS | COUNTS averageMinutesPerPlayer retentionD1 retentionD7
-COUNTS | peakCCU uniquePlayers minutesPlayed favorites plays recommendations
-";
-
-/// The same from a schema of the document.
+/// The members of a body in the order of the document, in the form of [`ORDERS`].
 fn described(document: &Value, schema: &Value) -> String {
     let target = schema["$ref"].as_str();
     let schema = target.map_or(schema, |target| document.pointer(&target[1..]).unwrap());
