@@ -19,8 +19,9 @@
 //!   `snapshot/condition.rs`.
 //! - An endpoint: its row in `request/endpoint.rs`, the place of its body in `snapshot/layout.rs`, how the body is made
 //!   in `publish/history_payload.rs` and `publish/render`, its operation in `site/openapi.json`.
-//! - A member of a body: `publish/render`, `site/openapi.json`, and the version in `snapshot/layout.rs`. The test of the
-//!   version names its value, `tests/examples.py` writes the examples, and `tests/it/oracle.rs` must know the member.
+//! - A member of a body: `publish/render`, and its description in `site/openapi.json`; `tests/it/oracle.rs` must know
+//!   the member.
+//! - After each change of bodies, `tests/rewrite.py` writes their version in `snapshot/layout.rs` and the examples.
 //! - A section of a payload file: `snapshot/format.rs`.
 //! - A metric: its row in `server/ops/metrics.rs`; a counter of workers: `observe/worker_metrics.rs`; of the
 //!   collector: `collect/metrics.rs`.

@@ -99,8 +99,8 @@ mod tests {
         let found = checksums[0] ^ checksums[1].rotate_left(1);
         assert_eq!(
             found, SAMPLE_CHECKSUM,
-            "the content of payload files has changed: set SAMPLE_CHECKSUM in snapshot/layout.rs to {found}. With the \
-             old one, a publish would keep what an older program has rendered."
+            "the content of payload files has changed: set SAMPLE_CHECKSUM in snapshot/layout.rs to {found}, or run \
+             `python3 tests/rewrite.py`. With the old one, a publish would keep what an older program has rendered."
         );
     }
 

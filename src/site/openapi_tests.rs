@@ -44,7 +44,7 @@ fn examples_are_written_whole_in_the_order_of_members() {
             let place = shown.find(&start);
             place.unwrap_or_else(|| {
                 panic!(
-                    "the example of {name} lacks {}; run tests/examples.py",
+                    "the example of {name} lacks {}; run `python3 tests/rewrite.py`",
                     text(member)
                 )
             })

@@ -33,7 +33,7 @@ fn every_example_is_the_answer_of_the_sample() {
         let answer: Value = serde_json::from_slice(&reply.body).unwrap();
         assert!(
             shortened(example) == shortened(&answer),
-            "{path}: the example is not the answer; `python3 tests/examples.py` rewrites them"
+            "{path}: the example is not the answer; `python3 tests/rewrite.py` rewrites them"
         );
     }
 }

@@ -350,7 +350,8 @@ fn examples_of_the_first_readme_are_responses_of_the_sample() {
             continue;
         };
         let reply = client.get(url.trim_end_matches('\''));
-        assert_eq!(reply.text(), pair[1], "{url}");
+        let command = "`python3 tests/rewrite.py` rewrites the responses";
+        assert_eq!(reply.text(), pair[1], "{url}: {command}");
         count += 1;
     }
     assert_eq!(count, 2);
