@@ -425,6 +425,33 @@ fn unsafe_code_is_in_two_files() {
     assert_eq!(stray_unsafe("quota/word.rs", source).len(), 1);
 }
 
+/// The counters of workers that a source adds to.
+fn counted(_: &str, source: &str) -> Vec<String> {
+    let source: String = source.split_whitespace().collect();
+    let rest = source.split(".counters.").skip(1);
+    let names = rest.filter_map(|rest| Some(rest.split_once(".add(")?.0.to_owned()));
+    names.collect()
+}
+
+#[test]
+fn every_counter_of_workers_is_counted() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/observe/worker_metrics.rs");
+    let source = fs::read_to_string(path).unwrap();
+    let (_, rows) = source.split_once("\nworker_counters! {\n").unwrap();
+    let (rows, _) = rows.split_once("\n}\n").unwrap();
+    let names = rows
+        .lines()
+        .filter_map(|row| Some(row.split_once(" \"")?.0.trim()));
+    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    assert!(names.len() > 3, "{names:?}");
+    let counted = everywhere(counted);
+    let never = names
+        .iter()
+        .filter(|name| !counted.iter().any(|one| one == *name));
+    let never = never.map(|name| format!("observe/worker_metrics.rs: nothing adds to {name}"));
+    none(&never.collect::<Vec<_>>());
+}
+
 #[test]
 fn serializers_are_in_few_files_only() {
     none(&everywhere(stray_serializers));
