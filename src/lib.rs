@@ -18,7 +18,7 @@
 //!   also `snapshot/format.rs` and `publish/list_sections.rs`; a new filter also `request/lists.rs` and
 //!   `snapshot/condition.rs`.
 //! - An endpoint: its row in `request/endpoint.rs`, the place of its body in `snapshot/layout.rs`, how the body is made
-//!   in `publish/history_payload.rs` and `publish/render`, its operation in `site/openapi.json`.
+//!   in `publish/render`, by day or creator also in `publish/history_payload.rs`, its operation in `site/openapi.json`.
 //! - A member of a body: `publish/render`, and its description in `site/openapi.json`; `tests/it/oracle.rs` must know
 //!   the member.
 //! - After each change of bodies, `tests/rewrite.py` writes their version in `snapshot/layout.rs` and the examples.

@@ -6,7 +6,8 @@ use std::io::{self, Write};
 
 use zerocopy::little_endian::{I32, U64};
 
-use super::history_input::{Creator, HistoryInput};
+use super::creators::Creator;
+use super::history_input::HistoryInput;
 use super::list_sections;
 use super::packed_day::RANGE_ISLANDS;
 use super::render;
@@ -62,10 +63,7 @@ pub(crate) fn write<W: Write>(
                 Endpoint::Creator => creators[number].body(input, &rows),
                 Endpoint::Ranking => ranking(input, number),
                 Endpoint::New => new_islands(input, number, &new[number]),
-                Endpoint::RankingDays | Endpoint::NewDays => {
-                    render::days(&input.day_texts, input.published)
-                }
-                other => unreachable!("the body of {} has no renderer", other.label()),
+                of_file => render::of_file(of_file, input),
             }
         };
         in_order(

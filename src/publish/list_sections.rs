@@ -9,7 +9,8 @@ use std::io::{self, Write};
 
 use zerocopy::little_endian::{U32, U64};
 
-use super::history_input::{Creator, HistoryInput};
+use super::creators::Creator;
+use super::history_input::HistoryInput;
 use super::packed_day::row_number;
 use super::render;
 use super::text_index::write_index;

@@ -9,11 +9,12 @@
 //!
 //! - `run` with its `options`: one publish; `refusal`: when it is refused; `previous`: the last one;
 //!   `plan`: what is kept of it; `directory`: the published files, and the removal of stale ones;
-//! - `tables`, `packed_day`: the dataset as columns; `history_input`: what the history is made from;
+//! - `tables`, `packed_day`: the dataset as columns; `history_input`, `creators`: what the history is made from;
 //! - `history_payload`, `live_payload`: the two payload files; their parts `list_sections` and
 //!   `text_index`; `render`: the JSON of responses;
 //! - `dumps_writer`: files for download; `sample`: the sample dataset in memory.
 
+mod creators;
 #[cfg(test)]
 mod damage_tests;
 mod directory;

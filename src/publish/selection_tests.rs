@@ -3,7 +3,8 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 
-use super::history_input::{Creator, HistoryInput};
+use super::creators::Creator;
+use super::history_input::HistoryInput;
 use super::history_payload;
 use super::packed_day::PackedDay;
 use crate::calendar::{UnixSeconds, UtcDay};
