@@ -24,7 +24,7 @@ use crate::quota::{AnonymousQuota, KeyedQuota, TableSize};
 use crate::regular_file::Directory;
 use crate::server::{InMemoryServer, QuotaGate};
 use crate::site::SiteSettings;
-use crate::snapshot::{History, Manifest, Snapshot};
+use crate::snapshot::{Manifest, Snapshot};
 use crate::sync::Replicated;
 
 /// Virtual time between two publishes: that of the timer in the package.
@@ -39,7 +39,8 @@ const DAY_SHOWN_SECONDS: i64 = 12 * 3600 + 1200;
 struct Reader {
     published: PathBuf,
     time: Arc<ManualTime>,
-    history: Option<Arc<History>>,
+    /// The history and the fixed files, which the next snapshot shares, as in a server.
+    current: Snapshot,
 }
 
 impl Reader {
@@ -59,12 +60,11 @@ impl Reader {
     /// Opens what is published last.
     fn open(&mut self) -> InMemoryServer {
         let directory = Directory::open(&self.published).unwrap();
-        let service = SiteSettings::new("http://x.test");
-        let current = self.history.take();
-        let current = current.map(|it| Snapshot::new(Some(it), None, None, &service, None));
         let manifest = Manifest::read(&directory).unwrap().unwrap();
-        let snapshot = Snapshot::open((&directory, &manifest), &service, current.as_ref()).unwrap();
-        self.history = snapshot.history.clone();
+        let current = &mut self.current;
+        let service = Arc::clone(&current.service);
+        let snapshot = Snapshot::open((&directory, &manifest), &service, Some(current)).unwrap();
+        current.history.clone_from(&snapshot.history);
         let prefix = "im".parse().unwrap();
         let keys = KeyTable::new(prefix, KeyRecords::default());
         let gate = QuotaGate {
@@ -128,7 +128,7 @@ fn a_reader_sees_each_live_step_and_each_day_in_time() {
     let mut reader = Reader {
         published: run.scratch.path().join("published"),
         time,
-        history: None,
+        current: Snapshot::new(None, None, None, &SiteSettings::new("http://x.test"), None),
     };
     let (mut steps, mut shown_days) = (BTreeSet::new(), 0);
     let end = UnixSeconds(run.now.0 + hours * 3600);
