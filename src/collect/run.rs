@@ -36,6 +36,8 @@ const COUNTING_PAUSE: u32 = 500;
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
 /// Time without an error after which errors are over: those of writes and of responses come in turn.
 const PROBLEM_END: Duration = Duration::from_mins(1);
+/// Time for which readers hold the lock of the dataset before that is logged.
+const LONG_BUSY: Duration = Duration::from_mins(10);
 /// Time for which a run with `--once` waits at its end for readers of the dataset.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
 /// Without a usable response for this long, the collector is not ready.
@@ -74,8 +76,9 @@ pub(crate) fn run(
             metrics: String::new(),
             problem: Some("starting"),
         })),
-        problems: WrittenLines::default(),
+        problems: WrittenLines::of_outage(),
         failed_at: None,
+        busy_since: None,
     };
     runtime.block_on(opened.run())
 }
@@ -113,6 +116,8 @@ struct Loop<'a> {
     problems: WrittenLines,
     /// Time of the last of these errors, until they are over.
     failed_at: Option<Instant>,
+    /// Time since which readers hold the lock of the dataset, if the last write found it held.
+    busy_since: Option<Instant>,
 }
 
 impl Loop<'_> {
@@ -218,6 +223,7 @@ impl Loop<'_> {
     /// Others are logged once: nothing that was collected is lost, and it is written when that works again.
     fn check(&mut self, written: Result<()>) -> Result<()> {
         let Err(error) = written else {
+            self.busy_since = None;
             if self.failed_at.is_some_and(|at| at.elapsed() >= PROBLEM_END) {
                 self.failed_at = None;
                 if self.problems.reset() {
@@ -234,12 +240,19 @@ impl Loop<'_> {
         if is_end {
             return Err(error);
         }
-        self.failed_at = Some(Instant::now());
-        let line = format!("{error}; it is tried again until it works");
-        // A wait for a lock is reported where it happens.
-        if !error.is_busy() {
-            self.collector.log.extend(self.problems.add(line));
-        }
+        let now = Instant::now();
+        self.failed_at = Some(now);
+        let line = if !error.is_busy() {
+            format!("{error}; it is tried again until it works")
+        } else if now - *self.busy_since.get_or_insert(now) >= LONG_BUSY {
+            let dataset = self.collector.settings.dataset.display();
+            format!(
+                "readers have held the lock on {dataset} for ten minutes; files are written when they release it"
+            )
+        } else {
+            return Ok(());
+        };
+        self.collector.log.extend(self.problems.add(line));
         Ok(())
     }
 

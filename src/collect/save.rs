@@ -87,6 +87,8 @@ impl Collector {
         if now.0 < self.ticked.0 - CLOCK_SLACK_SECONDS {
             // Times that lie in the future would stop everything until then. A start forgets them.
             let mut opened = Collector::open(self.settings.clone(), now)?;
+            std::mem::swap(&mut self.live_steps, &mut opened.live_steps);
+            std::mem::swap(&mut self.platform_points, &mut opened.platform_points);
             self.log.push("the clock was set back".to_owned());
             self.log.append(&mut opened.log);
             std::mem::swap(&mut self.log, &mut opened.log);

@@ -225,17 +225,15 @@ pub(crate) struct WrittenLines {
     max: usize,
 }
 
-impl Default for WrittenLines {
-    /// The lines about an outage, of which several problems may come in turn: each is new once.
-    fn default() -> WrittenLines {
+impl WrittenLines {
+    /// Lines about an outage, of which several problems may come in turn: each is new once.
+    pub(crate) const fn of_outage() -> WrittenLines {
         WrittenLines {
             lines: BTreeSet::new(),
             max: LINES_MAX,
         }
     }
-}
 
-impl WrittenLines {
     /// Adds a line. Returns it if it is new.
     pub(crate) fn add(&mut self, line: String) -> Option<String> {
         if self.lines.contains(&line) {
@@ -264,14 +262,14 @@ pub(crate) struct DedupLog {
 impl DedupLog {
     /// Creates a log for an outage: each line is written once.
     pub(crate) fn new(log: Log) -> DedupLog {
-        let written = WrittenLines::default();
+        let written = WrittenLines::of_outage();
         DedupLog { log, written }
     }
 
     /// Creates a log that writes a line unless it is the one before.
     pub(crate) fn of_changes(log: Log) -> DedupLog {
-        let mut written = WrittenLines::default();
-        written.max = 1;
+        let (lines, max) = (BTreeSet::new(), 1);
+        let written = WrittenLines { lines, max };
         DedupLog { log, written }
     }
 
