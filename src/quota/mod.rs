@@ -11,7 +11,7 @@
 //! **Independent of:** HTTP, the secrets of keys, the clock (the day is an argument). The memory of the
 //! anonymous table is fixed when it is created: no flood of new addresses makes it grow.
 //!
-//! - `limits`: what a client may request, and the decision; `word`, `key_counter`: one counter
+//! - `decision`: the decision on a request; `word`, `key_counter`: one counter
 //! - `anonymous`, `keyed`: the tables of counters
 //! - `lease`: credits of a limit that several servers share
 //! - `mapped`: their memory; `counter_file`: the files of the state directory; `newest_day`: their newest day
