@@ -31,7 +31,7 @@ const STDERR_BYTES_MAX: u64 = 300;
 
 /// A queue of mails, and the thread that sends them. Once this is dropped, the thread sends the queued
 /// mails and ends. No thread waits for it: at the end of the process queued mails are lost.
-pub(super) struct Mailer {
+pub(crate) struct Mailer {
     queue: Sender<String>,
 }
 

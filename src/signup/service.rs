@@ -10,9 +10,9 @@ use std::sync::Arc;
 use super::LogLine;
 use super::email;
 use super::error::SignupError;
-use super::mailer::{self, Mailer};
+use super::mailer::Mailer;
 use super::policy::{
-    GcraLimiter, SignupPolicy, check_issue, daily_limit, keys_of, monotonic, network_of, number_of,
+    GcraLimiter, check_issue, daily_limit, keys_of, monotonic, network_of, number_of,
 };
 use super::tokens::{Secret, SignedToken, TokenPurpose, expiry, read_or_create_secret};
 use crate::calendar::{UnixSeconds, UtcDay};
@@ -107,10 +107,10 @@ impl fmt::Debug for SignupService {
 
 impl SignupService {
     /// Opens the service for the keys of a store. Links begin with `base_url`, which
-    /// [`is_base_url`](crate::request::is_base_url) accepts.
+    /// [`is_base_url`](crate::request::is_base_url) accepts. Without a mailer, keys belong to IP addresses.
     pub(crate) fn open(
         (store, sharing): (KeyStore, Option<KeySharing>),
-        policy: &SignupPolicy,
+        (daily_max, mailer): (u32, Option<Mailer>),
         prefix: KeyPrefix,
         base_url: &str,
         log: LogLine,
@@ -125,8 +125,8 @@ impl SignupService {
             sharing,
             prefix,
             base_url: base_url.trim_end_matches('/').to_owned(),
-            daily_max: policy.daily_max,
-            mailer: None,
+            daily_max,
+            mailer,
             secret,
             records: Arc::default(),
             // A page and a few tries at once; a /64 may be a household or an office.
@@ -141,13 +141,6 @@ impl SignupService {
             log,
             logged: None,
         })
-    }
-
-    /// Starts the thread that sends mail, if the policy has a command for it.
-    pub(crate) fn start_mailer(&mut self, policy: &SignupPolicy) -> io::Result<()> {
-        let start = |command| Mailer::start(command, LogLine::clone(&self.log), mailer::TIMEOUT);
-        self.mailer = policy.mailer.as_deref().map(start).transpose()?;
-        Ok(())
     }
 
     pub(crate) fn handle(

@@ -15,6 +15,7 @@ use super::*;
 use crate::calendar::DAY_SECONDS;
 use crate::durable;
 use crate::keys::{Addition, SharedKeysState};
+use crate::signup::SignupPolicy;
 use crate::sync::{Mutex, PollTrigger, lock};
 
 const NOON: i64 = DAY_SECONDS * 20_000 + DAY_SECONDS / 2;
@@ -29,7 +30,7 @@ fn state(name: &str) -> PathBuf {
 
 fn open(state: &Path, mailer: Option<&str>, daily_max: u32) -> (SignupService, Receiver<String>) {
     let (sender, lines) = channel();
-    let log = Arc::new(move |line: &str| {
+    let log: LogLine = Arc::new(move |line: &str| {
         // The test may have ended.
         let _ = sender.send(line.to_owned());
     });
@@ -37,10 +38,9 @@ fn open(state: &Path, mailer: Option<&str>, daily_max: u32) -> (SignupService, R
     let policy = SignupPolicy { mailer, daily_max };
     let prefix = KeyPrefix::default();
     let store = KeyStore::new(state);
-    let service = SignupService::open((store, None), &policy, prefix, "https://x.test/", log);
-    let mut service = service.unwrap();
-    service.start_mailer(&policy).unwrap();
-    (service, lines)
+    let mail = (daily_max, policy.start_mailer(&log).unwrap());
+    let service = SignupService::open((store, None), mail, prefix, "https://x.test/", log);
+    (service.unwrap(), lines)
 }
 
 /// The parts of a record that are compared.
@@ -292,13 +292,9 @@ fn a_key_of_several_servers_is_issued_if_the_store_adds_it() {
         additions,
         exchange: PollTrigger::start("test", answer_all).unwrap(),
     };
-    let policy = SignupPolicy {
-        mailer: None,
-        daily_max: 100,
-    };
     let (prefix, log) = (KeyPrefix::default(), Arc::new(|_: &str| {}));
     let keys = (store.clone(), Some(sharing));
-    let service = SignupService::open(keys, &policy, prefix, "https://x.test/", log);
+    let service = SignupService::open(keys, (100, None), prefix, "https://x.test/", log);
     let (mut service, now) = (service.unwrap(), UnixSeconds(NOON));
     let unavailable = Seen::Rejected(SignupError::Unavailable);
     // Without the secret of all servers there is no page.

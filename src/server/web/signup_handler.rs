@@ -20,7 +20,9 @@ use crate::server::http::response::{ApiResponse, InvalidForm};
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::private_page;
 use crate::server::web::rate_limiter::PageRateLimiter;
-use crate::signup::{SignupError, SignupRequest, SignupResponse, SignupResult, SignupService};
+use crate::signup::{
+    LogLine, SignupError, SignupRequest, SignupResponse, SignupResult, SignupService,
+};
 use crate::site::{self, AddressKeys, ListedKey, SiteSettings};
 use crate::sync::PollTrigger;
 
@@ -62,12 +64,12 @@ impl SignupHandler {
             ));
         }
         let lines = log.clone();
-        let log_line = Arc::new(move |line: &str| lines.write(line));
+        let log_line: LogLine = Arc::new(move |line: &str| lines.write(line));
         let prefix = settings.key_prefix.clone();
         let keys = (store.clone(), sharing);
-        let service = SignupService::open(keys, policy, prefix, base_url, log_line);
-        let mut service = service.map_err(StartError::SignUp)?;
-        service.start_mailer(policy)?;
+        let mail = (policy.daily_max, policy.start_mailer(&log_line)?);
+        let service = SignupService::open(keys, mail, prefix, base_url, log_line);
+        let service = service.map_err(StartError::SignUp)?;
         Ok(Some(SignupHandler {
             service: Arc::new(Mutex::new(service)),
             poller: poller.clone(),

@@ -2,20 +2,15 @@ use std::path::Path;
 
 use super::*;
 use crate::keys::KeyPrefix;
-use crate::signup::SignupPolicy;
 
 impl SignupHandler {
     /// Sign-up of keys in a directory that no server reads.
     pub(in crate::server) fn in_directory(directory: &Path) -> SignupHandler {
-        let policy = SignupPolicy {
-            mailer: None,
-            daily_max: 1,
-        };
         let (keys, prefix) = (KeyStore::new(directory), KeyPrefix::default());
         let base_url = "http://x.test";
         let service = SignupService::open(
             (keys, None),
-            &policy,
+            (1, None),
             prefix,
             base_url,
             Arc::new(|_: &str| {}),
