@@ -12,6 +12,7 @@ use redis::{
     RedisError, ServerErrorKind,
 };
 use tokio::net::{TcpStream, lookup_host};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -49,6 +50,16 @@ pub(super) struct NodeConnection {
     pub(super) run_id: String,
     /// A line for the log if the node may remove figures while they are needed.
     pub(super) warning: Option<String>,
+    _driver: Driver,
+}
+
+/// The task that reads and writes a connection. It would wait for an answer for ever, and keep the connection open.
+struct Driver(AbortHandle);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl NodeConnection {
@@ -120,7 +131,8 @@ async fn resolve(node: &StoreNode) -> Result<Vec<SocketAddr>, String> {
         .map_err(|error| error.to_string())
 }
 
-async fn open(
+/// Opens a connection. It is closed when the returned value, or this future, is dropped.
+pub(super) async fn open(
     node: &StoreNode,
     addresses: &[SocketAddr],
     ca_file: Option<&Path>,
@@ -152,14 +164,15 @@ async fn open(
         };
         problem(error) + hint
     })?;
-    tokio::spawn(driver);
-    inspect(node, connection).await
+    let driver = Driver(tokio::spawn(driver).abort_handle());
+    inspect(node, connection, driver).await
 }
 
 /// Checks that a node accepts writes.
 async fn inspect(
     node: &StoreNode,
     mut connection: MultiplexedConnection,
+    driver: Driver,
 ) -> Result<NodeConnection, String> {
     let info = redis::cmd("INFO").query_async(&mut connection).await;
     let info: InfoDict = info.map_err(problem)?;
@@ -186,7 +199,12 @@ async fn inspect(
     let mut probe = redis::cmd("HSET");
     probe.arg("imq:probe").arg("run").arg(0);
     let probed: Result<u32, RedisError> = probe.query_async(&mut connection).await;
-    probed.map_err(problem)?;
+    // A key of another type is named only where writes are accepted.
+    if let Err(error) = probed
+        && error.code() != Some("WRONGTYPE")
+    {
+        return Err(problem(error));
+    }
     let run_id = member("run_id").ok_or("INFO has no run_id")?;
     let policy = member("maxmemory_policy").filter(|policy| policy != "noeviction");
     let warning = policy.map(|policy| {
@@ -201,6 +219,7 @@ async fn inspect(
         node: node.clone(),
         run_id,
         warning,
+        _driver: driver,
     })
 }
 
@@ -244,7 +263,42 @@ fn printable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use tokio::runtime::Builder;
+
     use super::*;
+    use crate::quota::{OutagePolicy, SharingSettings};
+
+    #[test]
+    fn a_connection_to_a_node_that_does_not_answer_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let node = format!("redis://{}", listener.local_addr().unwrap());
+        let settings = SharedQuotaSettings {
+            nodes: vec![node.parse().unwrap()],
+            password_file: None,
+            ca_file: None,
+            sharing: SharingSettings {
+                servers: 1,
+                outage: OutagePolicy::Share,
+                clients_max: 1,
+            },
+            has_keys: false,
+        };
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        // It runs on, as that of a server.
+        let failed = runtime.block_on(async {
+            let failed = connect(&settings).await;
+            tokio::time::sleep(CONNECT_MAX).await;
+            failed
+        });
+        assert!(failed.err().unwrap().contains("no answer within 500 ms"));
+        let (mut accepted, _) = listener.accept().unwrap();
+        let wait = Duration::from_secs(5);
+        accepted.set_read_timeout(Some(wait)).unwrap();
+        assert!(accepted.read_to_end(&mut Vec::new()).is_ok());
+    }
 
     #[test]
     fn texts_of_the_store_are_one_short_line_of_ascii() {

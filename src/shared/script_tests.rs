@@ -224,7 +224,8 @@ fn what_no_server_writes_counts_as_nothing() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (mut both, mut start) = joined(&store).await;
-        let node = store.connect().await;
+        let mut node = store.connect().await;
+        node.run_id.clone_from(&both.node.run_id);
         let write = async |words: &[&str]| run(&node, words).await.unwrap();
         // Values of another type, and texts and numbers in place of credits.
         let names: Vec<String> = (0..3).map(|client| key(&request(client))).collect();

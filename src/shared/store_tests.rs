@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::RedisError;
 
-use super::node::NodeConnection;
+use super::node::{NodeConnection, open};
 
 pub(super) struct TestStore {
     process: Child,
@@ -46,16 +46,12 @@ impl TestStore {
 
     /// Connects as soon as the store accepts connections.
     pub(super) async fn connect(&self) -> NodeConnection {
-        let url = format!("redis://127.0.0.1:{}", self.port);
-        let client = redis::Client::open(url.as_str()).expect("the URL is valid");
+        let node = format!("redis://127.0.0.1:{}", self.port);
+        let node = node.parse().expect("the URL is valid");
+        let address = ([127, 0, 0, 1], self.port).into();
         for _ in 0..500 {
-            if let Ok(connection) = client.get_multiplexed_async_connection().await {
-                return NodeConnection {
-                    connection,
-                    node: url.parse().expect("the URL is valid"),
-                    run_id: "1".to_owned(),
-                    warning: None,
-                };
+            if let Ok(connection) = open(&node, &[address], None, None).await {
+                return connection;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
