@@ -14,35 +14,39 @@
 --         credits of all servers, with those that are kept back for reserves, the limit that the first server named
 local directory, today, servers, has_counts = ARGV[5], ARGV[7], tonumber(ARGV[9]), ARGV[11] == '1'
 
-local function whole(text)
-  local number = tonumber(text)
-  if number and number >= 0 and number <= 2147483647 and number % 1 == 0 then
-    return number
-  end
-  return 0 -- no server writes anything else
-end
+-- A sum of two such figures has 32 bits at the server.
+local CREDITS_MAX, MILLIS_MAX = 2147483647, 2^46
 
 local stored = hash(KEYS[1])
 local fields, sent, reserves = {}, {}, {}
 local seconds, micros = unpack(redis.call('TIME'))
 local now = seconds * 1000 + math.floor(micros / 1000)
+local store_day = math.floor(seconds / 86400)
 for at = 1, #stored, 2 do
   -- No server writes longer values.
   local name, value = stored[at], string.sub(stored[at + 1], 1, 64)
   fields[name] = value
-  if #name <= 18 and string.find(name, '^s:%x+$') and tonumber(value) then
+  if #name <= 18 and string.find(name, '^s:%x+$') and integer(value, MILLIS_MAX) then
     sent[name] = tonumber(value)
-  elseif string.find(name, '^r:%-?%d+$') and #name <= 18 and #stored[at + 1] <= 17000
-    and tonumber(string.sub(name, 3)) >= math.floor(seconds / 86400) - 1 then
-    reserves[string.sub(name, 3)] = stored[at + 1]
+  elseif string.find(name, '^r:%-?%d+$') and #name <= 18 and tonumber(string.sub(name, 3)) >= store_day - 1 then
+    local of_day = stored[at + 1]
+    if #of_day > 17000 or string.gsub(of_day, string.rep('%x', 16) .. ' ', '') ~= '' then
+      of_day = '-' -- what is no list of servers is taken for forgotten reserves
+    end
+    if of_day ~= stored[at + 1] then
+      redis.call('HSET', KEYS[1], name, of_day)
+    end
+    reserves[string.sub(name, 3)] = of_day
   elseif name ~= 'marker' and name ~= 'run' and name ~= 'tag' and name ~= 'day' and name ~= 'begun' and name ~= 'all' then
     redis.call('HDEL', KEYS[1], name)
   end
 end
 
 local own = 's:' .. directory
-local marker, lost_day, begun = fields.marker, tonumber(fields.day), tonumber(fields.begun)
-if not marker or #marker ~= 16 or fields.run ~= ARGV[3] or not lost_day or not begun then
+-- No clock is days ahead of this server's and of the store's.
+local lost_day = integer(fields.day, math.max(store_day, tonumber(today)) + 1)
+local marker, begun = fields.marker, integer(fields.begun, MILLIS_MAX)
+if not is_hex(marker, 16) or fields.run ~= ARGV[3] or not lost_day or not begun then
   marker, lost_day, begun = ARGV[2], 0, now
   for name in pairs(fields) do
     if string.find(name, '^[rs]:') then
@@ -118,8 +122,9 @@ for at = 2, marker == ARGV[1] and #KEYS or 0 do
   local stored = hash(KEYS[at])
   local granted, counted_before, others, named, sums = 0, 0, 0, nil, {}
   for field = 1, #stored, 2 do
-    local name, value = stored[field], whole(stored[field + 1])
-    if #stored[field + 1] > 20 then
+    -- No server writes anything else.
+    local name, value = stored[field], integer(stored[field + 1], CREDITS_MAX) or 0
+    if #name > 40 or #stored[field + 1] > 20 then
       redis.call('HDEL', KEYS[at], name) -- it would make each call slow
     elseif name == own_credits then
       granted = value
@@ -180,7 +185,7 @@ for at = 2, marker == ARGV[1] and #KEYS or 0 do
     redis.call('EXPIREAT', KEYS[at], (day + 1) * 86400 + 3600)
   end
   figures[#figures + 1] = received
-  figures[#figures + 1] = math.min(total, 2147483647)
+  figures[#figures + 1] = math.min(total, CREDITS_MAX)
   figures[#figures + 1] = named or 0
 end
 local memory = is_due and redis.call('INFO', 'memory') or ''

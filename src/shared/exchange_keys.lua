@@ -10,7 +10,8 @@
 --         records are those from the beginning.
 local GENERATION, SECRET = 'generation', 'secret'
 local ID_BYTES, RECORD_BYTES_MAX, IDS_BYTES_MAX = 10, 1024, 1100
-local TIME_MAX, NUMBER_MAX, IDS_MAX = 2^40, 2^50, 2^20
+-- Below 10^14, the texts of numbers are exact.
+local TIME_MAX, NUMBER_MAX, IDS_MAX = 2^40, 2^40, 2^20
 
 -- Nothing that is longer is read: others may write to the store too.
 local function field(key, name, bytes_max)
@@ -19,7 +20,11 @@ local function field(key, name, bytes_max)
 end
 
 local function is_time(time)
-  return type(time) == 'number' and time >= 0 and time <= TIME_MAX
+  return type(time) == 'number' and integer(time, TIME_MAX)
+end
+
+local function is_id(id)
+  return #id == ID_BYTES and not string.find(id, '%W')
 end
 
 local function parsed(text)
@@ -72,7 +77,7 @@ function begin_generation()
   end
   generation, number = ARGV[3], 0
   for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do
-    local record = #id == ID_BYTES and stored(id)
+    local record = is_id(id) and stored(id)
     if record and record.id == id then
       set_changed(id)
       set_active(record)
@@ -112,8 +117,9 @@ end
 
 local function put(text)
   local record = parsed(text)
-  local known = stored(record.id)
-  if not known or not is_same_key(record, known) or is_newer(record, known) then
+  local known, last = stored(record.id), tonumber(redis.call('ZSCORE', KEYS[2], record.id))
+  -- Without a number above 0, no server would get it.
+  if not known or not last or last <= 0 or not is_same_key(record, known) or is_newer(record, known) then
     redis.call('HSET', KEYS[1], record.id, text)
     set_changed(record.id)
     set_active(record)
@@ -130,16 +136,18 @@ for at, wanted in ipairs({'hash', 'zset', 'hash'}) do
 end
 generation = field(KEYS[1], GENERATION, #ARGV[3])
 number = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
-local is_whole = generation and field(KEYS[3], GENERATION, #ARGV[3]) == generation
+local is_whole = is_hex(generation, #ARGV[3]) and field(KEYS[3], GENERATION, #ARGV[3]) == generation
   and redis.call('ZSCORE', KEYS[2], generation) and number and number < NUMBER_MAX and number % 1 == 0
 -- A lower number than the server has: an older copy of the data.
 if not is_whole or generation == ARGV[1] and number < tonumber(ARGV[2]) then
   begin_generation()
 end
 local secret = field(KEYS[1], SECRET, 64)
-if ARGV[4] ~= '' and (not secret or not string.match(secret, '^' .. string.rep('%x', 64) .. '$')) then
-  redis.call('HSET', KEYS[1], SECRET, ARGV[4])
+if not is_hex(secret, 64) then
   secret = ARGV[4]
+  if secret ~= '' then
+    redis.call('HSET', KEYS[1], SECRET, secret)
+  end
 end
 local is_refused = 0
 if ARGV[5] ~= '' and generation == ARGV[1] then
@@ -171,8 +179,9 @@ local changed = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. from, '+inf', 'WITHS
 local records = {}
 for at = 1, #changed, 2 do
   local id = changed[at]
-  from = math.ceil(tonumber(changed[at + 1]))
-  if #id == ID_BYTES then
+  local score = tonumber(changed[at + 1])
+  from = math.floor(score)
+  if is_id(id) and score == from then
     local text = field(KEYS[1], id, RECORD_BYTES_MAX)
     if not parsed(text) then
       -- Every server that knows the record puts it again.
@@ -184,8 +193,11 @@ for at = 1, #changed, 2 do
     table.insert(records, {id, text})
   else
     redis.call('ZREM', KEYS[2], id)
+    if is_id(id) and stored(id) then
+      set_changed(id)
+    end
     -- A place in the answer: a server that gets fewer than it asked for takes them for the last.
     table.insert(records, {'', ''})
   end
 end
-return {generation, secret or '', is_refused, string.format('%.0f', from), records}
+return {generation, secret, is_refused, string.format('%.0f', from), records}

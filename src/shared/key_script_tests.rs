@@ -119,7 +119,9 @@ async fn compare(
             model.generation.clear();
         }
         let mut wanted = model.call(&view, free_max, &lines, &got.generation);
-        got.records.retain(|(id, _)| id != LONE_ID);
+        // A place in the answer, where a number was no integer, has no id.
+        got.records
+            .retain(|(id, _)| ![LONE_ID, ""].contains(&&**id));
         got.records.sort();
         wanted.records.sort();
         assert_eq!(got, wanted, "{lines:?}");

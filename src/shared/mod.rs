@@ -30,6 +30,8 @@ pub(crate) use settings::{SharedQuotaSettings, StoreNode};
 pub(crate) use shared_quota::SharedQuota;
 
 #[cfg(test)]
+mod garbage_tests;
+#[cfg(test)]
 mod key_history_tests;
 #[cfg(test)]
 mod key_model_tests;
