@@ -2,12 +2,12 @@
 -- those that have changed since a number.
 -- KEYS: 1 hash of ids and records, 2 sorted set of ids by the number of their last change, 3 hash of addresses and
 --       the ids of their active free keys
--- ARGV: 1 generation that the server knows, 2 number up to which it has the changes, 3 name of a new generation,
---       4 secret of sign-up, or nothing, 5 most active free keys of an address if one is to be added, or nothing,
---       6 most records in the answer, 7... records; an id alone removes a record that cannot be read
--- Answer: generation, secret, 1 if the key was refused, number up to which records are answered, and those records: an
---         id and its record, which is empty if no valid one is stored. If the generation is not the server's, the
---         records are those from the beginning.
+-- ARGV: 1 generation that the server knows, with the history, 2 number up to which it has the changes, 3 name of a new
+--       generation, 4 secret of sign-up, or nothing, 5 most active free keys of an address if one is to be added, or
+--       nothing, 6 most records in the answer, 7... records; an id alone removes a record that cannot be read
+-- Answer: generation with the history, secret, 1 if the key was refused, number up to which records are answered, and
+--         those records: an id and its record, which is empty if no valid one is stored. If the generation is not the
+--         server's, the records are those from the beginning.
 local GENERATION, SECRET = 'generation', 'secret'
 local ID_BYTES, RECORD_BYTES_MAX, IDS_BYTES_MAX = 10, 1024, 1100
 -- Below 10^14, the texts of numbers are exact.
@@ -135,13 +135,21 @@ for at, wanted in ipairs({'hash', 'zset', 'hash'}) do
   mend(KEYS[at], wanted)
 end
 generation = field(KEYS[1], GENERATION, #ARGV[3])
+-- Numbers are those of one history of the data. A node that becomes a primary begins another one: it may lack changes,
+-- and have others with their numbers.
+local history = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or ''
+local function is_known()
+  return generation .. history == ARGV[1]
+end
 number = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
 local is_whole = is_hex(generation, #ARGV[3]) and field(KEYS[3], GENERATION, #ARGV[3]) == generation
   and redis.call('ZSCORE', KEYS[2], generation) and number and number < NUMBER_MAX and number % 1 == 0
 -- A lower number than the server has: an older copy of the data.
-if not is_whole or generation == ARGV[1] and number < tonumber(ARGV[2]) then
+if not is_whole or is_known() and number < tonumber(ARGV[2]) then
   begin_generation()
 end
+-- Each call writes: a node that has become a replica refuses it, and does not answer with an old state.
+redis.call('HSET', KEYS[1], GENERATION, generation)
 local secret = field(KEYS[1], SECRET, 64)
 if not is_hex(secret, 64) then
   secret = ARGV[4]
@@ -150,7 +158,7 @@ if not is_hex(secret, 64) then
   end
 end
 local is_refused = 0
-if ARGV[5] ~= '' and generation == ARGV[1] then
+if ARGV[5] ~= '' and is_known() then
   local record = parsed(ARGV[7])
   local count = 0
   -- It is stored if an answer was lost.
@@ -174,7 +182,7 @@ elseif ARGV[5] == '' then
   end
 end
 
-local from = generation == ARGV[1] and tonumber(ARGV[2]) or 0
+local from = is_known() and tonumber(ARGV[2]) or 0
 local changed = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. from, '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[6])
 local records = {}
 for at = 1, #changed, 2 do
@@ -200,4 +208,4 @@ for at = 1, #changed, 2 do
     table.insert(records, {'', ''})
   end
 end
-return {generation, secret, is_refused, string.format('%.0f', from), records}
+return {generation .. history, secret, is_refused, string.format('%.0f', from), records}

@@ -175,3 +175,31 @@ fn damage_of_the_lists_of_active_keys_lets_no_address_have_a_fourth() {
         }
     });
 }
+
+#[test]
+fn a_replica_does_not_answer_and_a_new_primary_answers_from_the_beginning() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let Some(store) = TestStore::start() else {
+            return;
+        };
+        let node = &store.connect().await;
+        let address = "a@x.test".parse().unwrap();
+        let of = (&address, Tier::Free);
+        let (_, record) = KeyRecord::random(&KeyPrefix::default(), of, UnixSeconds(1));
+        let mut view = KeyView::default();
+        let answer = call(node, &view, "", &[record.to_shared_line()]).await;
+        assert_eq!(view.take(answer).ok().map(|taken| taken.len()), Some(1));
+        let answer = call(node, &view, "", &[]).await;
+        assert_eq!((answer.seen, answer.records.len()), (1, 0), "a quiet state");
+        // No server accepts connections at this port.
+        run(node, &["REPLICAOF", "127.0.0.1", "1"]).await.unwrap();
+        let refused = view.call(node, "", "", &[]).await.unwrap_err();
+        assert!(refused.contains("READONLY"), "{refused}");
+        // Its data may have been replaced meanwhile.
+        run(node, &["REPLICAOF", "NO", "ONE"]).await.unwrap();
+        let answer = call(node, &view, "", &[]).await;
+        assert_ne!(answer.generation, view.generation);
+        assert_eq!(answer.records.len(), 1);
+    });
+}

@@ -322,6 +322,35 @@ fn exchanges_are_metrics() {
     wait_for("its age", || peer.keys_metric("exchange_age_seconds") > 1.5);
 }
 
+#[test]
+fn a_demoted_node_whose_link_is_down_is_left_by_all_servers() {
+    let (Some(old), Some(new)) = (Store::start(&[]), Store::start(&[])) else {
+        return;
+    };
+    assert_eq!(
+        new.command(&format!("REPLICAOF 127.0.0.1 {}", old.port)),
+        "+OK"
+    );
+    let directory = TempDir::new();
+    let state = |at: usize| directory.join(&format!("state-{at}"));
+    let url = new.url();
+    let more = [&SHARE[..], &["--shared-quota", &url]].concat();
+    let peers = old.peers(&directory.join(""), 2, &more);
+    let key = issued_in(&state(0), 0);
+    await_status(&peers, &key, 200);
+    wait_for("the replica", || {
+        new.command("ZCARD imq:2:keys:changes") == ":2"
+    });
+    assert_eq!(new.command("REPLICAOF NO ONE"), "+OK");
+    // No server accepts connections at this port.
+    assert_eq!(old.command("REPLICAOF 127.0.0.1 1"), "+OK");
+    // Only one server has something to send.
+    change_key("revoke", &state(1), &key);
+    await_status(&peers, &key, 403);
+    change_key("restore", &state(0), &key);
+    await_status(&peers, &key, 200);
+}
+
 /// URLs with a password.
 const PASSWORD_URLS: &str = "
 redis://u:sesame@h redis://:sesame@h rediss://u:sesame@h:6379 REDIS://u:sesame@h Redis://u:sesame@h
