@@ -11,10 +11,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::day_counts::{BATCH, DayCounts};
 use super::node::{NodeConnection, connect};
+use super::outage_log::OutageLog;
 use super::script::{Answer, StoreClient};
 use super::settings::SharedQuotaSettings;
 use crate::calendar::{Clock, UnixSeconds, UtcDay};
-use crate::observe::{DedupLog, Log};
+use crate::observe::Log;
 use crate::quota::{
     LeaseRequest, LeaseTable, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
 };
@@ -69,20 +70,15 @@ pub(super) struct CountSharing {
     requests: UnboundedReceiver<LeaseRequest>,
     /// Dropped when the start of the server may continue.
     started: Option<mpsc::Sender<()>>,
-    /// Problems of the store: one line for an outage, and more only where its problem changes.
-    problems: DedupLog,
-    /// The end of each line about a problem.
-    rule: String,
+    outage: OutageLog,
     /// Late answers in a row, and when the last one came.
     late: (u32, Instant),
     /// All counts, which are sent once for each connection and marker.
     pass: Receiver<LeaseRequest>,
     /// The first day whose leases have not been removed.
     swept: UtcDay,
-    /// The log says that the store grants credits.
-    is_up: bool,
-    /// The problem by which the store was lost, until the log has a problem of the outage.
-    unlogged: Option<String>,
+    /// Since then the store answers and grants nothing.
+    settling: Option<Instant>,
 }
 
 impl CountSharing {
@@ -116,13 +112,17 @@ impl CountSharing {
             clock,
             requests,
             started: Some(started),
-            problems: DedupLog::new(log),
-            rule,
+            outage: OutageLog::new(
+                log,
+                (
+                    "shared quota: the store is unusable: ",
+                    format!("; until it grants credits, {rule}"),
+                ),
+            ),
             late: (0, Instant::now()),
             pass: channel(1).1,
             swept: UtcDay(0),
-            is_up: false,
-            unlogged: None,
+            settling: None,
         }
     }
 
@@ -147,7 +147,7 @@ impl CountSharing {
         self.server.settled.clear();
         self.server.marker.clear();
         let mut calls: JoinSet<Result<Answered, String>> = JoinSet::new();
-        let connected = Instant::now();
+        self.settling = None;
         let mut heartbeat = pin!(sleep(Duration::ZERO));
         let mut is_passing = false;
         loop {
@@ -165,7 +165,7 @@ impl CountSharing {
                             self.take(answered);
                         }
                     }
-                    self.report(node, connected);
+                    self.report(node);
                     continue;
                 }
                 () = &mut heartbeat, if has_room => {}
@@ -228,7 +228,7 @@ impl CountSharing {
         self.set_pace(is_late);
         self.server.has_counts = true;
         if let Err(error) = self.counts.anonymous.adopt_tag_seed(answer.tag_seed) {
-            self.problems.write(format!("shared quota: {error}"));
+            self.outage.problems.write(format!("shared quota: {error}"));
         }
         // Before a pass: the counters that it reads have all requests that earlier reserves admitted.
         let (today, now) = (self.clock.now().day, self.clock.now().moment());
@@ -259,7 +259,7 @@ impl CountSharing {
                 && request.limit > 0
                 && metrics.other_limits.fetch_add(1, Ordering::Relaxed) == 0
             {
-                self.problems.log.write(OTHER_LIMITS);
+                self.outage.problems.log.write(OTHER_LIMITS);
             }
             self.leases.answer(request, lease, now);
         }
@@ -286,30 +286,36 @@ impl CountSharing {
         let most = STORE_WAIT_MAX.as_millis();
         if !was_slow && *count >= LATE_MAX {
             slow.store(1, Ordering::Relaxed);
-            self.problems.log.write(&format!(
+            self.outage.problems.log.write(&format!(
                 "shared quota: the store is slow: {LATE_MAX} answers in a row took over {most} ms; requests do not \
                  wait for it"
             ));
         } else if was_slow && latest.elapsed() >= STEADY {
             slow.store(0, Ordering::Relaxed);
             let line = "shared quota: the store answers in time again";
-            self.problems.log.write(line);
+            self.outage.problems.log.write(line);
         }
     }
 
-    /// Logs that the store grants credits, or that it grants none for too long since a connection began.
-    fn report(&mut self, node: &NodeConnection, connected: Instant) {
-        let grants = self.leases.state().grants();
-        if grants && !self.is_up {
-            self.is_up = true;
-            self.problems.reset();
-            let after = self.unlogged.take();
-            let after =
-                after.map_or_else(String::new, |problem| format!(" again, after: {problem}"));
-            let line = format!("shared quota: {} grants credits{after}", node.node);
-            self.problems.log.write(&line);
+    /// Logs that the store grants credits, or that it has granted none for too long.
+    fn report(&mut self, node: &NodeConnection) {
+        if !self.leases.state().grants() {
+            let since = self.settling.get_or_insert_with(Instant::now);
+            if since.elapsed() > SETTLING_MAX {
+                let begins = self.outage.unusable(&format!("{}: {UNSETTLED}", node.node));
+                self.count_outage(begins);
+            }
+            return;
+        }
+        self.settling = None;
+        if let Some((_, after)) = self.outage.up() {
+            let (node_name, log) = (&node.node, &self.outage.problems.log);
+            let again = if after.is_empty() { "" } else { " again" };
+            log.write(&format!(
+                "shared quota: {node_name} grants credits{again}{after}"
+            ));
             if let Some(warning) = &node.warning {
-                self.problems.log.write(warning);
+                log.write(warning);
             }
             let started = self.started.take();
             tokio::spawn(async {
@@ -317,24 +323,12 @@ impl CountSharing {
                 sleep(2 * HEARTBEAT_SETTLING).await;
                 drop(started);
             });
-        } else if !grants && connected.elapsed() > SETTLING_MAX {
-            self.report_down(&format!("{}: {UNSETTLED}", node.node));
         }
     }
 
-    /// Logs the problem of an outage. The first one is kept back, since the attempt to connect after it shows the cause;
-    /// if that succeeds, the next line has it.
-    fn report_down(&mut self, problem: &str) {
-        if std::mem::take(&mut self.is_up) {
-            self.leases.metrics.outages.fetch_add(1, Ordering::Relaxed);
-            self.unlogged = Some(problem.to_owned());
-            return;
-        }
-        self.unlogged = None;
-        let rule = &self.rule;
-        self.problems.write(format!(
-            "shared quota: the store is unusable: {problem}; until it grants credits, {rule}"
-        ));
+    fn count_outage(&self, begins: bool) {
+        let outages = &self.leases.metrics.outages;
+        outages.fetch_add(u64::from(begins), Ordering::Relaxed);
     }
 
     /// Records that the store is away, and why.
@@ -346,7 +340,8 @@ impl CountSharing {
         self.leases.metrics.slow.store(0, Ordering::Relaxed);
         // They are sent again with the figures of then.
         while self.requests.try_recv().is_ok() {}
-        self.report_down(problem);
+        let begins = self.outage.down(problem);
+        self.count_outage(begins);
     }
 
     /// Gives the unspent credits back. What cannot be given back in time is lost for the day.

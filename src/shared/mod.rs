@@ -12,6 +12,7 @@
 //! - `settings`: the nodes, the credentials
 //! - `node`: a connection to the node that accepts writes, and the scripts that run there
 //! - `shared_quota`: the threads
+//! - `outage_log`: the lines about its outages
 //! - `counts`: batches of requests for credits, the state of the store; `script`: the script for them
 //! - `day_counts`: the counters of this server, for a store that has lost data
 //! - `key_exchange`: the records of keys, from and to each server
@@ -20,6 +21,7 @@ mod counts;
 mod day_counts;
 mod key_exchange;
 mod node;
+mod outage_log;
 mod script;
 mod settings;
 mod shared_quota;

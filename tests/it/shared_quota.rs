@@ -286,6 +286,29 @@ fn a_frozen_store_delays_no_request_and_is_used_again_later() {
 }
 
 #[test]
+fn a_loss_of_data_that_all_servers_settle_at_once_is_no_outage() {
+    let Some(store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let peer = store.peer(&directory.join("state"), 1, &[]);
+    peer.await_up(true);
+    // Servers have this time to settle, which does not begin with the connection.
+    thread::sleep(Duration::from_secs(4));
+    assert_eq!(store.command("FLUSHALL"), "+OK");
+    wait_for("a new marker", || {
+        store.command("HEXISTS imq:3:service marker") == ":1"
+    });
+    peer.await_up(true);
+    thread::sleep(Duration::from_secs(1));
+    let outages = peer.metric("outages_total");
+    assert_eq!(
+        (peer.count_lines("grants credits again"), outages),
+        (0, 0.0)
+    );
+}
+
+#[test]
 fn nodes_that_cannot_be_used_are_named_with_their_problem() {
     let Some(primary) = Store::start(&["--requirepass", "sesame"]) else {
         return;
