@@ -27,8 +27,6 @@ pub use address::KeyAddress;
 pub(crate) use key_file::{hex, parse_hex};
 pub use key_table::{KeyEntry, KeyStatus, KeyTable};
 pub use records::{KeyRecord, KeyRecords, KeyStoreError};
-pub use sharing::{Addition, KeySharing, SharedKeysState, SignupSecret};
+pub use sharing::{KeySharing, SharedKeysState, SignupSecret};
 pub use store::KeyStore;
-#[cfg(feature = "shared-quota")]
-pub(crate) use store::named_keys;
 pub use token::{KeyId, KeyPrefix, Malformed, NewKey, constant_time_eq};

@@ -220,16 +220,12 @@ impl KeyRecords {
         Ok(ignored)
     }
 
-    /// Returns the ids of the keys that a file lacks, or has in another state.
-    pub(super) fn differing(&self, file: &KeyRecords) -> Vec<KeyId> {
+    /// Returns the number of keys that a file lacks, or has in another state.
+    pub(super) fn count_differing(&self, file: &KeyRecords) -> usize {
         let stored = file.records.iter().map(|key| (key.id, key));
         let stored: HashMap<KeyId, &KeyRecord> = stored.collect();
-        let differ = |key: &&KeyRecord| stored.get(&key.id) != Some(key);
-        self.records
-            .iter()
-            .filter(differ)
-            .map(|key| key.id)
-            .collect()
+        let differs = |key: &&KeyRecord| stored.get(&key.id) != Some(key);
+        self.records.iter().filter(differs).count()
     }
 
     fn check_free_limit(&self, tier: Tier, address: &KeyAddress) -> Result<(), KeyStoreError> {

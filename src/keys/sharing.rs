@@ -4,16 +4,12 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::records::KeyRecord;
 use crate::durable;
 use crate::regular_file::with_path;
 use crate::sync::{Mutex, PollTrigger, lock};
-
-/// For adding a key to the store.
-const ADD_MAX: Duration = Duration::from_secs(3);
 
 /// The secret that signs tokens of sign-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,42 +55,33 @@ pub struct SharedKeysState {
     pub secret: Option<SignupSecret>,
 }
 
-/// A free key to be added to the store, and a channel for the result: `true` if it was added.
-#[derive(Debug)]
-pub struct Addition {
-    pub record: KeyRecord,
-    pub expires: Instant,
-    pub result: SyncSender<bool>,
-}
+/// Adds a free key to the store. `false` and `None` are those of [`KeySharing::add`].
+type AddKey = Arc<dyn Fn(&KeyRecord) -> Option<bool> + Send + Sync>;
 
 /// The exchange of keys with the store. It ends when all clones are dropped.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct KeySharing {
     /// The result of the last exchange.
     pub state: Arc<Mutex<SharedKeysState>>,
-    pub(crate) additions: Sender<Addition>,
+    pub(crate) add_key: AddKey,
     /// The thread that exchanges keys.
     pub(crate) exchange: PollTrigger,
 }
 
+impl fmt::Debug for KeySharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeySharing").field(&self.state).finish()
+    }
+}
+
 impl KeySharing {
     /// Adds a free key to the store unless its address has the most active ones there. Returns `false` if it
-    /// has; `None` if the store cannot be reached. Must not be called with a lock of the keys: the exchange uses
-    /// them too.
+    /// has; `None` if the store cannot be reached. Waits for an exchange with the store; must not be called with a lock
+    /// of the keys, which the exchange uses too.
     pub(crate) fn add(&self, record: &KeyRecord) -> Option<bool> {
         // During an outage no request waits.
-        if !lock(&self.state).is_up {
-            return None;
-        }
-        let (result, added) = sync_channel(1);
-        let addition = Addition {
-            record: record.clone(),
-            expires: Instant::now() + ADD_MAX,
-            result,
-        };
-        self.additions.send(addition).ok()?;
-        self.exchange.poll_now();
-        added.recv_timeout(ADD_MAX).ok()
+        let is_up = lock(&self.state).is_up;
+        is_up.then(|| (self.add_key)(record)).flatten()
     }
 }
 

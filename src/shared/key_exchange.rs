@@ -24,11 +24,12 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 use super::node::{NodeConnection, StoreScript, connect};
+use super::outage_log::OutageLog;
 use super::settings::SharedQuotaSettings;
 use crate::calendar::UnixSeconds;
 use crate::keys::{
-    Addition, KeyId, KeyRecord, KeyRecords, KeySharing, KeyStore, SharedKeysState, SignupSecret,
-    hex, named_keys, parse_hex,
+    KeyId, KeyRecord, KeyRecords, KeySharing, KeyStore, SharedKeysState, SignupSecret, hex,
+    parse_hex,
 };
 use crate::model::FREE_KEYS_MAX;
 use crate::observe::{DedupLog, Log};
@@ -66,17 +67,23 @@ pub(super) struct KeyExchange {
     runtime: Runtime,
     /// A connection, and what is known of the store since it began: the store may have lost keys before.
     connected: Option<(Arc<NodeConnection>, KeyView)>,
+    /// Records of the store that have not been merged into the key file yet.
+    received: Vec<KeyRecord>,
     state: Arc<Mutex<SharedKeysState>>,
-    additions: mpsc::Receiver<Addition>,
     /// Dropped when the start of the server may continue: a server without keys would refuse valid ones.
     started: Option<mpsc::Sender<()>>,
-    /// Problems of an outage, of which each is logged once.
-    problems: DedupLog,
-    /// The first problem of an outage, until the log has another one.
-    unlogged: Option<String>,
+    outage: OutageLog,
     repairs: DedupLog,
     /// Time since which neither this server nor the store has a secret, as far as is known.
     without_secret_since: Option<Instant>,
+}
+
+/// The reason why an exchange failed.
+pub(super) enum Problem {
+    /// The node, or the data of the store. All that is known of it is forgotten.
+    OfStore(String),
+    /// The state directory.
+    OfDirectory(String),
 }
 
 impl KeyExchange {
@@ -93,60 +100,64 @@ impl KeyExchange {
             exchanged: Instant::now(),
             secret: own.secret,
         }));
-        let (additions, requested) = mpsc::channel();
-        let mut exchange = KeyExchange {
+        let exchange = KeyExchange {
             own,
             settings,
             runtime: Builder::new_current_thread().enable_all().build()?,
             connected: None,
+            received: Vec::new(),
             state: Arc::clone(&state),
-            additions: requested,
             started: Some(started),
             repairs: DedupLog::new(log.clone()),
-            problems: DedupLog::new(log),
-            unlogged: None,
+            outage: OutageLog::new(
+                log,
+                ("shared keys: ", "; the known keys stay valid".to_owned()),
+            ),
             without_secret_since: None,
         };
+        let exchange = Arc::new(Mutex::new(exchange));
+        // Other threads have no share of the runtime, which cannot be dropped by those of another runtime.
+        let adding = Arc::downgrade(&exchange);
         let poll = move |_| {
-            let exchanged = exchange.exchange();
+            let mut exchange = lock(&exchange);
+            let exchanged = exchange.exchange(None);
             exchange.report(exchanged);
+        };
+        let add_key = move |record: &KeyRecord| {
+            let exchange = adding.upgrade()?;
+            let mut exchange = lock(&exchange);
+            // An outage may have begun meanwhile.
+            exchange.connected.as_ref()?;
+            let exchanged = exchange.exchange(Some(record));
+            exchange.report(exchanged)
         };
         Ok(KeySharing {
             state,
-            additions,
+            add_key: Arc::new(add_key),
             exchange: PollTrigger::start("shared keys", poll)?,
         })
     }
 
-    /// Logs an outage and its end, and sets the state that pages and metrics show. The first problem is kept back, since
-    /// the attempt after it shows the cause; if that succeeds, its line has the problem.
-    fn report(&mut self, exchanged: Result<(), String>) {
+    /// Logs an outage and its end, and sets the state that pages and metrics show.
+    fn report<T>(&mut self, exchanged: Result<T, String>) -> Option<T> {
         self.started = None;
         let mut state = lock(&self.state);
-        let was_up = mem::replace(&mut state.is_up, exchanged.is_ok());
-        if let Err(problem) = exchanged {
-            if was_up {
-                self.unlogged = Some(problem);
-            } else {
-                self.unlogged = None;
-                let line = format!("shared keys: {problem}; the known keys stay valid");
-                self.problems.write(line);
-            }
-            return;
-        }
+        state.is_up = exchanged.is_ok();
+        let failed = |problem: String| self.outage.down(&problem);
+        let exchanged = exchanged.map_err(failed).ok()?;
         (state.has_exchanged, state.exchanged) = (true, Instant::now());
-        let after = self.unlogged.take();
-        if self.problems.reset() || after.is_some() {
-            let after = after.map_or_else(String::new, |problem| format!(", after: {problem}"));
+        if let Some((true, after)) = self.outage.up() {
             let line = format!("shared keys: exchanged with the store again{after}");
-            self.problems.log.write(&line);
+            self.outage.problems.log.write(&line);
         }
+        Some(exchanged)
     }
 
-    /// Exchanges with the store what this server or the store lacks. Then the store knows the keys that count, and keys
-    /// of sign-up are added.
-    fn exchange(&mut self) -> Result<(), String> {
-        let additions: Vec<Addition> = self.additions.try_iter().collect();
+    /// Exchanges with the store what this server or the store lacks. Then the store knows the keys that count, and a key
+    /// of sign-up is added if one is given. Returns `true` if it was added.
+    fn exchange(&mut self, added: Option<&KeyRecord>) -> Result<bool, String> {
+        // Those that could not be merged before: a fault of the disk needs no other connection.
+        self.merge()?;
         let (node, mut view) = match self.connected.take() {
             Some(connected) => connected,
             None => (
@@ -154,39 +165,48 @@ impl KeyExchange {
                 KeyView::default(),
             ),
         };
-        let mut received = Vec::new();
+        let exchanged = self.exchange_with(&node, &mut view, added);
+        if !matches!(exchanged, Err(Problem::OfStore(_))) {
+            self.connected = Some((node, view));
+        }
+        let is_added =
+            exchanged.map_err(|(Problem::OfStore(text) | Problem::OfDirectory(text))| text)?;
+        self.merge()?;
+        Ok(is_added)
+    }
+
+    fn exchange_with(
+        &mut self,
+        node: &NodeConnection,
+        view: &mut KeyView,
+        added: Option<&KeyRecord>,
+    ) -> Result<bool, Problem> {
         let mut is_first_view = true;
         loop {
             let own = self.own.store.current();
-            let lines = view.next_lines(own.map_err(|error| error.to_string())?);
-            let answer = self.call(&node, &view, "", &lines)?;
+            let lines =
+                view.next_lines(own.map_err(|error| Problem::OfDirectory(error.to_string()))?);
+            let answer = self.call(node, view, "", &lines)?;
             // Another server may have noticed before that the store has lost keys. If it loses them again and again,
             // it cannot be used.
             if view.is_outdated(&answer) && mem::take(&mut is_first_view) {
-                view = KeyView::default();
+                *view = KeyView::default();
                 continue;
             }
-            received.extend(view.take(answer)?);
+            self.received.extend(view.take(answer)?);
             if !view.is_incomplete() {
                 break;
             }
         }
-        for addition in additions {
-            if Instant::now() < addition.expires {
-                let (limit, line) = (FREE_KEYS_MAX.to_string(), addition.record.to_shared_line());
-                let answer = self.call(&node, &view, &limit, &[line])?;
-                let is_added = !answer.is_refused;
-                received.extend(view.take(answer)?);
-                // The receiver may have stopped waiting. If the store has lost keys, it gets no answer.
-                let _ = addition.result.try_send(is_added);
-            }
-        }
-        if !received.is_empty() {
-            let others = self.merge(&received)?;
-            view.repair(others);
-        }
-        self.connected = Some((node, view));
-        Ok(())
+        let Some(record) = added else {
+            return Ok(false);
+        };
+        let (limit, line) = (FREE_KEYS_MAX.to_string(), record.to_shared_line());
+        let answer = self.call(node, view, &limit, &[line])?;
+        let is_added = !answer.is_refused;
+        // If the store has lost keys, this is an error.
+        self.received.extend(view.take(answer)?);
+        Ok(is_added)
     }
 
     /// Calls the script with lines that it adds; at most one, and the limit of active keys, if that is given.
@@ -196,38 +216,45 @@ impl KeyExchange {
         view: &KeyView,
         free_max: &str,
         lines: &[String],
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, Problem> {
         let since = self.without_secret_since.get_or_insert_with(Instant::now);
         let is_due = self.own.has_signup && since.elapsed() >= SECRET_PAUSE;
         let known = lock(&self.state).secret;
         let secret = known.or_else(|| is_due.then(SignupSecret::random));
         let offered = secret.map(|secret| hex(&secret.0)).unwrap_or_default();
         let called = view.call(node, &offered, free_max, lines);
-        let answer = self.runtime.block_on(called)?;
+        let answer = self.runtime.block_on(called).map_err(Problem::OfStore)?;
         if let Some(secret) = parse_hex(&answer.secret).map(SignupSecret)
             && self.own.has_signup
             && known != Some(secret)
         {
             let stored = secret.store(self.own.store.directory());
-            stored.map_err(|error| error.to_string())?;
+            stored.map_err(|error| Problem::OfDirectory(error.to_string()))?;
             lock(&self.state).secret = Some(secret);
         }
         Ok(answer)
     }
 
-    /// Merges the received records into the key file, and has them loaded. Returns the ids of records that were ignored:
-    /// the store has other keys in place of own ones.
-    fn merge(&mut self, received: &[KeyRecord]) -> Result<Vec<KeyId>, String> {
-        let merged = self.own.store.merge(received);
+    /// Merges the received records into the key file, and has them loaded. Where the store has another key in place of an
+    /// own one, the own one is sent again.
+    fn merge(&mut self) -> Result<(), String> {
+        if self.received.is_empty() {
+            return Ok(());
+        }
+        let merged = self.own.store.merge(&self.received);
         let ignored = merged.map_err(|error| error.to_string())?;
+        self.received.clear();
         let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
-        if !ignored.is_empty() {
+        if let Some(id) = ignored.first() {
+            let count = ignored.len();
             self.repairs.write(format!(
-                "shared keys: the store had another key in place of {}, which this server stores again",
-                named_keys(&ignored)
+                "shared keys: the store had another key in place of {id}, which this server stores again ({count} in all)"
             ));
         }
-        Ok(ignored)
+        if let Some((_, view)) = &mut self.connected {
+            view.repair(ignored);
+        }
+        Ok(())
     }
 }
 
@@ -323,9 +350,9 @@ impl KeyView {
 
     /// Takes over an answer, and returns the records in it. After the first answer, one of another generation is an
     /// error: all begins again with another view.
-    pub(super) fn take(&mut self, answer: Answer) -> Result<Vec<KeyRecord>, String> {
+    pub(super) fn take(&mut self, answer: Answer) -> Result<Vec<KeyRecord>, Problem> {
         if self.is_outdated(&answer) {
-            return Err("the store has lost keys".to_owned());
+            return Err(Problem::OfStore("the store has lost keys".to_owned()));
         }
         (self.generation, self.seen) = (answer.generation, answer.seen);
         self.has_more = answer.records.len() == PAGE;

@@ -14,7 +14,7 @@ use std::time::Instant;
 use super::*;
 use crate::calendar::DAY_SECONDS;
 use crate::durable;
-use crate::keys::{Addition, SharedKeysState};
+use crate::keys::SharedKeysState;
 use crate::signup::SignupPolicy;
 use crate::sync::{Mutex, PollTrigger, lock};
 
@@ -279,18 +279,10 @@ fn a_key_of_several_servers_is_issued_if_the_store_adds_it() {
     let shared = Arc::new(Mutex::new(exchanged(None)));
     let answer = Arc::new(Mutex::new(None));
     let given = Arc::clone(&answer);
-    let (additions, requested) = channel::<Addition>();
-    let answer_all = move |_| {
-        for addition in requested.try_iter() {
-            if let Some(is_added) = *lock(&given) {
-                addition.result.send(is_added).unwrap();
-            }
-        }
-    };
     let sharing = KeySharing {
         state: Arc::clone(&shared),
-        additions,
-        exchange: PollTrigger::start("test", answer_all).unwrap(),
+        add_key: Arc::new(move |_| *lock(&given)),
+        exchange: PollTrigger::start("test", |_| {}).unwrap(),
     };
     let (prefix, log) = (KeyPrefix::default(), Arc::new(|_: &str| {}));
     let keys = (store.clone(), Some(sharing));

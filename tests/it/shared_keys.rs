@@ -351,6 +351,35 @@ fn a_demoted_node_whose_link_is_down_is_left_by_all_servers() {
     await_status(&peers, &key, 200);
 }
 
+#[test]
+fn a_damaged_key_file_needs_no_other_connection_to_the_store() {
+    let Some(store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let state = directory.join("state");
+    let peer = store.peer(&state, 1, &SHARE);
+    let key = issued_in(&state, 0);
+    await_status([&peer], &key, 200);
+    await_exchange(&peer, 1.0);
+    let file = state.join("keys.jsonl");
+    let whole = fs::read_to_string(&file).unwrap();
+    write_file(&file, "damaged\n");
+    await_exchange(&peer, 0.0);
+    let connections = || {
+        let script = "local n = string.match(redis.call('INFO', 'stats'), \
+                      'total_connections_received:(%d+)') return tonumber(n)";
+        let count = store.command(&format!("EVAL \"{script}\" 0"));
+        count.trim_start_matches(':').parse::<u64>().unwrap()
+    };
+    let before = connections();
+    thread::sleep(Duration::from_secs(2));
+    // This test has made one.
+    assert_eq!(connections() - before, 1);
+    write_file(&file, &whole);
+    await_exchange(&peer, 1.0);
+}
+
 /// URLs with a password.
 const PASSWORD_URLS: &str = "
 redis://u:sesame@h redis://:sesame@h rediss://u:sesame@h:6379 REDIS://u:sesame@h Redis://u:sesame@h
