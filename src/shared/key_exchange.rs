@@ -134,7 +134,7 @@ impl KeyExchange {
         Ok(KeySharing {
             state,
             add_key: Arc::new(add_key),
-            exchange: PollTrigger::start("shared keys", poll)?,
+            exchange: PollTrigger::start("shared-keys", poll)?,
         })
     }
 

@@ -74,6 +74,11 @@ impl SharedQuota {
         Ok((quota, keys))
     }
 
+    /// Returns `true` if the thread has panicked.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
     /// Gives the unspent credits back to the store, for at most a second, and ends the thread.
     pub(crate) fn stop(self) {
         // The thread has ended by itself only if it panicked.

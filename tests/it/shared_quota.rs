@@ -285,6 +285,41 @@ fn a_frozen_store_delays_no_request_and_is_used_again_later() {
     peer.await_up(true);
 }
 
+/// Threads that are not supervised: the one that supervises, those of single blocking calls, and the writers of logs.
+const OTHER_THREADS: [&str; 3] = ["island-metrics", "tokio-rt-worker", "log"];
+
+#[test]
+fn every_thread_that_must_not_end_is_supervised() {
+    let Some(store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let peer = store.peer(&directory.join("state"), 1, &["--shared-keys"]);
+    peer.await_up(true);
+    let names = peer.server.thread_names();
+    let polled = metrics(peer.admin);
+    let polled = polled.keys().filter_map(|name| {
+        let source = name.strip_prefix("island_metrics_poll_age_seconds{what=\"")?;
+        Some(format!("poll-{}", source.trim_end_matches("\"}")))
+    });
+    let polled: Vec<String> = polled.collect();
+    for name in &names {
+        // Linux keeps 15 bytes of a name.
+        let is_polled = polled
+            .iter()
+            .any(|polled| polled[..polled.len().min(15)] == **name);
+        let is_other = ["shared-quota"]
+            .iter()
+            .chain(&OTHER_THREADS)
+            .any(|other| name == other);
+        assert!(
+            is_polled || is_other || name.starts_with("worker"),
+            "{name} of {names:?}"
+        );
+    }
+    assert!(names.contains("poll-shared-key"), "{names:?}");
+}
+
 #[test]
 fn a_loss_of_data_that_all_servers_settle_at_once_is_no_outage() {
     let Some(store) = Store::start(&[]) else {

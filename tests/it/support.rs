@@ -389,6 +389,15 @@ impl Server {
         self.figure("status", "VmHWM:")
     }
 
+    /// The names of its threads (Linux), of which the first 15 bytes are kept.
+    pub(crate) fn thread_names(&self) -> BTreeSet<String> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        // A thread may end meanwhile.
+        let names =
+            tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("comm")).ok());
+        names.map(|name| name.trim_end().to_owned()).collect()
+    }
+
     /// A number in a file of `/proc/PID`.
     fn figure(&self, file: &str, name: &str) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap();

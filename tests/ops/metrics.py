@@ -42,7 +42,7 @@ quota_rejections_total tier=anonymous|free|starter|pro
 snapshot_published_timestamp_seconds payload=history|live
 snapshot_rows kind=islands|creators|days
 reloads_total what=data|keys|certificate result=ok|refused
-poll_age_seconds what=data|keys|certificate
+poll_age_seconds what=data|keys|certificate|shared-keys
 tls_handshakes_total result=full|resumed|failed|not_tls
 shared_quota_requests_total result=answered|late|failed
 worker_heartbeat_age_seconds worker

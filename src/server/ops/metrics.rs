@@ -121,7 +121,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
             }
         };
     Gauge "island_metrics_poll_age_seconds"
-        "Time since the last completed poll of the published directory (data), of the key file and the clock (keys), or of the TLS certificate (certificate)."
+        "Time since the last completed poll of the published directory (data), of the key file and the clock (keys), of the TLS certificate (certificate), or of the store of shared keys (shared-keys)."
         |server, page| {
             let pollers = server.pollers.iter();
             let ages = pollers.clone().map(|poller| poller.age().as_secs_f64());

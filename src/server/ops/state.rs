@@ -28,7 +28,7 @@ use crate::signup::read_secret;
 use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
 #[cfg(feature = "shared-quota")]
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock};
 use crate::sync::{PollTrigger, Replicated};
 
 #[derive(Debug)]
@@ -79,6 +79,7 @@ impl ServerState {
         let leases = shared_quota.as_ref().map(|shared| &shared.leases);
         #[cfg(not(feature = "shared-quota"))]
         let (leases, shared_keys) = (None, None::<KeySharing>);
+        pollers.extend(shared_keys.iter().map(|keys| keys.exchange.clone()));
         let keys = (&quota.key_store, &pollers[0]);
         let signup = SignupHandler::start(settings, base_url, keys, shared_keys.clone(), log)?;
         let new_worker = |_| {
@@ -153,18 +154,54 @@ impl ServerState {
             .sum()
     }
 
+    /// Returns the threads that must not end.
+    pub(crate) fn threads(&self) -> Vec<ThreadStatus> {
+        let pollers = self.pollers.iter().map(ThreadStatus::of_poller);
+        #[cfg(not(feature = "shared-quota"))]
+        let others = [];
+        #[cfg(feature = "shared-quota")]
+        let others = lock(&self.shared_quota)
+            .as_ref()
+            .map(|shared| ThreadStatus {
+                source: "shared-quota",
+                age: Duration::ZERO,
+                has_ended: shared.has_ended(),
+            });
+        pollers.chain(others).collect()
+    }
+
     /// Returns why the process should be restarted, if it should: a worker has had no heartbeat for longer
-    /// than `silence_max`, or a polling thread has ended.
+    /// than `silence_max`, or another thread has ended.
     pub(crate) fn fault(&self, silence_max: Duration) -> Option<String> {
         let workers = self.workers.iter();
         let ages = workers.map(|worker| worker.registry.silent_for());
-        fault(ages, &self.pollers, silence_max)
+        fault(ages, &self.threads(), silence_max)
+    }
+}
+
+/// A thread that runs as long as the server, beside the workers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadStatus {
+    /// Where its data comes from.
+    pub(crate) source: &'static str,
+    /// Time since its last poll; zero for a thread that does not poll.
+    pub(crate) age: Duration,
+    pub(crate) has_ended: bool,
+}
+
+impl ThreadStatus {
+    fn of_poller(poller: &PollTrigger) -> ThreadStatus {
+        ThreadStatus {
+            source: poller.source,
+            age: poller.age(),
+            has_ended: poller.has_ended(),
+        }
     }
 }
 
 fn fault(
     ages: impl Iterator<Item = Duration>,
-    pollers: &[PollTrigger],
+    threads: &[ThreadStatus],
     silence_max: Duration,
 ) -> Option<String> {
     if let Some((number, age)) = ages.enumerate().find(|(_, age)| *age > silence_max) {
@@ -173,12 +210,12 @@ fn fault(
             "worker {number} had no heartbeat for {seconds} seconds"
         ));
     }
-    let ended = pollers.iter().find(|poller| poller.has_ended())?;
-    Some(ended_poller(ended.source))
+    let ended = threads.iter().find(|thread| thread.has_ended)?;
+    Some(ended_thread(ended.source))
 }
 
-/// Returns the message of a polling thread that has ended.
-pub(crate) fn ended_poller(source: &str) -> String {
+/// Returns the message of a thread that has ended.
+pub(crate) fn ended_thread(source: &str) -> String {
     format!("the thread that polls {source} has ended because of a fault of this program")
 }
 
@@ -257,8 +294,9 @@ mod tests {
     #[test]
     fn a_silent_worker_and_a_polling_thread_that_has_ended_are_faults() {
         let ages = || [0, 4, 6, 5].map(Duration::from_secs).into_iter();
-        let found =
-            |seconds, pollers: &[PollTrigger]| fault(ages(), pollers, Duration::from_secs(seconds));
+        let found = |seconds, threads: &[ThreadStatus]| {
+            fault(ages(), threads, Duration::from_secs(seconds))
+        };
         let keys = PollTrigger::start("keys", |_| {}).unwrap();
         let data = PollTrigger::start("data", |_| panic!("a poll that fails")).unwrap();
         while !data.has_ended() {
@@ -266,7 +304,8 @@ mod tests {
         }
         let silent = "worker 2 had no heartbeat for 6 seconds";
         assert_eq!(found(5, &[]).as_deref(), Some(silent));
-        assert_eq!(found(6, std::slice::from_ref(&keys)), None);
+        let [keys, data] = [keys, data].each_ref().map(ThreadStatus::of_poller);
+        assert_eq!(found(6, &[keys]), None);
         let ended = found(6, &[keys, data]).unwrap();
         assert!(
             ended.starts_with("the thread that polls data has ended"),

@@ -15,7 +15,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::observe::Notifier;
 use crate::server::conn::registry::TICK;
-use crate::server::ops::state::{ServerState, ended_poller};
+use crate::server::ops::state::{ServerState, ThreadStatus, ended_thread};
 use crate::server::settings::Settings;
 use crate::sync::PollTrigger;
 #[cfg(feature = "shared-quota")]
@@ -167,10 +167,8 @@ impl Supervisor {
         self.notifier.retry();
         self.notify_watchdog(before);
         self.end_reload();
-        for poller in &self.server.pollers {
-            let (source, age) = (poller.source, poller.age());
-            let line = stall_report(&mut self.stalled, source, age, poller.has_ended());
-            if let Some(line) = line {
+        for thread in self.server.threads() {
+            if let Some(line) = stall_report(&mut self.stalled, thread) {
                 self.server.log.write(&line);
             }
         }
@@ -233,18 +231,17 @@ impl Supervisor {
     }
 }
 
-/// Returns the line to log when a polling thread has ended, when a poll takes too long, and when it is
+/// Returns the line to log when a thread has ended, when a poll takes too long, and when it is
 /// completed after that.
 fn stall_report(
     stalled: &mut BTreeMap<&'static str, Duration>,
-    source: &'static str,
-    age: Duration,
-    has_ended: bool,
+    thread: ThreadStatus,
 ) -> Option<String> {
-    if has_ended {
+    let (source, age) = (thread.source, thread.age);
+    if thread.has_ended {
         // It may have been reported as stalled before.
         let is_new = stalled.insert(source, Duration::MAX) != Some(Duration::MAX);
-        return is_new.then(|| format!("{}; restart the server", ended_poller(source)));
+        return is_new.then(|| format!("{}; restart the server", ended_thread(source)));
     }
     if age <= POLL_MAX {
         let seconds = stalled.remove(source)?.as_secs();
@@ -266,21 +263,21 @@ mod tests {
     #[test]
     fn a_poll_that_takes_too_long_is_reported_once_and_again_when_it_is_completed() {
         let (mut stalled, mut lines) = (BTreeMap::new(), Vec::new());
+        let thread = |source, seconds, has_ended| ThreadStatus {
+            source,
+            age: Duration::from_secs(seconds),
+            has_ended,
+        };
         for seconds in [0, 10, 11, 12, 60, 1, 0, 11, 0] {
-            lines.extend(stall_report(
-                &mut stalled,
-                "data",
-                Duration::from_secs(seconds),
-                false,
-            ));
-            lines.extend(stall_report(&mut stalled, "keys", Duration::ZERO, false));
+            lines.extend(stall_report(&mut stalled, thread("data", seconds, false)));
+            lines.extend(stall_report(&mut stalled, thread("keys", 0, false)));
         }
         let starts = ["no poll of data", "polling data again after"];
         assert_eq!(lines.len(), 4, "{lines:?}");
         for (line, start) in lines.iter().zip(starts.into_iter().cycle()) {
             assert!(line.starts_with(start), "{lines:?}");
         }
-        let mut ended = || stall_report(&mut stalled, "keys", Duration::ZERO, true);
+        let mut ended = || stall_report(&mut stalled, thread("keys", 0, true));
         assert!(
             ended()
                 .unwrap()
