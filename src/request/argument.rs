@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::error::{Quoted, RouteError};
-use super::lists::{ListQuery, one_of};
-use super::parameters::{CREATOR_NAMES, CREATOR_PARAMETERS, ISLAND_NAMES, ISLAND_PARAMETERS};
+use super::lists::{ListQuery, Parameter, one_of};
+use super::parameters::{CREATOR_PARAMETERS, ISLAND_PARAMETERS};
 use super::percent::decode_segment;
 use super::query;
 use crate::calendar::UtcDay;
@@ -58,20 +58,20 @@ pub(super) struct Sent<'a> {
     pub(super) query: Option<&'a str>,
 }
 
-/// The query parameters of an endpoint, and the parser of its argument. Other sites add parameters to links, so
-/// undeclared ones are not even decoded.
+/// The query parameters that an endpoint declares, which lists do, and the parser of its argument. Other sites add
+/// parameters to links, so pages do not even decode undeclared ones.
 pub(super) struct Takes {
-    pub(super) parameters: &'static [&'static str],
+    pub(super) parameters: &'static [Parameter],
     pub(super) parse: fn(&Sent<'_>) -> Result<Argument, RouteError>,
 }
 
-pub(super) const NOTHING: Takes = Takes::of_path(|_| Ok(Argument::None));
-pub(super) const CODE: Takes = Takes::of_path(|sent| island_code(sent).map(Argument::Code));
-pub(super) const SLUG: Takes = Takes::of_path(|sent| Ok(Argument::Slug(sent.segment.to_owned())));
-pub(super) const DAY: Takes = Takes::of_path(|sent| day_ref(sent.segment).map(Argument::Day));
-pub(super) const DUMP: Takes = Takes::of_path(|sent| dump_name(sent.path).map(Argument::Dump));
+pub(super) const NOTHING: Takes = Takes::new(|_| Ok(Argument::None));
+pub(super) const CODE: Takes = Takes::new(|sent| island_code(sent).map(Argument::Code));
+pub(super) const SLUG: Takes = Takes::new(|sent| Ok(Argument::Slug(sent.segment.to_owned())));
+pub(super) const DAY: Takes = Takes::new(|sent| day_ref(sent.segment).map(Argument::Day));
+pub(super) const DUMP: Takes = Takes::new(|sent| dump_name(sent.path).map(Argument::Dump));
 pub(super) const ISLANDS: Takes = Takes {
-    parameters: ISLAND_NAMES,
+    parameters: ISLAND_PARAMETERS,
     parse: |sent| ListQuery::parse(sent.query, ISLAND_PARAMETERS).map(Argument::Islands),
 };
 /// As from a form.
@@ -83,7 +83,7 @@ pub(super) const ISLANDS_FORM: Takes = Takes {
 pub(super) const ISLANDS_IF_SENT: Takes = Takes {
     parse: |sent| {
         // A broken pair might be one of them.
-        let is_declared = |name: &str| ISLAND_NAMES.contains(&name);
+        let is_declared = |name: &str| ISLAND_PARAMETERS.iter().any(|one| one.name == name);
         let mut pairs = query::pairs(sent.query);
         if pairs.any(|pair| pair.is_none_or(|(name, _)| is_declared(&name))) {
             return (ISLANDS.parse)(sent);
@@ -93,7 +93,7 @@ pub(super) const ISLANDS_IF_SENT: Takes = Takes {
     ..ISLANDS
 };
 pub(super) const CREATORS: Takes = Takes {
-    parameters: CREATOR_NAMES,
+    parameters: CREATOR_PARAMETERS,
     parse: |sent| ListQuery::parse(sent.query, CREATOR_PARAMETERS).map(Argument::Creators),
 };
 /// As from a form.
@@ -101,31 +101,25 @@ pub(super) const CREATORS_FORM: Takes = Takes {
     parse: |sent| parse_form(sent, &CREATORS),
     ..CREATORS
 };
-pub(super) const CHART: Takes = Takes {
-    parameters: &["metric", "days"],
-    parse: |sent| {
-        let code = island_code(sent)?;
-        let metric = parameter(sent.query, "metric");
-        let metric = metric.map(|metric| one_of("metric", &metric, &METRIC_NAMES));
-        let days = parameter(sent.query, "days");
-        let days = days.map(|days| one_of("days", &days, &CHART_DAYS));
-        let metric = metric.transpose()?.unwrap_or(METRIC_NAMES[0]);
-        let days = days.transpose()?.and_then(model::digits);
-        Ok(Argument::Chart(code, metric, days))
-    },
-};
+pub(super) const CHART: Takes = Takes::new(|sent| {
+    let code = island_code(sent)?;
+    let metric = parameter(sent.query, "metric");
+    let metric = metric.map(|metric| one_of("metric", &metric, &METRIC_NAMES));
+    let days = parameter(sent.query, "days");
+    let days = days.map(|days| one_of("days", &days, &CHART_DAYS));
+    let metric = metric.transpose()?.unwrap_or(METRIC_NAMES[0]);
+    let days = days.transpose()?.and_then(model::digits);
+    Ok(Argument::Chart(code, metric, days))
+});
 /// A day as parameter of the query, by default the newest.
-pub(super) const DAY_IF_SENT: Takes = Takes {
-    parameters: &["date"],
-    parse: |sent| {
-        let date = parameter(sent.query, "date");
-        let day = date.map_or(Ok(DayRef::Latest), |date| day_ref(&date));
-        day.map(Argument::Day)
-    },
-};
+pub(super) const DAY_IF_SENT: Takes = Takes::new(|sent| {
+    let date = parameter(sent.query, "date");
+    let day = date.map_or(Ok(DayRef::Latest), |date| day_ref(&date));
+    day.map(Argument::Day)
+});
 
 impl Takes {
-    const fn of_path(parse: fn(&Sent<'_>) -> Result<Argument, RouteError>) -> Takes {
+    const fn new(parse: fn(&Sent<'_>) -> Result<Argument, RouteError>) -> Takes {
         Takes {
             parameters: &[],
             parse,

@@ -9,6 +9,7 @@ use super::argument::{
     CHART, CODE, CREATORS, CREATORS_FORM, DAY, DAY_IF_SENT, DUMP, ISLANDS, ISLANDS_FORM,
     ISLANDS_IF_SENT, NOTHING, SLUG, Takes,
 };
+use super::lists::Parameter;
 use crate::model::named;
 
 /// A part of the published data, by its name in `/v1/health`.
@@ -169,8 +170,13 @@ impl Endpoint {
         self.row().map(|row| &row.takes)
     }
 
-    pub fn query_parameters(self) -> &'static [&'static str] {
+    /// Returns the query parameters that it declares.
+    pub fn query_parameters(self) -> &'static [Parameter] {
         self.takes().map_or(&[], |takes| takes.parameters)
+    }
+
+    pub fn declares(self, name: &str) -> bool {
+        self.query_parameters().iter().any(|one| one.name == name)
     }
 
     /// Returns the source of its response; `None` if the path is unknown.

@@ -150,17 +150,3 @@ const OFFSET: Parameter = Parameter {
     description: "The number of rows to skip.",
     example: "0",
 };
-
-pub(super) const ISLAND_NAMES: &[&str] = &names::<{ ISLAND_PARAMETERS.len() }>(ISLAND_PARAMETERS);
-pub(super) const CREATOR_NAMES: &[&str] =
-    &names::<{ CREATOR_PARAMETERS.len() }>(CREATOR_PARAMETERS);
-
-const fn names<const LEN: usize>(parameters: &[Parameter]) -> [&'static str; LEN] {
-    let mut names = [""; LEN];
-    let mut at = 0;
-    while at < LEN {
-        names[at] = parameters[at].name;
-        at += 1;
-    }
-    names
-}

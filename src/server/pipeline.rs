@@ -98,7 +98,7 @@ impl RequestContext<'_> {
                 return self.respond_cached(head.query, cached, is_known);
             }
             let form = is_cacheable.then_some(form);
-            let ignored = request::ignored(head.query, endpoint.query_parameters());
+            let ignored = request::ignored(head.query, |name| endpoint.declares(name));
             let ignored = ignored.as_deref();
             let mut handled = self.metered(head.query, endpoint, |caller| {
                 self.route_response(route, (form, ignored), caller, cache)
@@ -117,8 +117,8 @@ impl RequestContext<'_> {
     /// Names ignored parameters in a response that is not from the cache.
     #[cold]
     fn name_ignored(&self, handled: &mut Handled) {
-        let declared = handled.endpoint.query_parameters();
-        let ignored = request::ignored(self.head.query, declared);
+        let endpoint = handled.endpoint;
+        let ignored = request::ignored(self.head.query, |name| endpoint.declares(name));
         handled.response.add_ignored(ignored.as_deref());
     }
 

@@ -9,7 +9,7 @@ pub(crate) const READER: Plain = Plain(Mistake::None);
 /// The undeclared parameters that a response names: in the order sent, each once, at most eight.
 pub(crate) fn ignored(target: &str) -> Option<String> {
     let (path, query) = target.split_once('?')?;
-    let declared: &[&str] = match path {
+    let declared = match path {
         "/v1/islands" => Endpoint::Islands.query_parameters(),
         "/v1/creators" => Endpoint::Creators.query_parameters(),
         _ => &[],
@@ -27,7 +27,7 @@ pub(crate) fn ignored(target: &str) -> Option<String> {
             }
         }
         let is_listed = name.is_empty() || name == "key" || names.contains(&encoded);
-        if !is_listed && !declared.contains(&&*name) && names.len() < 8 {
+        if !is_listed && declared.iter().all(|one| one.name != name) && names.len() < 8 {
             names.push(encoded);
         }
     }

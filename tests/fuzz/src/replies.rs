@@ -489,11 +489,12 @@ fn is_link(text: &str) -> bool {
     let Some(query) = list[0].or(list[1]) else {
         return false;
     };
-    let names = Endpoint::Islands.query_parameters();
     let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
     ["\"first\"", "\"prev\"", "\"next\"", "\"last\""].contains(&relation)
         && query.split('&').all(|pair| {
             let pair = pair.split_once('=');
-            pair.is_some_and(|(name, value)| names.contains(&name) && value.bytes().all(sound))
+            pair.is_some_and(|(name, value)| {
+                Endpoint::Islands.declares(name) && value.bytes().all(sound)
+            })
         })
 }
