@@ -10,7 +10,9 @@ use lexopt::Arg::{Long, Short, Value};
 
 use super::closest::closest;
 use super::error::CliError;
-use super::flags::{COMMANDS, Command, DefaultValue, Flag, STORE, VARIABLE_PREFIX, ValueKind};
+use super::flags::{
+    COMMANDS, Command, DefaultValue, Flag, STORE, UPSTREAM, VARIABLE_PREFIX, ValueKind,
+};
 
 #[derive(Debug)]
 pub(crate) struct Arguments {
@@ -226,7 +228,7 @@ impl Arguments {
         let flag = self.flag(name);
         let invalid = |text| {
             let (source, expected) = (self.source(name), flag.expected());
-            if flag.value == STORE {
+            if [STORE, UPSTREAM].contains(&flag.value) {
                 return self.bad_value(secret_problem(&source, &expected));
             }
             self.invalid(&source, &expected, text)

@@ -169,7 +169,7 @@ pub(super) const STORE: ValueKind = Text(
 );
 const TIER: ValueKind = Text("TIER", "free, starter or pro");
 const TIME: ValueKind = Text("TIME", "a timestamp such as 2026-11-20T12:05:00Z");
-const UPSTREAM: ValueKind = Text(
+pub(super) const UPSTREAM: ValueKind = Text(
     "URL",
     "an https:// URL without query, or an http:// URL of a loopback address",
 );

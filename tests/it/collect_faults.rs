@@ -207,7 +207,11 @@ fn what_cannot_be_used_ends_with_a_line_and_an_exit_code() {
     with("--rate 10.1", 64, "--rate must be at most 10");
     with("--upstream http://example.com/", 64, "--upstream");
     with("--upstream https://h/?a=b", 64, "--upstream");
-    with("--upstream https://u@h/", 64, "--upstream");
+    with(
+        "--upstream https://u:password@h/",
+        64,
+        "the value is not shown",
+    );
     with("--platform both", 64, "--platform");
     with("--live -1", 64, "--live");
     with("--admin 8080", 64, "--admin");
