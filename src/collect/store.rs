@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row};
 
@@ -181,6 +182,8 @@ impl Store {
         let opened = Connection::open_with_flags(path, flags).and_then(|db| {
             db.busy_timeout(BUSY_TIMEOUT)?;
             db.set_prepared_statement_cache_capacity(64);
+            // Plans do not depend on bound values: otherwise, each other class prepares its query again.
+            db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             let path = path.to_owned();
             Ok(Store { db, path })
         });
