@@ -390,6 +390,7 @@ impl Server {
     }
 
     /// The names of its threads (Linux), of which the first 15 bytes are kept.
+    #[cfg(feature = "shared-quota")]
     pub(crate) fn thread_names(&self) -> BTreeSet<String> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         // A thread may end meanwhile.
