@@ -34,6 +34,8 @@ const STATUS_SECONDS: i64 = 10;
 const COUNTING_PAUSE: u32 = 500;
 /// Pause after a file could not be written, for example on a full disk, or because readers hold the lock.
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
+/// Different errors that may come in turn; each is logged once.
+const PROBLEMS_MAX: usize = 16;
 /// Time without an error after which errors are over: those of writes and of responses come in turn.
 const PROBLEM_END: Duration = Duration::from_mins(1);
 /// Time for which readers hold the lock of the dataset before that is logged.
@@ -76,7 +78,7 @@ pub(crate) fn run(
             metrics: String::new(),
             problem: Some("starting"),
         })),
-        problems: WrittenLines::of_outage(),
+        problems: WrittenLines::new(PROBLEMS_MAX),
         failed_at: None,
         busy_since: None,
     };

@@ -26,7 +26,7 @@ fn with_loop(log: fn(&str), test: impl FnOnce(Loop<'_>)) {
             metrics: String::new(),
             problem: None,
         })),
-        problems: WrittenLines::of_outage(),
+        problems: WrittenLines::new(PROBLEMS_MAX),
         failed_at: None,
         busy_since: None,
     });

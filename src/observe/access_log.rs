@@ -17,7 +17,7 @@ pub(crate) fn open_log(path: &Path, log: &Log) -> io::Result<Log> {
     let file = LogFile {
         file: open_file(path)?,
         path: path.to_owned(),
-        errors: DedupLog::of_changes(log.clone()),
+        errors: DedupLog::new(log.clone(), 1),
         must_reopen: false,
         is_torn: false,
     };

@@ -215,9 +215,6 @@ impl RateLimitedLog {
     }
 }
 
-/// Different lines about one outage that are remembered.
-const LINES_MAX: usize = 16;
-
 /// Lines about an error that lasts, of which none is repeated.
 #[derive(Debug)]
 pub(crate) struct WrittenLines {
@@ -226,12 +223,10 @@ pub(crate) struct WrittenLines {
 }
 
 impl WrittenLines {
-    /// Lines about an outage, of which several problems may come in turn: each is new once.
-    pub(crate) const fn of_outage() -> WrittenLines {
-        WrittenLines {
-            lines: BTreeSet::new(),
-            max: LINES_MAX,
-        }
+    /// Remembers so many different lines, of which each is new once. With one, a line is new after each other one.
+    pub(crate) const fn new(max: usize) -> WrittenLines {
+        let lines = BTreeSet::new();
+        WrittenLines { lines, max }
     }
 
     /// Adds a line. Returns it if it is new.
@@ -260,16 +255,9 @@ pub(crate) struct DedupLog {
 }
 
 impl DedupLog {
-    /// Creates a log for an outage: each line is written once.
-    pub(crate) fn new(log: Log) -> DedupLog {
-        let written = WrittenLines::of_outage();
-        DedupLog { log, written }
-    }
-
-    /// Creates a log that writes a line unless it is the one before.
-    pub(crate) fn of_changes(log: Log) -> DedupLog {
-        let (lines, max) = (BTreeSet::new(), 1);
-        let written = WrittenLines { lines, max };
+    /// Creates a log that remembers so many different lines, as [`WrittenLines::new`].
+    pub(crate) fn new(log: Log, max: usize) -> DedupLog {
+        let written = WrittenLines::new(max);
         DedupLog { log, written }
     }
 

@@ -317,7 +317,11 @@ impl CountSharing {
             if let Some(warning) = &node.warning {
                 log.write(warning);
             }
-            let started = self.started.take();
+        }
+        // Before that, the store does not answer for all clients that were counted before a restart.
+        if self.server.settled == self.server.marker
+            && let Some(started) = self.started.take()
+        {
             tokio::spawn(async {
                 // If this server was the last, the others find at their next heartbeat that credits are granted.
                 sleep(2 * HEARTBEAT_SETTLING).await;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 use super::node::{NodeConnection, StoreScript, connect};
-use super::outage_log::OutageLog;
+use super::outage_log::{OutageLog, PROBLEMS_MAX};
 use super::settings::SharedQuotaSettings;
 use crate::calendar::UnixSeconds;
 use crate::keys::{
@@ -108,7 +108,7 @@ impl KeyExchange {
             received: Vec::new(),
             state: Arc::clone(&state),
             started: Some(started),
-            repairs: DedupLog::new(log.clone()),
+            repairs: DedupLog::new(log.clone(), PROBLEMS_MAX),
             outage: OutageLog::new(
                 log,
                 ("shared keys: ", "; the known keys stay valid".to_owned()),

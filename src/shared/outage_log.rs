@@ -4,6 +4,9 @@ use std::mem;
 
 use crate::observe::{DedupLog, Log};
 
+/// Different problems of one outage that may come in turn; each is written once.
+pub(super) const PROBLEMS_MAX: usize = 16;
+
 pub(super) struct OutageLog {
     /// One line for an outage, and more only where its problem changes.
     pub(super) problems: DedupLog,
@@ -19,7 +22,7 @@ impl OutageLog {
     /// Creates the log of a store that cannot be used yet.
     pub(super) fn new(log: Log, line: (&'static str, String)) -> OutageLog {
         OutageLog {
-            problems: DedupLog::new(log),
+            problems: DedupLog::new(log, PROBLEMS_MAX),
             line,
             is_up: false,
             unlogged: None,

@@ -34,7 +34,7 @@ pub(crate) struct ReloadStatus {
 impl ReloadStatus {
     pub(crate) fn new(log: &Log, counters: &Arc<ReloadCounters>) -> ReloadStatus {
         ReloadStatus {
-            errors: DedupLog::of_changes(log.clone()),
+            errors: DedupLog::new(log.clone(), 1),
             counters: Arc::clone(counters),
         }
     }
