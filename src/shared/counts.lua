@@ -15,7 +15,7 @@
 local directory, today, servers, has_counts = ARGV[5], ARGV[7], tonumber(ARGV[9]), ARGV[11] == '1'
 
 -- A sum of two such figures has 32 bits at the server.
-local CREDITS_MAX, MILLIS_MAX = 2147483647, 2^46
+local CREDITS_MAX, LIMIT_MAX, MILLIS_MAX = 2147483647, 4294967295, 2^46
 
 local stored = hash(KEYS[1])
 local fields, sent, reserves = {}, {}, {}
@@ -131,7 +131,7 @@ for at = 2, marker == ARGV[1] and #KEYS or 0 do
     elseif name == counted_credits then
       counted_before = value
     elseif name == 'limit' then
-      named = value
+      named = integer(stored[field + 1], LIMIT_MAX)
     else
       local from = string.match(name, '^(%x+):%x+$')
       if from == directory then
@@ -150,7 +150,8 @@ for at = 2, marker == ARGV[1] and #KEYS or 0 do
   end
   local received = math.max(granted, known)
   local total = others + earlier + counted_before + received
-  if of_day ~= '-' and limit >= 10 * servers then
+  -- The counts of a restart come without a limit.
+  if of_day ~= '-' and (limit > 0 and limit or named or 0) >= 10 * servers then
     -- A credit is kept for each server that may have admitted one request that the store does not know yet.
     local reported = 0
     for from in string.gmatch(of_day, '%x+') do

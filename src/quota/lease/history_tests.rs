@@ -28,6 +28,24 @@ fn run(outage: OutagePolicy, servers: u32, events: &[Event]) {
     world.end();
 }
 
+#[test]
+fn a_restart_shows_a_client_of_one_server_no_more() {
+    for (spent, event) in (0..100).flat_map(|n| [(n, Event::Stop(0)), (n, Event::Kill(0))]) {
+        let mut world = World::new(100, 3, OutagePolicy::Share);
+        let _ = world.admitted_of(0, spent);
+        let shown = |world: &World| {
+            let (server, client) = (&world.servers[0], LeaseClient::Key(7));
+            let counter = Counter(&server.counts, (client, server.day));
+            server.table.peek(client, 100, server.day, &counter)
+        };
+        let before = shown(&world);
+        world.apply(event);
+        world.apply(Event::Start(0));
+        world.settle(0);
+        assert!(shown(&world) <= before, "{} after {before}", shown(&world));
+    }
+}
+
 /// All events of two servers.
 fn events() -> Vec<Event> {
     use Event::{Copy, Cut, Empty, Heartbeat, Kill, Midnight, Restore, Spend, Start, Stop};

@@ -222,7 +222,8 @@ struct Credits {
     wanted: u32,
     /// The smallest number of remaining requests that was shown, in any response.
     shown: u32,
-    /// When a client whose limit is reached is looked up again, in Unix seconds.
+    /// When a client whose limit is reached is looked up again, in Unix seconds; 0 until the store has answered that it
+    /// is reached.
     recheck: i64,
     pending: PendingRequest,
     /// Credits that this server may still take without the store, until the next answer.
@@ -348,7 +349,7 @@ impl Credits {
         self.set_share(servers);
         let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
         self.wanted = waiting.saturating_sub(self.unspent()).max(1);
-        if self.is_limit_reached() {
+        if self.is_limit_reached() && self.limit > 0 {
             self.recheck = now + RECHECK_SECONDS;
         }
     }

@@ -137,7 +137,10 @@ impl StoreModel {
             (servers as usize).max(of_day.len()) - of_day.iter().filter(known).count()
         });
         let kept = u32::try_from(kept).expect("a few servers");
-        let others = others + kept * u32::from(has_reserves(request.limit, servers));
+        let named = [request.limit, day.limit]
+            .into_iter()
+            .find(|limit| *limit > 0);
+        let others = others + kept * u32::from(has_reserves(named.unwrap_or(0), servers));
         match request.action {
             LeaseAction::Return => received = request.granted,
             LeaseAction::Grant(wanted) if received == request.granted && request.day > blocked => {

@@ -124,7 +124,10 @@ impl LeaseTable {
             return Ok(self.spend(client, credits, counter));
         }
         let state = self.state();
-        if credits.is_limit_reached() {
+        // Credits of a client that was counted before a restart may have been given back since.
+        let is_asked = credits.recheck != 0 || credits.counted >= credits.limit;
+        let may_ask = !is_asked && may_wait && state == StoreState::Ready;
+        if credits.is_limit_reached() && !may_ask {
             if now.moment().0 >= credits.recheck {
                 self.request(client, credits, state);
             }

@@ -239,6 +239,24 @@ fn the_only_server_refuses_what_is_beyond_the_limit_without_the_store() {
     assert!(matches!(refused, Ok(Decision::Refuse)));
 }
 
+/// Another server may have given credits back since the store answered.
+#[test]
+fn a_restarted_server_asks_again_before_it_refuses_a_client() {
+    let (table, sent) = table(2, OutagePolicy::Share);
+    table.set_state(StoreState::Ready);
+    let (client, counts) = (LeaseClient::Key(1), Counts::default());
+    let counter = Counter(&counts, (client, NOW.day));
+    count_before_a_restart(&counter);
+    answer(&table, &table.settlement(client, NOW.day, 30), 0, 200);
+    let admit = || table.admit(client, 200, NOW, true, &counter);
+    assert!(matches!(admit(), Err(NoLease::Wait(_))));
+    answer(&table, &lock(&sent).remove(0), 1, 150);
+    assert!(matches!(admit(), Ok(Decision::Admit { remaining: 49 })));
+    assert!(matches!(admit(), Err(NoLease::Wait(_))));
+    answer(&table, &lock(&sent).remove(0), 1, 199);
+    assert!(matches!(admit(), Ok(Decision::Refuse)));
+}
+
 #[test]
 fn a_client_without_a_counter_is_refused_and_sends_the_store_nothing() {
     struct None;
