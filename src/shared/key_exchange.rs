@@ -37,6 +37,8 @@ use crate::sync::{Mutex, PollTrigger, lock};
 
 /// Longest wait until changed keys of other servers are loaded. After it, they are valid a moment later.
 const LOADED_MAX: Duration = Duration::from_secs(2);
+/// Longest wait of a client for the store until its key is added.
+const ADD_MAX: Duration = Duration::from_secs(3);
 /// Time after which a secret is created if the store has none: a server that has one stores it before.
 const SECRET_PAUSE: Duration = Duration::from_secs(2);
 
@@ -80,7 +82,7 @@ pub(super) struct KeyExchange {
 
 /// The reason why an exchange failed.
 pub(super) enum Problem {
-    /// The node, or the data of the store. All that is known of it is forgotten.
+    /// The node, or the data of the store. The connection is closed, and what is known of the store is dropped.
     OfStore(String),
     /// The state directory.
     OfDirectory(String),
@@ -116,7 +118,7 @@ impl KeyExchange {
             without_secret_since: None,
         };
         let exchange = Arc::new(Mutex::new(exchange));
-        // Other threads have no share of the runtime, which cannot be dropped by those of another runtime.
+        // A weak reference: a runtime must not be dropped on a thread of another runtime.
         let adding = Arc::downgrade(&exchange);
         let poll = move |_| {
             let mut exchange = lock(&exchange);
@@ -124,12 +126,13 @@ impl KeyExchange {
             exchange.report(exchanged);
         };
         let add_key = move |record: &KeyRecord| {
+            let latest = Instant::now() + ADD_MAX;
             let exchange = adding.upgrade()?;
             let mut exchange = lock(&exchange);
             // An outage may have begun meanwhile.
             exchange.connected.as_ref()?;
-            let exchanged = exchange.exchange(Some(record));
-            exchange.report(exchanged)
+            let exchanged = exchange.exchange(Some((record, latest)));
+            exchange.report(exchanged).flatten()
         };
         Ok(KeySharing {
             state,
@@ -154,16 +157,15 @@ impl KeyExchange {
     }
 
     /// Exchanges with the store what this server or the store lacks. Then the store knows the keys that count, and a key
-    /// of sign-up is added if one is given. Returns `true` if it was added.
-    fn exchange(&mut self, added: Option<&KeyRecord>) -> Result<bool, String> {
-        // Those that could not be merged before: a fault of the disk needs no other connection.
-        self.merge()?;
-        let (node, mut view) = match self.connected.take() {
-            Some(connected) => connected,
-            None => (
-                self.runtime.block_on(connect(&self.settings))?,
-                KeyView::default(),
-            ),
+    /// of sign-up is added if one is given, until a time. Returns `true` if it was added, and `None` if it was too late.
+    fn exchange(&mut self, added: Option<(&KeyRecord, Instant)>) -> Result<Option<bool>, String> {
+        let (node, mut view) = if let Some(connected) = self.connected.take() {
+            connected
+        } else {
+            // The store sends all its records again.
+            self.received.clear();
+            let node = self.runtime.block_on(connect(&self.settings))?;
+            (node, KeyView::default())
         };
         let exchanged = self.exchange_with(&node, &mut view, added);
         if !matches!(exchanged, Err(Problem::OfStore(_))) {
@@ -179,8 +181,8 @@ impl KeyExchange {
         &mut self,
         node: &NodeConnection,
         view: &mut KeyView,
-        added: Option<&KeyRecord>,
-    ) -> Result<bool, Problem> {
+        added: Option<(&KeyRecord, Instant)>,
+    ) -> Result<Option<bool>, Problem> {
         let mut is_first_view = true;
         loop {
             let own = self.own.store.current();
@@ -188,8 +190,9 @@ impl KeyExchange {
                 view.next_lines(own.map_err(|error| Problem::OfDirectory(error.to_string()))?);
             let answer = self.call(node, view, "", &lines)?;
             // Another server may have noticed before that the store has lost keys. If it loses them again and again,
-            // it cannot be used.
-            if view.is_outdated(&answer) && mem::take(&mut is_first_view) {
+            // it cannot be used. No client waits while all keys are compared.
+            if view.is_outdated(&answer) && added.is_none() && mem::take(&mut is_first_view) {
+                lock(&self.state).is_up = false;
                 *view = KeyView::default();
                 continue;
             }
@@ -198,15 +201,16 @@ impl KeyExchange {
                 break;
             }
         }
-        let Some(record) = added else {
-            return Ok(false);
+        // A client that waits longer may have gone.
+        let Some((record, _)) = added.filter(|(_, latest)| Instant::now() < *latest) else {
+            return Ok(None);
         };
         let (limit, line) = (FREE_KEYS_MAX.to_string(), record.to_shared_line());
         let answer = self.call(node, view, &limit, &[line])?;
         let is_added = !answer.is_refused;
-        // If the store has lost keys, this is an error.
+        // `take` returns an error if the store has lost keys.
         self.received.extend(view.take(answer)?);
-        Ok(is_added)
+        Ok(Some(is_added))
     }
 
     /// Calls the script with lines that it adds; at most one, and the limit of active keys, if that is given.
