@@ -7,6 +7,7 @@
 //! live on the one hand, and the plan's other islands on the other, in turn. Until the first crawl has
 //! ended, it comes before all islands. An endpoint that fails leaves its turn to the others.
 
+use std::mem;
 use std::rc::Rc;
 
 use super::catalogue::{self, Crawl, Rankings};
@@ -240,6 +241,31 @@ impl Collector {
         // One pass, however many steps become due meanwhile.
         let live = if self.has_live { None } else { self.live(now)? };
         Ok(live.map_or(Next::Done, Next::Send))
+    }
+
+    /// Opens everything again, which forgets all times in the future: nothing would be due before them. What happened
+    /// since the start stays.
+    pub(super) fn open_again(&mut self, now: UnixSeconds) -> Result<()> {
+        let mut opened = Collector::open(self.settings.clone(), now)?;
+        self.log.push("the clock was set back".to_owned());
+        self.log.append(&mut opened.log);
+        *self = Collector {
+            is_state_replaced: self.is_state_replaced || opened.is_state_replaced,
+            platform_points: mem::take(&mut self.platform_points),
+            live_steps: mem::take(&mut self.live_steps),
+            counts: Counts {
+                last_usable: self.counts.last_usable.min(now.0),
+                last_value: self.counts.last_value.min(now.0),
+                live_written: self.counts.live_written.min(now.0),
+                ..self.counts
+            },
+            log: mem::take(&mut self.log),
+            sizes: self.sizes,
+            unavailable: self.unavailable.take(),
+            refused_logged: self.refused_logged,
+            ..opened
+        };
+        Ok(())
     }
 
     /// Returns the next request of the catalogue, the rankings, or live.

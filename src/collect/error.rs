@@ -1,4 +1,4 @@
-//! Errors that end a collector.
+//! Errors of a collector.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,8 @@ pub enum CollectError {
     Io(io::Error),
     /// The database is damaged; exit code 74. The next start sets it aside.
     Damaged(String),
-    /// The dataset has faults, so it cannot be continued; exit code 65, or 74 if it could not be read.
+    /// A file of the dataset has faults, or could not be read. It ends a start, and a run at its end, with exit code 65
+    /// or 74.
     Dataset(LoadError),
     /// The admin address could not be bound; exit code 69. With `--once` also: the upstream gave no usable
     /// response for several minutes, or no complete catalogue.

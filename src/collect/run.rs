@@ -36,7 +36,7 @@ const COUNTING_PAUSE: u32 = 500;
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
 /// Different errors that may come in turn; each is logged once.
 const PROBLEMS_MAX: usize = 16;
-/// Time without an error after which errors are over: those of writes and of responses come in turn.
+/// Errors are over after this time without one. Successful writes may come between failed responses.
 const PROBLEM_END: Duration = Duration::from_mins(1);
 /// Time for which readers hold the lock of the dataset before that is logged.
 const LONG_BUSY: Duration = Duration::from_mins(10);
@@ -174,7 +174,8 @@ impl Loop<'_> {
             }
             self.drain_log();
             let wait = self.pace.next_at.saturating_duration_since(Instant::now());
-            if !wait.is_zero() {
+            // No further request follows if the upstream has failed for too long.
+            if !wait.is_zero() && self.collector.unavailable.is_none() {
                 sleep(wait.min(TICK)).await;
                 continue;
             }
@@ -245,6 +246,7 @@ impl Loop<'_> {
         let now = Instant::now();
         self.failed_at = Some(now);
         let line = if !error.is_busy() {
+            self.busy_since = None;
             format!("{error}; it is tried again until it works")
         } else if now - *self.busy_since.get_or_insert(now) >= LONG_BUSY {
             let dataset = self.collector.settings.dataset.display();

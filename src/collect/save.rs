@@ -85,14 +85,7 @@ impl Collector {
     /// Writes what is due. To be called about once a second. Opens everything again if the clock was set back.
     pub(super) fn tick(&mut self, now: UnixSeconds) -> Result<()> {
         if now.0 < self.ticked.0 - CLOCK_SLACK_SECONDS {
-            // Times that lie in the future would stop everything until then. A start forgets them.
-            let mut opened = Collector::open(self.settings.clone(), now)?;
-            std::mem::swap(&mut self.live_steps, &mut opened.live_steps);
-            std::mem::swap(&mut self.platform_points, &mut opened.platform_points);
-            self.log.push("the clock was set back".to_owned());
-            self.log.append(&mut opened.log);
-            std::mem::swap(&mut self.log, &mut opened.log);
-            *self = opened;
+            self.open_again(now)?;
         }
         self.ticked = now;
         if now.0 - self.summarized.0 >= SUMMARY_SECONDS {
@@ -115,8 +108,8 @@ impl Collector {
     }
 
     /// Writes to the dataset what is due; at the end also the rest. What could not be written stays due, and does not
-    /// stop the rest: a line that an operator left in one file must not keep values out of all others. Returns the
-    /// first error, but at once if readers hold the lock.
+    /// stop the rest: a fault in one file must not stop the writing of others. Returns the first error, but at once if
+    /// readers hold the lock.
     fn write(&mut self, is_end: bool, has_hidden: bool, now: UnixSeconds) -> Result<()> {
         let mut first = Ok(());
         if is_end || self.crawl.is_none() {
@@ -169,8 +162,8 @@ impl Collector {
     }
 
     /// Returns whether a hidden day, the newest one, which readers do not see yet, is to be shown: the islands that had
-    /// most of the players in the newest file before it have a value. Without such a file, `is_due` decides; with one
-    /// that cannot be read, the time.
+    /// most of the players in the newest file before it have a value. Without such a file, `is_due` decides; if it
+    /// cannot be read, the day is shown at noon.
     fn is_shown(&self, day: UtcDay, is_due: bool, now: UnixSeconds) -> Result<bool> {
         let values = readings::values(&self.store, day)?;
         let (mut all, mut covered) = (0, 0);
