@@ -288,7 +288,7 @@ impl Arguments {
     }
 }
 
-/// The problem of a value that may have a password, also where it is none of a URL.
+/// The problem of a value that may have a password, even if the text is not a URL.
 pub(super) fn secret_problem(source: &str, expected: &str) -> String {
     format!("{source} must be {expected}; the value is not shown")
 }

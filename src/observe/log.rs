@@ -223,7 +223,7 @@ pub(crate) struct WrittenLines {
 }
 
 impl WrittenLines {
-    /// Remembers so many different lines, of which each is new once. With one, a line is new after each other one.
+    /// Remembers `max` different lines, of which each is new once. With 1, a line is written again after a different one.
     pub(crate) const fn new(max: usize) -> WrittenLines {
         let lines = BTreeSet::new();
         WrittenLines { lines, max }

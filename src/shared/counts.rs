@@ -318,7 +318,7 @@ impl CountSharing {
                 log.write(warning);
             }
         }
-        // Before that, the store does not answer for all clients that were counted before a restart.
+        // Now the store has answered for all clients that were counted before a restart.
         if self.server.settled == self.server.marker
             && let Some(started) = self.started.take()
         {

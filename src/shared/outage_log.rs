@@ -40,8 +40,8 @@ impl OutageLog {
         was_up
     }
 
-    /// Logs a problem of a store to which there is a connection. One that was kept back has another cause. Returns `true`
-    /// if an outage begins.
+    /// Logs a problem of a store to which there is a connection. A problem that was kept back is logged first: it has
+    /// another cause. Returns `true` if an outage begins.
     pub(super) fn unusable(&mut self, problem: &str) -> bool {
         if let Some(first) = self.unlogged.take() {
             self.write(&first);

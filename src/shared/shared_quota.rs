@@ -31,7 +31,8 @@ pub(crate) struct SharedQuota {
 
 impl SharedQuota {
     /// Starts the thread, and the exchange of keys if these are shared too. Returns when the store grants credits and
-    /// keys were exchanged, when it cannot be reached, or after a few seconds.
+    /// has answered for all clients of this day, and keys were exchanged; when it cannot be reached; or after a few
+    /// seconds.
     pub(crate) fn start(
         settings: SharedQuotaSettings,
         counts: DayCounts,

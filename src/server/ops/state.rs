@@ -216,7 +216,7 @@ fn fault(
 
 /// Returns the message of a thread that has ended.
 pub(crate) fn ended_thread(source: &str) -> String {
-    format!("the thread that polls {source} has ended because of a fault of this program")
+    format!("the thread of {source} has ended because of a fault of this program")
 }
 
 /// Connects to the store of shared limits, if there is one. Returns what sign-up needs if keys are shared too.
@@ -307,9 +307,6 @@ mod tests {
         let [keys, data] = [keys, data].each_ref().map(ThreadStatus::of_poller);
         assert_eq!(found(6, &[keys]), None);
         let ended = found(6, &[keys, data]).unwrap();
-        assert!(
-            ended.starts_with("the thread that polls data has ended"),
-            "{ended}"
-        );
+        assert!(ended.starts_with("the thread of data has ended"), "{ended}");
     }
 }

@@ -251,7 +251,7 @@ fn stall_report(
     let seconds = age.as_secs();
     is_new.then(|| {
         format!(
-            "no poll of {source} was completed for {seconds} seconds: a disk may not be responding; the data that was loaded before is still served"
+            "no poll of {source} was completed for {seconds} seconds: a disk or the store of keys may not be responding; the data that was loaded before is still served"
         )
     })
 }
@@ -278,11 +278,7 @@ mod tests {
             assert!(line.starts_with(start), "{lines:?}");
         }
         let mut ended = || stall_report(&mut stalled, thread("keys", 0, true));
-        assert!(
-            ended()
-                .unwrap()
-                .starts_with("the thread that polls keys has ended")
-        );
+        assert!(ended().unwrap().starts_with("the thread of keys has ended"));
         assert_eq!(ended(), None);
     }
 }
