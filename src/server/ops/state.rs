@@ -182,7 +182,7 @@ impl ServerState {
 /// A thread that runs as long as the server, beside the workers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadStatus {
-    /// Where its data comes from.
+    /// Name of its data source, as in metrics and log lines.
     pub(crate) source: &'static str,
     /// Time since its last poll; zero for a thread that does not poll.
     pub(crate) age: Duration,
