@@ -43,6 +43,8 @@ pub enum Kind {
     /// A text. An empty one is no filter.
     Text {
         bytes_max: usize,
+        /// The form of the page has the tags of the islands to choose from.
+        is_tag: bool,
         filter: fn(&str) -> Filter,
     },
     /// One of a few names.

@@ -15,6 +15,7 @@ pub const ISLAND_PARAMETERS: &[Parameter] = &[
         name: "tag",
         kind: Kind::Text {
             bytes_max: usize::MAX,
+            is_tag: true,
             filter: |tag| Filter::group(Grouping::Tag, tag),
         },
         default: None,
@@ -27,6 +28,7 @@ pub const ISLAND_PARAMETERS: &[Parameter] = &[
         name: "creator",
         kind: Kind::Text {
             bytes_max: usize::MAX,
+            is_tag: false,
             filter: |slug| Filter::group(Grouping::Creator, slug),
         },
         default: None,
@@ -116,6 +118,7 @@ pub const CREATOR_PARAMETERS: &[Parameter] = &[
 
 const SEARCH: Kind = Kind::Text {
     bytes_max: SEARCH_BYTES_MAX,
+    is_tag: false,
     filter: Filter::search,
 };
 

@@ -75,7 +75,7 @@ fn form_field(parameter: &Parameter, query: &ListQuery, tags: &[String]) -> Opti
             ("select", names.iter().copied().zip(texts).collect())
         }
         Kind::Integer { .. } => ("number", Vec::new()),
-        Kind::Text { .. } if parameter.name == "tag" => {
+        Kind::Text { is_tag: true, .. } => {
             ("select", tags.iter().map(|tag| (&**tag, &**tag)).collect())
         }
         Kind::Text { .. } => ("search", Vec::new()),
@@ -109,7 +109,10 @@ pub fn islands(
     });
     let in_words: Vec<(&str, Cow<'_, str>)> = in_words.collect();
     // A search is the first field, wherever it stands in links.
-    let (search, others): (Vec<_>, Vec<_>) = all.partition(|one| one.name == "q");
+    let is_search = |one: &&Parameter| {
+        matches!(one.kind, Kind::Text { is_tag: false, .. }) && one.label.is_some()
+    };
+    let (search, others): (Vec<_>, Vec<_>) = all.partition(is_search);
     let fields = search.into_iter().chain(others);
     let fields = fields.filter_map(|parameter| form_field(parameter, query, tags));
     let values = context! {
