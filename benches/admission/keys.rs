@@ -1,6 +1,8 @@
 //! A key file of any size in the format of the program, and well-formed keys that are not in it.
 
 use crate::common::prelude::*;
+use bitcoin_hashes::sha256;
+use zlib_rs::crc32::crc32;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -21,7 +23,7 @@ fn id(number: u64) -> String {
 
 fn key(number: u64, secret: u64) -> String {
     let text = format!("im_live_{}_{}", id(number), digits(secret, 30));
-    let check = digits(crc32fast::hash(text.as_bytes()).into(), 6);
+    let check = digits(crc32(0, text.as_bytes()).into(), 6);
     text + &check
 }
 
@@ -32,7 +34,7 @@ pub(crate) fn write(directory: &Path, keys: u32) {
         let key = key(2 * u64::from(number), number.into());
         let secret = key.rsplit('_').next().unwrap();
         let mut sha256 = String::new();
-        for byte in hmac_sha256::Hash::hash(secret.as_bytes()) {
+        for byte in sha256::hash(secret.as_bytes()).to_byte_array() {
             let _ = write!(sha256, "{byte:02x}");
         }
         let _ = writeln!(
@@ -44,7 +46,7 @@ pub(crate) fn write(directory: &Path, keys: u32) {
     }
     let header = format!(
         "{{\"format\":\"island-metrics keys 1\",\"revision\":1,\"next\":{keys},\"keys\":{keys},\"crc32\":{}}}\n",
-        crc32fast::hash(format!("1 {keys} {keys}\n{lines}").as_bytes())
+        crc32(0, format!("1 {keys} {keys}\n{lines}").as_bytes())
     );
     write_file(&directory.join("keys.jsonl"), header + &lines).unwrap();
 }

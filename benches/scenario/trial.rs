@@ -5,6 +5,7 @@ use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use memchr::memmem;
+use zlib_rs::crc32::crc32;
 
 use super::Platform;
 use super::load::Fault;
@@ -300,7 +301,7 @@ impl Parts {
 
     /// Sets the checksum to that of the body.
     fn seal(&mut self) {
-        self.tag.checksum = crc32fast::hash(&self.plain);
+        self.tag.checksum = crc32(0, &self.plain);
     }
 
     fn joined(self) -> Outcome<Vec<u8>> {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use zlib_rs::crc32::crc32;
 
 use super::records::{KeyRecord, KeyRecords, TIME_MAX};
 use crate::calendar::UnixSeconds;
@@ -46,10 +47,8 @@ struct Line<'a> {
 impl Header {
     /// Returns the checksum of the lines and of the header's other fields.
     fn checksum(&self, lines: &[u8]) -> u32 {
-        let mut crc = crc32fast::Hasher::new();
-        crc.update(format!("{} {} {}\n", self.revision, self.next, self.keys).as_bytes());
-        crc.update(lines);
-        crc.finalize()
+        let figures = format!("{} {} {}\n", self.revision, self.next, self.keys);
+        crc32(crc32(0, figures.as_bytes()), lines)
     }
 }
 

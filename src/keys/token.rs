@@ -9,7 +9,9 @@ use std::fmt;
 use std::hint::black_box;
 use std::str::FromStr;
 
+use bitcoin_hashes::sha256;
 use memchr::memmem;
+use zlib_rs::crc32::crc32;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const KIND: &str = "_live_";
@@ -150,11 +152,11 @@ pub(super) fn parse_key(prefix: &KeyPrefix, key: &[u8]) -> Option<(KeyId, [u8; 3
 
 /// SHA-256 of a secret, the only form that is stored. Secrets are random, so no slow hash is needed.
 fn digest(secret: &[u8]) -> [u8; 32] {
-    hmac_sha256::Hash::hash(secret)
+    sha256::hash(secret).to_byte_array()
 }
 
 fn check_digits(text: &[u8]) -> [u8; CHECK_CHARS] {
-    digits(crc32fast::hash(text).into())
+    digits(crc32(0, text).into())
 }
 
 /// A newly generated key. Its text is shown once and not stored.

@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use zlib_rs::crc32::crc32;
+
 use super::directory::{HISTORY, INDEX, LIVE, create_dumps_folder, remove_stale_files, write_file};
 use super::dumps_writer::DumpsWriter;
 use super::history_input::HistoryInput;
@@ -98,7 +100,7 @@ fn publish_changes(
     })?;
     let dumps = write_file(options, INDEX, |out| {
         out.write_all(&index)?;
-        let (bytes, checksum) = (index.len() as u64, crc32fast::hash(&index));
+        let (bytes, checksum) = (index.len() as u64, crc32(0, &index));
         Ok(Identity {
             bytes,
             checksum,

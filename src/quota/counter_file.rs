@@ -10,6 +10,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use zlib_rs::crc32::crc32;
+
 use super::mapped::CounterSlab;
 use crate::durable;
 use crate::regular_file::{self, with_path};
@@ -145,7 +147,7 @@ fn existing(
         tag_seed: number(2),
         directory_id: number(3),
     };
-    let checksum = crc32fast::hash(&header[..CHECKSUM_AT]).to_le_bytes();
+    let checksum = crc32(0, &header[..CHECKSUM_AT]).to_le_bytes();
     let (bytes, expected) = (file.metadata()?.len(), layout.file_bytes());
     let fault = if header[..8] != *MAGIC {
         "is not a counter file".to_owned()
@@ -194,6 +196,6 @@ fn encode(layout: FileLayout, numbers: FileNumbers) -> [u8; HEADER_BYTES] {
         header.extend_from_slice(&number.to_le_bytes());
     }
     header.extend_from_slice(&hash(numbers.place_seeds, 0).to_le_bytes());
-    header.extend_from_slice(&crc32fast::hash(&header).to_le_bytes());
+    header.extend_from_slice(&crc32(0, &header).to_le_bytes());
     header.try_into().expect("the parts are as long as counted")
 }

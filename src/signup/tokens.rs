@@ -7,6 +7,7 @@
 use std::io;
 use std::path::Path;
 
+use bitcoin_hashes::{Hash, HashEngine, HmacEngine, sha256};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::error::SignupError;
@@ -104,7 +105,9 @@ fn mac(purpose: TokenPurpose, secret: &Secret, [expires, number, address]: [&str
         TokenPurpose::AddressHolder => "Holder",
     };
     let signed = format!("signup {purpose} {expires}.{number}.{address}");
-    let mac = hmac_sha256::HMAC::mac(signed, secret);
+    let mut mac = HmacEngine::<sha256::HashEngine>::new(secret);
+    mac.input(signed.as_bytes());
+    let mac = mac.finalize().to_byte_array();
     let digits = mac[..MAC_BYTES].iter().map(|byte| format!("{byte:02x}"));
     digits.collect()
 }

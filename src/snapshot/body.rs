@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use bytes::Bytes;
+use zlib_rs::crc32::crc32;
 use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Status, Strategy};
 
 use super::error::SnapshotError;
@@ -78,7 +79,7 @@ impl Compressor {
             is_gzip: gzip.is_some(),
             stored: gzip.unwrap_or_else(|| plain.to_vec()),
             plain_bytes: plain.len(),
-            plain_crc: crc32fast::hash(plain),
+            plain_crc: crc32(0, plain),
         }
     }
 
@@ -236,7 +237,7 @@ impl Body {
         published: UnixSeconds,
         next_due: Option<UnixSeconds>,
     ) -> Body {
-        let crc = crc32fast::hash(&plain);
+        let crc = crc32(0, &plain);
         let form = |content: Bytes, gzip| {
             let etag = EntityTag::new(published, crc, gzip);
             Encoded {

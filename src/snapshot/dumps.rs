@@ -13,8 +13,10 @@ use std::io::{self, Write};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use bitcoin_hashes::{HashEngine, sha256};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use zlib_rs::crc32::crc32;
 
 use super::body::EntityTag;
 use super::error::SnapshotError;
@@ -119,7 +121,7 @@ impl Dumps {
         }
         let written = u32::from_str_radix(&named.checksum, 16);
         let written = written.map_err(|_| malformed(&"its checksum in the manifest is invalid"))?;
-        SnapshotError::expect_checksum(part, written, crc32fast::hash(&text))?;
+        SnapshotError::expect_checksum(part, written, crc32(0, &text))?;
         let index = serde_json::from_slice(&text).map_err(|error| malformed(&error))?;
         let content_of = |_: &str| Some(DumpContent::File(published.clone()));
         Dumps::new(index, text, content_of).map_err(|problem| malformed(&problem))
@@ -138,7 +140,7 @@ impl Dumps {
                 return Err(format!("{name} must have at most {LINE_BYTES_MAX} bytes"));
             }
         }
-        let etag = EntityTag::new(modified, crc32fast::hash(&text), false);
+        let etag = EntityTag::new(modified, crc32(0, &text), false);
         let etag = String::from_utf8_lossy(etag.as_bytes()).into_owned();
         let file = DumpFile {
             file: DumpIndex::FILE.to_owned(),
@@ -270,7 +272,7 @@ impl Dump {
 /// Writer that computes the SHA-256 of what it writes.
 pub(crate) struct HashingWriter<W> {
     out: W,
-    sha256: hmac_sha256::Hash,
+    sha256: sha256::HashEngine,
     bytes: u64,
 }
 
@@ -278,7 +280,7 @@ impl<W> HashingWriter<W> {
     pub(crate) fn new(out: W) -> HashingWriter<W> {
         HashingWriter {
             out,
-            sha256: hmac_sha256::Hash::new(),
+            sha256: sha256::HashEngine::new(),
             bytes: 0,
         }
     }
@@ -286,7 +288,7 @@ impl<W> HashingWriter<W> {
     /// Returns the underlying writer, the length, and the SHA-256 in hexadecimal.
     pub(crate) fn finish(self) -> (W, u64, String) {
         let mut text = String::with_capacity(64);
-        for byte in self.sha256.finalize() {
+        for byte in self.sha256.finalize().to_byte_array() {
             write!(text, "{byte:02x}").expect("writing to memory does not fail");
         }
         (self.out, self.bytes, text)
@@ -296,7 +298,7 @@ impl<W> HashingWriter<W> {
 impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write_all(bytes)?;
-        self.sha256.update(bytes);
+        self.sha256.input(bytes);
         self.bytes += bytes.len() as u64;
         Ok(bytes.len())
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use super::super::Manifest;
 use super::*;
 use crate::durable;
+use zlib_rs::crc32::crc32;
 
 /// A published directory of a test, removed when dropped.
 struct Published(PathBuf);
@@ -72,7 +73,7 @@ fn named(text: &[u8]) -> Payload {
     Payload {
         file: INDEX.to_owned(),
         bytes: text.len() as u64,
-        checksum: format!("{:08x}", crc32fast::hash(text)),
+        checksum: format!("{:08x}", crc32(0, text)),
         generated_at: TIME.to_owned(),
     }
 }

@@ -11,8 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use crc32fast::Hasher;
 use memmap2::{Advice, MmapMut};
+use zlib_rs::crc32::crc32;
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Bytes that are read and verified at a time: what fits in the cache of a core.
@@ -90,15 +90,15 @@ pub(crate) fn read_resident(
     if is_large {
         let _ = memory.advise(Advice::HugePage);
     }
-    let (mut checksum, mut offset) = (Hasher::new(), offset);
+    let (mut checksum, mut offset) = (0, offset);
     for chunk in memory[..length].chunks_mut(CHUNK_BYTES) {
         storage.read_into(offset, chunk)?;
         // While it is in the cache of the core.
-        checksum.update(chunk);
+        checksum = crc32(checksum, chunk);
         offset += chunk.len() as u64;
     }
     let bytes = Bytes::from_owner(memory.make_read_only()?);
-    Ok((bytes.slice(..length), checksum.finalize()))
+    Ok((bytes.slice(..length), checksum))
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
                 .collect();
             let storage = Storage::File(Arc::new(file(&bytes)));
             let length = bytes.len() - 13;
-            let wanted = crc32fast::hash(&bytes[13..]);
+            let wanted = crc32(0, &bytes[13..]);
             let read = || read_resident(&storage, 13, length).unwrap();
             let in_memory = Storage::Memory(bytes.clone().into());
             let in_memory = read_resident(&in_memory, 13, length).unwrap();

@@ -8,8 +8,8 @@
 use std::io::{ErrorKind, Read};
 
 use bytes::Bytes;
-use crc32fast::Hasher;
 use flate2::read::DeflateDecoder;
+use zlib_rs::crc32::crc32;
 
 use super::error::SnapshotError;
 use super::format::BodyRef;
@@ -63,7 +63,7 @@ impl StoredBody {
             } else {
                 Source::Stored(stored)
             },
-            checksum: Hasher::new(),
+            checksum: 0,
         }
     }
 
@@ -87,7 +87,7 @@ pub struct BodyReader {
     source: Source,
     left: u64,
     /// Of the bytes read.
-    checksum: Hasher,
+    checksum: u32,
 }
 
 impl BodyReader {
@@ -114,11 +114,10 @@ impl BodyReader {
                 SnapshotError::Damaged(format!("{place} cannot be read: {error}"))
             })?,
         }
-        self.checksum.update(&piece);
+        self.checksum = crc32(self.checksum, &piece);
         self.left -= piece.len() as u64;
         if self.left == 0 {
-            let found = std::mem::take(&mut self.checksum).finalize();
-            SnapshotError::expect_checksum(place, self.body.crc(self.gzip), found)?;
+            SnapshotError::expect_checksum(place, self.body.crc(self.gzip), self.checksum)?;
         }
         Ok(piece.into())
     }

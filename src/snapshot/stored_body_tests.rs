@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::*;
 use crate::snapshot::body::gzip;
 use crate::snapshot::format::EXPANSION_MAX;
+use zlib_rs::crc32::crc32;
 
 /// Bytes in front of the body, so that its offset is not 0.
 const OFFSET: u64 = 13;
@@ -41,8 +42,8 @@ impl Scene {
             offset: OFFSET,
             plain_bytes: length(&plain),
             gzip_bytes: length(&packed),
-            plain_crc: crc32fast::hash(&plain),
-            gzip_crc: crc32fast::hash(&packed),
+            plain_crc: crc32(0, &plain),
+            gzip_crc: crc32(0, &packed),
         };
         Scene {
             body: StoredBody {

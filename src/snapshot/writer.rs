@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use crc32fast::Hasher;
 use zerocopy::little_endian::U32;
 use zerocopy::{Immutable, IntoBytes};
+use zlib_rs::crc32::crc32;
 
 use super::body::PackedBody;
 use super::file::Identity;
@@ -21,7 +21,7 @@ pub struct SnapshotWriter<W> {
     /// The length and id of each section.
     sections: Vec<(u64, Section)>,
     /// Of all that was written behind the bodies.
-    checksum: Hasher,
+    checksum: u32,
 }
 
 impl<W: Write> SnapshotWriter<W> {
@@ -32,7 +32,7 @@ impl<W: Write> SnapshotWriter<W> {
             at: MAGIC.len() as u64,
             bodies: Vec::new(),
             sections: Vec::new(),
-            checksum: Hasher::new(),
+            checksum: 0,
         })
     }
 
@@ -40,7 +40,7 @@ impl<W: Write> SnapshotWriter<W> {
     pub fn body(&mut self, packed: &PackedBody) -> io::Result<()> {
         let stored = &packed.stored;
         let (gzip_bytes, gzip_crc) = if packed.is_gzip {
-            (length(stored.len())?, crc32fast::hash(stored))
+            (length(stored.len())?, crc32(0, stored))
         } else {
             (0, 0)
         };
@@ -118,7 +118,7 @@ impl<W: Write> SnapshotWriter<W> {
         self.write(&start.to_le_bytes())?;
         self.write(&published.0.to_le_bytes())?;
         self.write(&count.to_le_bytes())?;
-        let checksum = self.checksum.clone().finalize();
+        let checksum = self.checksum;
         self.write(&checksum.to_le_bytes())?;
         self.write(&MAGIC)?;
         self.out.flush()?;
@@ -131,7 +131,7 @@ impl<W: Write> SnapshotWriter<W> {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)?;
-        self.checksum.update(bytes);
+        self.checksum = crc32(self.checksum, bytes);
         self.at += bytes.len() as u64;
         Ok(())
     }

@@ -5,6 +5,8 @@
 use crate::http::read_head;
 use crate::payload_file::{manifest, replace_manifest};
 use crate::prelude::*;
+use bitcoin_hashes::sha256;
+use zlib_rs::crc32::crc32;
 
 /// Publish time of the dumps of these tests, and the same as an HTTP date.
 pub(crate) const TIME: &str = "2026-11-21T12:05:00Z";
@@ -47,7 +49,7 @@ pub(crate) fn some_files() -> Files {
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    let digest = hmac_sha256::Hash::hash(bytes).into_iter();
+    let digest = sha256::hash(bytes).to_byte_array().into_iter();
     digest.fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
@@ -80,7 +82,7 @@ pub(crate) fn write(published: &Path, name: &str, files: &Files, index: &[u8]) -
 }
 
 pub(crate) fn entry(name: &str, index: &[u8]) -> Value {
-    let checksum = format!("{:08x}", crc32fast::hash(index));
+    let checksum = format!("{:08x}", crc32(0, index));
     json!({"file": name, "bytes": index.len(), "checksum": checksum, "generatedAt": TIME})
 }
 

@@ -8,6 +8,7 @@ mod payload;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use payload::{BODY_REF_BYTES, Payload, word};
+use zlib_rs::crc32::crc32;
 
 use crate::prelude::*;
 
@@ -79,12 +80,12 @@ impl PayloadFile {
         filler: (&[u8], usize),
         end: &str,
     ) {
-        let (offset, mut plain) = (self.payload.head.len() as u64, crc32fast::Hasher::new());
+        let (offset, mut plain) = (self.payload.head.len() as u64, 0);
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         let mut plain_bytes = 0;
         let mut write = |bytes: &[u8]| {
             gzip.write_all(bytes).unwrap();
-            plain.update(bytes);
+            plain = crc32(plain, bytes);
             plain_bytes += bytes.len();
         };
         write(text.as_bytes());
@@ -100,7 +101,7 @@ impl PayloadFile {
         write(end.as_bytes());
         let gzip = gzip.finish().unwrap();
         let lengths = [plain_bytes, gzip.len()].map(|length| u32::try_from(length).unwrap());
-        let checksums = [plain.finalize(), crc32fast::hash(&gzip)];
+        let checksums = [plain, crc32(0, &gzip)];
         let mut record = offset.to_le_bytes().to_vec();
         for number in lengths.into_iter().chain(checksums) {
             record.extend(number.to_le_bytes());

@@ -53,6 +53,15 @@ def packages():
     return {(package["name"], package["version"]): package for package in known}
 
 
+def where(crate, expression):
+    """Where the text of a licence is that the crate does not contain."""
+    if expression == "CC0-1.0":
+        return "It is dedicated to the public domain: https://creativecommons.org/publicdomain/zero/1.0/legalcode"
+    if "MIT" in expression or "Apache-2.0" in expression:
+        return "The texts of the MIT licence and of the Apache licence are beside this file."
+    sys.exit(f"{crate[0]} contains no text of its licence {expression}, and data/licenses has none")
+
+
 def notices():
     known, groups = packages(), {}
     for crate in linked():
@@ -61,10 +70,7 @@ def notices():
         found = list(texts(os.path.dirname(package["manifest_path"]), expression))
         if not found:
             authors = ", ".join(re.sub(r"\s*<.*>", "", author) for author in package["authors"]) or f"the authors of {crate[0]}"
-            found = ["".join((
-                f"Copyright (c) {authors}\n\nThe crate contains no text of its licence; it is licensed under {expression}.\n",
-                "The texts of the MIT licence and of the Apache licence are beside this file.",
-            ))]
+            found = [f"Copyright (c) {authors}\n\nThe crate contains no text of its licence; it is licensed under {expression}.\n{where(crate, expression)}"]
         groups.setdefault("\n\n".join(found), []).append(f"{crate[0]} {crate[1]} ({expression})")
     parts = ["Licences of the crates that island-metrics contains. Written by tests/ops/notices.py.\n"]
     for text, crates in sorted(groups.items(), key=lambda group: group[1]):

@@ -1,6 +1,7 @@
 //! Responses with stored and rendered pages.
 
 use hyper::{Method, StatusCode};
+use zlib_rs::crc32::crc32;
 
 use crate::calendar::UnixSeconds;
 use crate::request::Endpoint;
@@ -35,7 +36,7 @@ impl RequestContext<'_> {
     pub(super) fn page(&self, html: String) -> ApiResponse {
         let gzip = self.head.accepts_gzip();
         let published = self.snapshot.published.unwrap_or(UnixSeconds(0));
-        let etag = EntityTag::new(published, crc32fast::hash(html.as_bytes()), gzip);
+        let etag = EntityTag::new(published, crc32(0, html.as_bytes()), gzip);
         let is_head = self.head.method == Method::HEAD;
         let is_known = self.head.knows(&etag);
         let content = if is_head || is_known {

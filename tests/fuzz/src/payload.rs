@@ -2,6 +2,7 @@
 //! checksum checks is reached. Follows the format in `src/snapshot/format.rs` and shares no code with it.
 
 use island_metrics::snapshot::Section;
+use zlib_rs::crc32::crc32;
 
 const MAGIC_BYTES: usize = 8;
 const ENTRY_BYTES: usize = 12;
@@ -55,15 +56,15 @@ impl Payload {
         let mut gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x01\x28\0\xd7\xff".to_vec();
         assert_eq!(gzip.len(), STORED_AT);
         gzip.extend(plain);
-        gzip.extend(crc32fast::hash(&plain).to_le_bytes());
+        gzip.extend(crc32(0, &plain).to_le_bytes());
         gzip.extend(40_u32.to_le_bytes());
         self.head.truncate(MAGIC_BYTES);
         self.head.extend(&gzip);
         let mut record = (MAGIC_BYTES as u64).to_le_bytes().to_vec();
         record.extend(40_u32.to_le_bytes());
         record.extend(u32::try_from(gzip.len()).expect("short").to_le_bytes());
-        record.extend(crc32fast::hash(&plain).to_le_bytes());
-        record.extend(crc32fast::hash(&gzip).to_le_bytes());
+        record.extend(crc32(0, &plain).to_le_bytes());
+        record.extend(crc32(0, &gzip).to_le_bytes());
         for (_, bytes) in self.sections.iter_mut().filter(|(id, _)| is_of_bodies(*id)) {
             let count = bytes.len() / BODY_REF_BYTES;
             *bytes = record.repeat(count);
@@ -130,7 +131,7 @@ impl Payload {
         assert_eq!(trailer.len(), CHECKED_BYTES);
         file.extend(&table);
         file.extend(trailer);
-        let sum = crc32fast::hash(&file[start..]);
+        let sum = crc32(0, &file[start..]);
         file.extend(sum.to_le_bytes());
         file.extend_from_within(..MAGIC_BYTES);
         file
@@ -214,8 +215,8 @@ fn seal_body(record: &mut [u8], head: &[u8]) {
     // If there is a gzip form, it contains the other form.
     let plain_at = if gzip == 0 { 0 } else { STORED_AT };
     if let (Some(plain), Some(gzip)) = (part(plain_at, plain), part(0, gzip)) {
-        put(record, 16, &crc32fast::hash(plain).to_le_bytes());
-        put(record, 20, &crc32fast::hash(gzip).to_le_bytes());
+        put(record, 16, &crc32(0, plain).to_le_bytes());
+        put(record, 20, &crc32(0, gzip).to_le_bytes());
     }
 }
 
