@@ -14,9 +14,12 @@ use crate::request::Endpoint;
 /// Seconds between two live steps.
 const RESOLUTION_SECONDS: u32 = 600;
 
+/// Length of most objects at least: each time that a buffer grows, its bytes are copied.
+const OBJECT_BYTES: usize = 512;
+
 /// Returns an object with the members that `write` writes.
 fn object(write: impl FnOnce(Object<'_>) -> Object<'_>) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(OBJECT_BYTES);
     write(Object::new(&mut out)).end();
     out
 }
