@@ -27,7 +27,7 @@ impl DayCounts {
     /// Returns the clients with requests on a day, and their number.
     pub(super) fn of_day(&self, day: UtcDay) -> impl Iterator<Item = (LeaseClient, u32)> + use<> {
         let counts = self.clone();
-        let keys: Vec<(u32, u64)> = counts.keys.current().active().collect();
+        let keys: Vec<(u32, u64)> = counts.keys.current().numbers().collect();
         let slots = (0..counts.anonymous.slots()).step_by(SLOTS);
         let of_clients = slots.flat_map(move |at| counts.anonymous.counts(day, at..at + SLOTS));
         let of_keys = keys.into_iter().filter_map(move |(number, id)| {
