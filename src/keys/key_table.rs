@@ -121,7 +121,10 @@ mod tests {
         assert_eq!(table.count(), 300);
         let expected = (0_u32..).zip(&keys);
         let expected = expected.map(|(number, key)| (number, key.id.number()));
-        assert!(table.numbers().eq(expected), "revoked keys have numbers too");
+        assert!(
+            table.numbers().eq(expected),
+            "revoked keys have numbers too"
+        );
         for (number, key) in (0_u32..).zip(&keys) {
             let want = if number % 5 == 0 {
                 KeyStatus::Revoked

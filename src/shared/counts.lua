@@ -5,9 +5,9 @@
 -- ARGV: 1 marker that the server knows, or "", 2 a new marker, 3 run id of the store, 4 tag seed of the server, 5 its
 --       state directory, 6 its start, 7 its day in days since 1970, 8 marker for which its counts were sent, or "",
 --       9 number of servers, 10 milliseconds after which a server without a call does not count, 11 "1" if it may have
---       counts of its day, 12 largest usual grant; then for each client, with spaces between: credits that the server
---       knows it has, requests that its state directory counted before the lease, limit, or 0 if it is not known, day,
---       credits that it needs at least, or "settle", or "return"
+--       counts of its day, 12 largest usual grant, 13 seconds until its day ends; then for each client, with spaces
+--       between: credits that the server knows it has, requests that its state directory counted before the lease,
+--       limit, or 0 if it is not known, day, credits that it needs at least, or "settle", or "return"
 -- Answer: the marker; the tag seed; the last day that is not granted; 1 if this server has reserves on its day: the
 --         first servers of a day have them, but no server on a day of which reserves were forgotten; from time to time
 --         the memory of the store; figures for each client, if the marker is the known one: credits of the server,
@@ -24,11 +24,11 @@ local now = seconds * 1000 + math.floor(micros / 1000)
 local store_day = math.floor(seconds / 86400)
 for at = 1, #stored, 2 do
   -- No server writes longer values.
-  local name, value = stored[at], string.sub(stored[at + 1], 1, 64)
+  local name, value = stored[at], string.sub(stored[at + 1], 1, 80)
   fields[name] = value
   if #name <= 18 and string.find(name, '^s:%x+$') and integer(value, MILLIS_MAX) then
     sent[name] = tonumber(value)
-  elseif string.find(name, '^r:%-?%d+$') and #name <= 18 and tonumber(string.sub(name, 3)) >= store_day - 1 then
+  elseif string.find(name, '^r:%-?%d+$') and #name <= 18 and tonumber(string.sub(name, 3)) >= math.min(store_day, today) - 1 then
     local of_day = stored[at + 1]
     if #of_day > 17000 or string.gsub(of_day, string.rep('%x', 16) .. ' ', '') ~= '' then
       of_day = '-' -- what is no list of servers is taken for forgotten reserves
@@ -72,9 +72,9 @@ for _, last in pairs(sent) do
   end
 end
 local has_all = fields.all == marker or count >= servers
--- The seed of a server with counts is the one by which others know its clients.
+-- The seed of a server with counts is the one by which others know its clients. It is final when all have sent theirs.
 local seed, from = string.match(fields.tag or '', '^(%x+) (%a+)$')
-if not seed or #seed ~= 16 or (from == 'new' and has_counts and seed ~= ARGV[4]) then
+if not seed or #seed ~= 16 or (from == 'new' and has_counts and not has_all and seed ~= ARGV[4]) then
   seed, from = ARGV[4], has_counts and 'used' or 'new'
 end
 local values = {marker = marker, run = ARGV[3], tag = seed .. ' ' .. from, day = tostring(lost_day)}
@@ -116,7 +116,7 @@ local blocked = math.max(lost_day - (has_all and 1 or 0), 0)
 local figures = {}
 local own_credits, counted_credits = directory .. ':' .. ARGV[6], directory .. ':0'
 for at = 2, marker == ARGV[1] and #KEYS or 0 do
-  local known, counted, limit, day, action = string.match(ARGV[at + 11], '^(%d+) (%d+) (%d+) (%-?%d+) (%w+)$')
+  local known, counted, limit, day, action = string.match(ARGV[at + 12], '^(%d+) (%d+) (%d+) (%-?%d+) (%w+)$')
   local of_day, with_reserves = reserves_of(day)
   known, counted, limit, day = tonumber(known), tonumber(counted), tonumber(limit), tonumber(day)
   local stored = hash(KEYS[at])
@@ -182,8 +182,9 @@ for at = 2, marker == ARGV[1] and #KEYS or 0 do
   end
   if #changes > 0 then
     redis.call('HSET', KEYS[at], unpack(changes))
-    -- An hour after the end of the day: clocks differ by less.
-    redis.call('EXPIREAT', KEYS[at], (day + 1) * 86400 + 3600)
+    -- An hour after the end of the day by the clocks of servers, which differ by less. That of the store may differ by
+    -- more: no figures may expire within their day.
+    redis.call('EXPIREAT', KEYS[at], seconds + (day - today) * 86400 + ARGV[13] + 3600)
   end
   figures[#figures + 1] = received
   figures[#figures + 1] = math.min(total, CREDITS_MAX)

@@ -207,12 +207,12 @@ impl CountSharing {
             self.server.clone(),
             Arc::clone(&self.leases),
         );
-        let (tag_seed, today) = (self.counts.anonymous.tag_seed(), self.clock.now().day);
+        let (tag_seed, now) = (self.counts.anonymous.tag_seed(), self.clock.now());
         async move {
-            let answer = server.call(&node, random(), tag_seed, today, &batch);
+            let answer = server.call(&node, random(), tag_seed, now, &batch);
             let (answer, is_late) = in_time(&leases, answer).await;
             Ok(Answered {
-                day: today,
+                day: now.day,
                 batch,
                 is_of_pass,
                 answer: answer?,

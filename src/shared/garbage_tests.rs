@@ -10,7 +10,7 @@ use super::key_exchange::KeyView;
 use super::node::NodeConnection;
 use super::script::StoreClient;
 use super::store_tests::TestStore;
-use crate::calendar::{UnixSeconds, UtcDay};
+use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::keys::{KeyPrefix, KeyRecord, KeyRecords, KeyStore};
 use crate::model::Tier;
 use crate::quota::{LeaseAction, LeaseClient, LeaseRequest};
@@ -133,9 +133,13 @@ async fn lease(node: &NodeConnection, client: u64) {
         settled: String::new(),
         has_counts: false,
     });
+    let now = RequestTime {
+        day: today(),
+        reset_seconds: 1,
+    };
     let mut request = LeaseRequest {
         client: LeaseClient::Anonymous(1),
-        day: today(),
+        day: now.day,
         granted: 0,
         counted: 1,
         limit: 100,
@@ -145,7 +149,7 @@ async fn lease(node: &NodeConnection, client: u64) {
         for server in &mut servers {
             let new_marker = getrandom::u64().unwrap();
             let batch = [request];
-            let called = server.call(node, new_marker, 7, today(), &batch);
+            let called = server.call(node, new_marker, 7, now, &batch);
             let answer = called.await.unwrap();
             server.settled.clone_from(&server.marker);
             server.marker = answer.marker;

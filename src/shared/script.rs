@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use redis::InfoDict;
 
 use super::node::{ANSWER_MAX, NodeConnection, StoreScript};
-use crate::calendar::UtcDay;
+use crate::calendar::{RequestTime, UtcDay};
 use crate::quota::{GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest};
 
 /// The key of the service. The number is the version of the keys and of the script: servers of versions
@@ -55,7 +55,7 @@ impl StoreClient {
         node: &NodeConnection,
         new_marker: u64,
         tag_seed: u64,
-        today: UtcDay,
+        now: RequestTime,
         requests: &[LeaseRequest],
     ) -> Result<Answer, String> {
         let answer = node.run(&SCRIPT, 1 + requests.len(), |command| {
@@ -64,11 +64,15 @@ impl StoreClient {
                 command.arg(key(request));
             }
             command.arg(&self.marker).arg(hex(new_marker));
-            command.arg(&node.run_id);
+            command.arg(&node.run);
             command.arg(hex(tag_seed)).arg(hex(self.directory));
-            command.arg(hex(self.start)).arg(today.0).arg(&self.settled);
+            command
+                .arg(hex(self.start))
+                .arg(now.day.0)
+                .arg(&self.settled);
             command.arg(self.servers).arg(ANSWER_MAX.as_millis());
             command.arg(u32::from(self.has_counts)).arg(GRANT_MAX);
+            command.arg(now.reset_seconds);
             for request in requests {
                 command.arg(figures(request));
             }

@@ -15,6 +15,14 @@ fn today() -> UtcDay {
     UnixSeconds::now().day()
 }
 
+/// A time of a day.
+fn time_of(day: UtcDay) -> RequestTime {
+    RequestTime {
+        day,
+        reset_seconds: 5_000,
+    }
+}
+
 fn request(client: u64) -> LeaseRequest {
     LeaseRequest {
         client: LeaseClient::Anonymous(client),
@@ -80,10 +88,10 @@ impl Both {
         start.client.marker = name(start.marker);
         start.client.settled = start.settled.map(name).unwrap_or_default();
         start.client.has_counts = has_counts;
-        self.node.run_id = self.run.to_string();
+        self.node.run = self.run.to_string();
         let answer = start
             .client
-            .call(&self.node, self.markers.into(), 7, day, batch)
+            .call(&self.node, self.markers.into(), 7, time_of(day), batch)
             .await
             .unwrap();
         let (marker, has_reserves) = self.model.join(&JoinModel {
@@ -209,10 +217,76 @@ fn figures_expire_an_hour_after_their_day() {
         both.call(&mut start, today(), false, &[request]).await;
         let name = key(&request);
         assert_eq!(name, format!("imq:3:{}:a:17f000001", today()));
-        let mut expiry = redis::cmd("EXPIRETIME");
-        expiry.arg(name);
-        let expiry: i64 = expiry.query_async(&mut both.node.connection).await.unwrap();
-        assert_eq!(expiry, today().end().0 + 3_600);
+        // By the clock of the servers, whatever that of the store says.
+        let (today, years_ahead) = (today(), UtcDay(47_482));
+        let tomorrow = UtcDay(today.0 + 1);
+        for (now, day) in [
+            (today, today),
+            (today, tomorrow),
+            (years_ahead, years_ahead),
+        ] {
+            let request = LeaseRequest { day, ..request };
+            both.call(&mut start, now, false, &[request]).await;
+            let mut expiry = redis::cmd("TTL");
+            expiry.arg(key(&request));
+            let expiry: i32 = expiry.query_async(&mut both.node.connection).await.unwrap();
+            let gone = (day.0 - now.0) * 86_400 + 5_000 + 3_600 - expiry;
+            assert!((0..60).contains(&gone), "{day}: {expiry}");
+        }
+    });
+}
+
+#[test]
+fn the_seed_is_final_when_all_servers_have_sent_their_counts() {
+    let Some(store) = TestStore::start() else {
+        return;
+    };
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let node = store.connect().await;
+        let mut seeds = Vec::new();
+        // Number, seed, and whether the counts were sent. Seeds of servers with counts of today: 8 and 10.
+        for (number, seed, is_settled) in [(1, 7, false), (2, 8, false), (3, 9, false)]
+            .into_iter()
+            .chain([(1, 8, true), (2, 8, true), (3, 8, true), (2, 10, false)])
+        {
+            let mut client = Start::new(number, number).client;
+            client.has_counts = seed == 8 || seed == 10;
+            if is_settled {
+                client.marker = format!("{:016x}", 1);
+                client.settled = client.marker.clone();
+            }
+            let answer = client.call(&node, 1, seed, time_of(today()), &[]).await;
+            seeds.push(answer.unwrap().tag_seed);
+        }
+        // One with counts replaces that of a new server, until all have sent theirs.
+        assert_eq!(seeds, [7, 8, 8, 8, 8, 8, 8]);
+    });
+}
+
+#[test]
+fn a_node_that_was_a_replica_has_lost_data() {
+    let Some(store) = TestStore::start() else {
+        return;
+    };
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut client = Start::new(1, 1).client;
+        let mut markers = Vec::new();
+        for new_marker in 1..4 {
+            let node = store.connect().await;
+            let answer = client
+                .call(&node, new_marker, 7, time_of(today()), &[])
+                .await;
+            client.marker = answer.unwrap().marker;
+            markers.push(client.marker.clone());
+            if new_marker == 2 {
+                run(&node, &["REPLICAOF", "127.0.0.1", "1"]).await.unwrap();
+                run(&node, &["REPLICAOF", "NO", "ONE"]).await.unwrap();
+            }
+        }
+        assert_eq!(markers[0], markers[1]);
+        assert_ne!(markers[1], markers[2]);
     });
 }
 
@@ -225,7 +299,7 @@ fn what_no_server_writes_counts_as_nothing() {
     runtime.block_on(async {
         let (mut both, mut start) = joined(&store).await;
         let mut node = store.connect().await;
-        node.run_id.clone_from(&both.node.run_id);
+        node.run.clone_from(&both.node.run);
         let write = async |words: &[&str]| run(&node, words).await.unwrap();
         // Values of another type, and texts and numbers in place of credits.
         let names: Vec<String> = (0..3).map(|client| key(&request(client))).collect();
@@ -245,7 +319,10 @@ fn what_no_server_writes_counts_as_nothing() {
             write(&["HSET", &names[1], field, value]).await;
         }
         let batch: Vec<LeaseRequest> = (0..3).map(request).collect();
-        let answer = start.client.call(&node, 9, 7, today(), &batch).await;
+        let answer = start
+            .client
+            .call(&node, 9, 7, time_of(today()), &batch)
+            .await;
         let answers = answer.unwrap().leases;
         let found: Vec<_> = answers
             .iter()
