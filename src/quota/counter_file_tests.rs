@@ -97,6 +97,38 @@ fn two_servers_on_one_directory_count_together() {
     assert_eq!(left(&one), [4; 3]);
 }
 
+#[test]
+fn counts_stay_with_the_ids_of_keys_when_numbers_change() {
+    let state = State::new("renumbered");
+    let open = |ids: &[u64]| {
+        let quota = KeyedQuota::open(&state.0, &mut NewestDay::default(), &|_| {}).unwrap();
+        quota.reserve(9, TODAY, &|_| {}).unwrap();
+        quota.assign((0..).zip(ids.iter().copied()));
+        quota
+    };
+    let counts = |quota: &KeyedQuota| [0, 1, 2, 3].map(|number| quota.count(TODAY, number));
+    let quota = open(&[0, 71, 72]);
+    for (number, count) in (0..).zip([1, 2, 3]) {
+        for _ in 0..count {
+            assert_ne!(quota.admit(number, 10, TODAY), Decision::Refuse);
+        }
+    }
+    // The same keys, in memory and in the file.
+    quota.assign((0..).zip([0, 71, 72]));
+    assert_eq!(counts(&quota), [1, 2, 3, 0]);
+    assert_eq!(counts(&open(&[0, 71, 72])), [1, 2, 3, 0]);
+    // Others, and the same ones with other numbers.
+    assert_eq!(counts(&open(&[72, 0, 9, 71])), [3, 1, 0, 2]);
+    let quota = open(&[71, 8]);
+    assert_eq!(counts(&quota), [2, 0, 0, 3], "72 has no number");
+    assert_ne!(quota.admit(0, 10, TODAY), Decision::Refuse);
+    assert_eq!(counts(&open(&[8, 9, 72, 71])), [0, 0, 3, 3]);
+    let clear = open(&[8, 9, 72, 71]);
+    assert_eq!(clear.clear_after(UtcDay(TODAY.0 - 2)), 2);
+    assert_eq!(counts(&clear), [0; 4]);
+    assert_eq!(clear.clear_after(TODAY), 0, "ids are no counters");
+}
+
 /// A state directory in which each of these days has the counts of one address and one key.
 fn used_on(name: &str, days: &[i32]) -> State {
     let state = State::new(name);

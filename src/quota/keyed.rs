@@ -1,5 +1,7 @@
-//! Daily quotas of keys: one counter per key, indexed by the key's number, each on its own cache line.
+//! Daily quotas of keys: one counter per key, indexed by the key's number, each on its own cache line with the id of
+//! the key.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -20,6 +22,9 @@ const SEGMENT_KEYS: usize = 1 << SEGMENT_LOG2;
 const SEGMENT_WORDS: usize = SEGMENT_KEYS * LINE;
 const SEGMENTS: usize = KEYS_MAX as usize / SEGMENT_KEYS;
 const FILE_KIND: u32 = 2;
+
+/// The words of a key: its counter, then its id.
+type Line = [AtomicU64; LINE];
 
 /// The counters of all keys. Memory grows with the number of keys, 64 bytes per key.
 #[derive(Debug)]
@@ -84,6 +89,42 @@ impl KeyedQuota {
         Ok(())
     }
 
+    /// Gives the counters to the keys with these numbers and ids. Numbers may have changed, since a key file can be lost
+    /// or replaced by an older one: the count of a key moves with its id. Must be called after `reserve`, and before the
+    /// numbers are used.
+    pub fn assign(&self, keys: impl Iterator<Item = (u32, u64)>) {
+        let _growing = lock(&self.growing);
+        // An id has fewer bits. A counter without a key has 0 in place of one.
+        let keys = keys.map(|(number, id)| (self.line(number), id | 1 << 63));
+        let keys = keys.filter_map(|(line, id)| Some((line?, id)));
+        let word = |line: &Line, at: usize| line[at].load(Ordering::Relaxed);
+        let changed: Vec<(&Line, u64)> = keys.filter(|(line, id)| word(line, 1) != *id).collect();
+        if changed.is_empty() {
+            return;
+        }
+        let open = self.segments.iter().filter_map(OnceLock::get);
+        let lines = open.flat_map(|counters| counters.as_chunks::<LINE>().0);
+        let lines = lines.map(|line| (word(line, 1), line));
+        let mut lines: HashMap<u64, &Line> = lines.filter(|(id, _)| *id != 0).collect();
+        let mut new = Vec::new();
+        for (line, id) in changed {
+            let Some(from) = lines.insert(id, line) else {
+                new.push((line, id));
+                continue;
+            };
+            // The key of this counter may be one that gets another number too, or that comes back later.
+            for at in 0..2 {
+                let other = line[at].swap(word(from, at), Ordering::Relaxed);
+                from[at].store(other, Ordering::Relaxed);
+            }
+            lines.insert(word(from, 1), from);
+        }
+        for (line, id) in new {
+            line[0].store(0, Ordering::Relaxed);
+            line[1].store(id, Ordering::Relaxed);
+        }
+    }
+
     /// Sets the counters of days after the one that follows `today` to zero. Returns their number.
     pub fn clear_after(&self, today: UtcDay) -> u64 {
         let open = self.segments.iter().filter_map(OnceLock::get);
@@ -114,9 +155,14 @@ impl KeyedQuota {
 
     #[inline]
     fn counter(&self, number: u32) -> Option<&AtomicU64> {
+        self.line(number).map(|line| &line[0])
+    }
+
+    #[inline]
+    fn line(&self, number: u32) -> Option<&Line> {
         let number = number as usize;
         let segment = self.segments.get(number / SEGMENT_KEYS)?.get()?;
-        segment.get(number % SEGMENT_KEYS * LINE)
+        segment.as_chunks().0.get(number % SEGMENT_KEYS)
     }
 }
 
@@ -135,5 +181,6 @@ fn open_segment(directory: &Path, number: u32, log: &dyn Fn(&str)) -> io::Result
 }
 
 fn clear_after(counters: &CounterSlab, today: UtcDay) -> u64 {
-    counters.retain(|_, word| key_counter::day(word).0 <= today.0.saturating_add(1))
+    let is_id = |at: usize| !at.is_multiple_of(LINE);
+    counters.retain(|at, word| is_id(at) || key_counter::day(word).0 <= today.0.saturating_add(1))
 }

@@ -72,6 +72,7 @@ impl KeyReloader {
         let today = self.quota.clock.now().day;
         let reserved = self.quota.keyed.reserve(records.numbers_end(), today, &log);
         let keys = KeyTable::new(self.prefix.clone(), Arc::clone(&records));
+        self.quota.keyed.assign(keys.numbers());
         if reserved.is_ok() {
             let plural = if keys.count() == 1 { "" } else { "s" };
             log(&format!("{} key{plural} loaded", keys.count()));
@@ -83,14 +84,16 @@ impl KeyReloader {
     }
 
     fn poll(&mut self) -> Result<(), String> {
-        let records = self.store.current();
-        let records = records.map_err(|error| format!("{error}; the previous keys stay valid"))?;
+        let read = self.store.current();
+        // Those of other servers are known even if the file cannot be read.
+        let records = self.store.known();
         if !Arc::ptr_eq(&records, &self.loaded) {
             // The next poll tries again.
             let loaded = self.load(records);
             loaded.map_err(|error| format!("{error}; the newest keys are refused"))?;
             self.status.loaded();
         }
+        read.map_err(|error| format!("{error}; the previous keys stay valid"))?;
         let repaired = self.store.repair();
         repaired.map_err(|error| format!("{error}; the keys that it lacks stay valid"))?;
         self.status.errors.reset();
