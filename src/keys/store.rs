@@ -97,6 +97,11 @@ impl KeyStore {
         key_file::parse(&bytes).map_err(KeyStoreError::damaged(&path))
     }
 
+    /// Returns all records that this process knows. The file may have others that were not read yet.
+    pub(crate) fn known(&self) -> Arc<KeyRecords> {
+        Arc::clone(&lock(&self.known).records)
+    }
+
     /// Returns all records that this process knows, after reading the file if it has changed.
     pub fn current(&self) -> Result<Arc<KeyRecords>, KeyStoreError> {
         let mut known = lock(&self.known);
@@ -187,12 +192,20 @@ impl KeyStore {
         Ok(is_change)
     }
 
-    /// Merges records of other servers. On return they are durable. Returns the ids of records that were ignored,
-    /// since the known records with these ids are of other keys.
+    /// Merges records of other servers. On return they are durable; after an error they are only known, since a
+    /// revocation must count although it cannot be stored. Returns the ids of records that were ignored, since the known
+    /// records with these ids are of other keys.
     pub fn merge(&self, shared: &[KeyRecord]) -> Result<Vec<KeyId>, KeyStoreError> {
-        self.create_directory()?;
-        let (ignored, _) = self.change(|records| records.merge(shared, 0))?;
-        Ok(ignored)
+        let changed = self.create_directory();
+        let changed = changed.and_then(|()| self.change(|records| records.merge(shared, 0)));
+        if changed.is_err() {
+            let mut known = lock(&self.known);
+            let mut records = KeyRecords::clone(&known.records);
+            records.merge(shared, 0)?;
+            known.differ += records.count_differing(&known.records);
+            known.records = Arc::new(records);
+        }
+        changed.map(|(ignored, _)| ignored)
     }
 
     fn create_directory(&self) -> Result<(), KeyStoreError> {
@@ -323,6 +336,27 @@ mod tests {
         let mut other = record.clone();
         other.digest[0] ^= 1;
         assert_eq!(store.merge(&[other]).unwrap(), [record.id]);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_merged_revocation_is_known_although_it_cannot_be_stored() {
+        let name = format!("im-keys-{}-full", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let server = KeyStore::of_server(&directory, |_| {});
+        let id = issue(&server);
+        let mut records = server.read().unwrap();
+        records.set_revoked(id, true, UnixSeconds(2)).unwrap();
+        let intact = std::fs::read(server.path()).unwrap();
+        std::fs::write(server.path(), "damaged").unwrap();
+        let is_revoked = |records: &KeyRecords| records.as_slice()[0].revoked.is_some();
+        for _ in 0..2 {
+            assert!(server.merge(records.as_slice()).is_err());
+            assert!(is_revoked(&server.known()));
+        }
+        std::fs::write(server.path(), intact).unwrap();
+        assert_eq!(server.merge(records.as_slice()).unwrap(), []);
+        assert!(is_revoked(&server.read().unwrap()));
         std::fs::remove_dir_all(directory).unwrap();
     }
 

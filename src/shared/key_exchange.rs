@@ -185,9 +185,9 @@ impl KeyExchange {
     ) -> Result<Option<bool>, Problem> {
         let mut is_first_view = true;
         loop {
+            // The loader reports a file that cannot be read. A revocation must arrive all the same.
             let own = self.own.store.current();
-            let lines =
-                view.next_lines(own.map_err(|error| Problem::OfDirectory(error.to_string()))?);
+            let lines = view.next_lines(own.unwrap_or_else(|_| self.own.store.known()));
             let answer = self.call(node, view, "", &lines)?;
             // Another server may have noticed before that the store has lost keys. If it loses them again and again,
             // it cannot be used. No client waits while all keys are compared.
@@ -246,9 +246,9 @@ impl KeyExchange {
             return Ok(());
         }
         let merged = self.own.store.merge(&self.received);
+        let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
         let ignored = merged.map_err(|error| error.to_string())?;
         self.received.clear();
-        let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
         if let Some(id) = ignored.first() {
             let count = ignored.len();
             self.repairs.write(format!(

@@ -352,20 +352,22 @@ fn a_demoted_node_whose_link_is_down_is_left_by_all_servers() {
 }
 
 #[test]
-fn a_damaged_key_file_needs_no_other_connection_to_the_store() {
+fn a_revocation_reaches_a_server_whose_key_file_is_damaged() {
     let Some(store) = Store::start(&[]) else {
         return;
     };
     let directory = TempDir::new();
-    let state = directory.join("state");
-    let peer = store.peer(&state, 1, &SHARE);
-    let key = issued_in(&state, 0);
-    await_status([&peer], &key, 200);
-    await_exchange(&peer, 1.0);
-    let file = state.join("keys.jsonl");
+    let state = |at: usize| directory.join(&format!("state-{at}"));
+    let peers = store.peers(&directory.join(""), 2, &SHARE);
+    let key = issued_in(&state(0), 0);
+    await_status(&peers, &key, 200);
+    let file = state(0).join("keys.jsonl");
     let whole = fs::read_to_string(&file).unwrap();
     write_file(&file, "damaged\n");
-    await_exchange(&peer, 0.0);
+    change_key("revoke", &state(1), &key);
+    await_status(&peers, &key, 403);
+    // It cannot be stored.
+    await_exchange(&peers[0], 0.0);
     let connections = || {
         let script = "local n = string.match(redis.call('INFO', 'stats'), \
                       'total_connections_received:(%d+)') return tonumber(n)";
@@ -374,10 +376,14 @@ fn a_damaged_key_file_needs_no_other_connection_to_the_store() {
     };
     let before = connections();
     thread::sleep(Duration::from_secs(2));
-    // This test has made one.
-    assert_eq!(connections() - before, 1);
+    assert_eq!(connections() - before, 1, "this test has made one");
     write_file(&file, &whole);
-    await_exchange(&peer, 1.0);
+    await_exchange(&peers[0], 1.0);
+    let stored = || fs::read_to_string(&file).unwrap();
+    wait_for("the revocation in the file", || {
+        stored().contains("\"revoked\":1")
+    });
+    assert_eq!(status(&peers[0], &key), 403);
 }
 
 /// URLs with a password.
