@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{ClientCounter, LeaseClient, LeaseRequest, LeaseTable, OutagePolicy, SharingSettings};
-use crate::calendar::UtcDay;
+use super::*;
+use crate::calendar::{RequestTime, UtcDay};
 use crate::quota::Decision;
 use crate::sync::{Mutex, lock};
 
@@ -99,4 +99,23 @@ pub(super) fn table(
     let sent = Arc::clone(&outbox);
     let table = LeaseTable::new(settings, move |request| lock(&sent).push(request));
     (table, outbox)
+}
+
+#[test]
+fn a_grant_under_way_is_given_back_when_the_server_stops() {
+    let (table, sent) = table(2, OutagePolicy::Refuse);
+    table.set_state(StoreState::Ready);
+    let counts = Counts::default();
+    let now = RequestTime {
+        day: UtcDay(20_000),
+        reset_seconds: 9,
+    };
+    let client = LeaseClient::Key(1);
+    let counter = Counter(&counts, (client, now.day));
+    let waits = table.admit(client, 60, now, true, &counter);
+    assert!(matches!(waits, Err(NoLease::Wait(_))));
+    assert_eq!(lock(&sent).len(), 1);
+    let given = table.give_back().into_iter();
+    let given = given.map(|request| (request.client, request.action));
+    assert!(given.eq([(client, LeaseAction::Return)]));
 }

@@ -246,12 +246,13 @@ impl LeaseTable {
         self.requests(|client, credits| Some(credits.request(client, LeaseAction::Settle)))
     }
 
-    /// Takes the unspent credits from all clients; returns the requests that give them back.
+    /// Takes the unspent credits from all clients; returns the requests that give them back, also those of a grant whose
+    /// answer has not come.
     pub fn give_back(&self) -> Vec<LeaseRequest> {
         self.requests(|client, credits| {
-            let unspent = credits.unspent();
+            let has_some = credits.unspent() > 0 || credits.pending != PendingRequest::None;
             credits.granted = credits.spent;
-            (unspent > 0).then(|| credits.request(client, LeaseAction::Return))
+            has_some.then(|| credits.request(client, LeaseAction::Return))
         })
     }
 
