@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_rustls::rustls::crypto::aws_lc_rs::Ticketer;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::ProducesTickets;
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig, SignatureAlgorithm};
@@ -35,8 +35,10 @@ pub struct CertificateLoader {
     key: PathBuf,
     /// Encrypts the session tickets of all configurations, so that sessions survive a new certificate.
     tickets: Arc<dyn ProducesTickets>,
-    /// The contents that were read last, usable or not.
+    /// The contents that were read last.
     contents: Option<[Vec<u8>; 2]>,
+    /// Why these cannot be used; `None` if they can.
+    fault: Option<String>,
 }
 
 impl CertificateLoader {
@@ -46,11 +48,12 @@ impl CertificateLoader {
             key,
             tickets: Ticketer::new().map_err(|error| refused(&error))?,
             contents: None,
+            fault: None,
         })
     }
 
-    /// Reads both files. Returns `None` if their contents are those of the last call: comparing a few
-    /// kilobytes costs less than rules about times of files and links that are replaced.
+    /// Reads both files. Returns `None`, or the same error, if their contents are those of the last call: comparing
+    /// a few kilobytes costs less than rules about times of files and links that are replaced.
     pub fn load(&mut self) -> Result<Option<ServerCertificate>, String> {
         let (certificate, _) = read_pem(&self.certificate)?;
         let (key, metadata) = read_pem(&self.key)?;
@@ -64,19 +67,17 @@ impl CertificateLoader {
         }
         let contents = [certificate, key];
         if self.contents.as_ref() == Some(&contents) {
-            return Ok(None);
+            return self.fault.clone().map_or(Ok(None), Err);
         }
-        let [chain, private] = self.contents.insert(contents);
-        let chain = certificates(&self.certificate, chain)?;
-        let key_der = private_key(&self.key, private)?;
-        self.server_certificate(chain, key_der).map(Some)
+        let loaded = self.server_certificate(&contents);
+        self.fault = loaded.as_ref().err().cloned();
+        self.contents = Some(contents);
+        loaded.map(Some)
     }
 
-    fn server_certificate(
-        &self,
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<ServerCertificate, String> {
+    fn server_certificate(&self, [chain, key]: &[Vec<u8>; 2]) -> Result<ServerCertificate, String> {
+        let chain = certificates(&self.certificate, chain)?;
+        let key = private_key(&self.key, key)?;
         let provider = provider();
         let unusable = |error: &dyn std::fmt::Display| {
             let problem = format!("the certificate is malformed: {error}");

@@ -169,6 +169,24 @@ fn a_pair_that_cannot_be_used_is_logged_once_and_the_old_one_stays() {
 }
 
 #[test]
+fn a_fault_that_returns_after_it_was_mended_is_logged_again() {
+    let Some(scene) = Scene::new() else { return };
+    let used = &scene.pair;
+    let (server, _) = scene.start(&[]);
+    let is_complaint = |line: &&String| line.contains("there is no such file");
+    let complaints = || server.lines().iter().filter(is_complaint).count();
+    let kept = used.key.with_extension("kept");
+    for count in 1..=2 {
+        fs::rename(&used.key, &kept).unwrap();
+        wait_within(PATIENCE, "a line in the log", || complaints() == count);
+        fs::rename(&kept, &used.key).unwrap();
+        // Several polls find the files that are in use.
+        thread::sleep(Duration::from_secs(1));
+        assert_eq!(complaints(), count);
+    }
+}
+
+#[test]
 fn the_expiry_of_the_certificate_in_use_is_a_metric() {
     let Some(scene) = Scene::new() else { return };
     let dates = words("-startdate 20260101000000Z -enddate 20390102030405Z");

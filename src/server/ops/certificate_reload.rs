@@ -29,29 +29,27 @@ pub(crate) fn start(
     report(&first, &expiry, &status.errors.log);
     let certificate = Arc::new(Replicated::new(first));
     let current = Arc::clone(&certificate);
-    // The error of the last poll. It is reported if the next poll finds the same files: between the
-    // writes of two files, they do not belong together.
+    // Between the writes of two files, they do not belong together: an error is reported if the next poll
+    // finds it too.
     let mut last_error = None;
     let poll = move |_| {
-        let confirmed = match loader.load() {
+        let error = match loader.load() {
+            Ok(None) => {
+                status.errors.reset();
+                None
+            }
             Ok(Some(certificate)) => {
-                last_error = None;
                 status.loaded();
                 report(&certificate, &expiry, &status.errors.log);
                 current.replace(certificate);
                 None
             }
-            // The same files as at the last poll.
-            Ok(None) => last_error.take(),
-            Err(error) => {
-                let is_confirmed = last_error.as_ref() == Some(&error);
-                last_error = Some(error.clone());
-                is_confirmed.then_some(error)
-            }
+            Err(error) => Some(error),
         };
-        if let Some(error) = confirmed {
+        if let Some(error) = error.as_ref().filter(|_| last_error == error) {
             status.refused(format!("{error}; the previous certificate stays in use"));
         }
+        last_error = error;
     };
     pollers.push(PollTrigger::start("certificate", poll)?);
     Ok(Some(certificate))
