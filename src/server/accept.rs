@@ -121,7 +121,9 @@ async fn serve_tls(
         let error = ApiError::BadRequest(PLAIN_HTTP.to_owned());
         let response = worker.last_response(error, peer, &context);
         // The socket's buffer takes a response as short as this; nothing else was written.
-        let _ = stream.try_write(&response);
+        if stream.try_write(&response).is_ok() {
+            context.write_log();
+        }
     }
     lingering_close(&mut stream, 0, &context).await;
 }

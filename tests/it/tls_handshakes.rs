@@ -7,7 +7,7 @@ use crate::admin::address as admin_address;
 use crate::http::socket_from;
 use crate::prelude::*;
 use crate::tls_pairs::{
-    KeptConnection, LAST, NAMES, Pair, RSA, Scene, VALID, client_config, fetch, start,
+    KeptConnection, LAST, NAMES, Pair, RSA, Scene, VALID, client_config, fetch, start, text,
     without_tickets,
 };
 
@@ -16,11 +16,17 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn plain_http_on_a_tls_port_gets_a_400_that_names_https() {
     let Some(scene) = Scene::new() else { return };
-    let (_server, address) = scene.start(&[]);
+    let log = scene.directory.join("access.log");
+    let (server, address) = scene.start(&["--access-log", text(&log)]);
     let reply = Client::connect(address).get("/v1");
     assert_eq!(reply.status, 400);
     assert_eq!(reply.json()["error"]["code"], "bad_request");
     assert!(reply.text().contains("https://"), "{}", reply.text());
+    assert!(server.terminate().success());
+    let logged = fs::read_to_string(log).unwrap();
+    assert_eq!(logged.matches("status=400").count(), 1, "{logged}");
+    // The client has read all of it.
+    assert!(!logged.contains("cut="), "{logged}");
 }
 
 /// The beginning of a handshake.
