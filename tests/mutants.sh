@@ -59,7 +59,7 @@ groups=("$@")
 for group in "${groups[@]}"; do
     case $group in
         request) mutate request "request $base" 'test(/^request::/)' 'src/request/**' ;;
-        quota) mutate quota "quota $base" 'test(/^quota::/) - test(/^quota::lease/)' 'src/quota/*.rs' 'src/quota/anonymous/**' ;;
+        quota) mutate quota "quota $base" 'test(/^quota::/) - test(/^quota::lease/)' 'src/quota/*.rs' ;;
         lease) mutate lease "quota $base" 'test(/^quota::lease/)' 'src/quota/lease/**' ;;
         keys) mutate keys "keys quota request $base" 'test(/^keys::/)' 'src/keys/**' ;;
         select) mutate select "snapshot publish dataset request observe site $base -publish/damage_tests -site/page_tests -site/template_tests" \

@@ -5,12 +5,13 @@
 //! from here.
 //!
 //! `replicated` is a value with a copy for each reader, `ordered_work` a queue of parallel work whose results
-//! come in order, `poller` a thread that polls. `wake_count` is for tests.
+//! come in order, `poller` a thread that polls.
 
 mod ordered_work;
 mod poller;
 mod replicated;
 #[cfg(test)]
+#[path = "wake_count_tests.rs"]
 mod wake_count;
 
 pub use ordered_work::{cores, in_order};

@@ -388,4 +388,5 @@ impl AnonymousQuota {
 }
 
 #[cfg(all(test, not(island_metrics_loom)))]
+#[path = "anonymous_tests.rs"]
 mod tests;
