@@ -197,7 +197,6 @@ pub fn lock_state(directory: &Path) -> io::Result<File> {
     lock(directory, Some(TIMEOUT))
 }
 
-/// Takes a lock, after waiting for other processes.
 fn take(
     lock: File,
     try_lock: fn(&File) -> Result<(), TryLockError>,

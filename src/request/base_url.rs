@@ -5,7 +5,6 @@ use std::net::Ipv6Addr;
 use super::percent::has_whole_escapes;
 use crate::model::digits;
 
-/// Maximum length of the address in bytes.
 pub const BASE_URL_BYTES_MAX: usize = 256;
 
 /// Returns whether a text can be the address. It then needs no escaping in headers, markup, mails

@@ -170,7 +170,6 @@ impl Endpoint {
         self.row().map(|row| &row.takes)
     }
 
-    /// Returns the query parameters that it declares.
     pub fn query_parameters(self) -> &'static [Parameter] {
         self.takes().map_or(&[], |takes| takes.parameters)
     }

@@ -47,7 +47,6 @@ pub enum Kind {
         is_tag: bool,
         filter: fn(&str) -> Filter,
     },
-    /// One of a few names.
     Name {
         names: &'static [&'static str],
         /// The texts of the names in the form of the page, in the same order; empty if it has no field there.

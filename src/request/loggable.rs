@@ -6,7 +6,6 @@ use memchr::memmem;
 
 use super::percent::decode_form;
 
-/// Bytes of a target that are logged.
 const LOGGED_BYTES_MAX: usize = 512;
 /// How often a text is decoded in search of a key.
 const DECODED_MAX: usize = 4;

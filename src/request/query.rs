@@ -18,7 +18,6 @@ pub fn pairs(raw: Option<&str>) -> impl Iterator<Item = Option<(Cow<'_, str>, Co
     raw_pairs(raw).map(|(name, value)| Some((decode_form(name)?, decode_form(value)?)))
 }
 
-/// Returns the pairs as sent, undecoded.
 fn raw_pairs(raw: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     let pairs = raw.unwrap_or_default().split('&');
     let pairs = pairs.filter(|pair| !pair.is_empty());

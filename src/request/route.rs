@@ -11,7 +11,6 @@ use super::error::{Quoted, RouteError};
 use super::percent::decode_segment;
 use super::query;
 
-/// An endpoint with its parameters, parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
     pub endpoint: Endpoint,

@@ -68,7 +68,6 @@ impl Default for ConnectionLimits {
 pub(crate) struct Settings {
     /// The published directory; the built-in sample dataset by default.
     pub(crate) published: Option<PathBuf>,
-    /// Opens the sample dataset.
     pub(crate) open_sample: fn(&SiteSettings) -> Result<Snapshot, Box<dyn Error>>,
     pub(crate) listen: Vec<SocketAddr>,
     pub(crate) listen_tls: Vec<SocketAddr>,
@@ -96,7 +95,6 @@ pub(crate) struct Settings {
     pub(crate) access_log: Option<PathBuf>,
     pub(crate) signup: Option<SignupPolicy>,
     pub(crate) systemd: SystemdEnvironment,
-    /// The store of limits that several servers share.
     #[cfg(feature = "shared-quota")]
     pub(crate) shared_quota: Option<SharedQuotaSettings>,
 }

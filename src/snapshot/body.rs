@@ -14,7 +14,6 @@ use crate::calendar::UnixSeconds;
 /// Compression level of published bodies: level 2 makes CCU histories a fifth larger than the usual
 /// level 6, in half of the time, which is most of the time of a publish.
 const LEVEL: i32 = 2;
-/// The level that most programs use.
 const USUAL_LEVEL: i32 = 6;
 /// Base-2 logarithm of the size of the compressor's window, the largest there is.
 const WINDOW_BITS: i32 = 15;
@@ -148,7 +147,6 @@ pub struct Encoded {
 
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// All of it, in memory.
     Whole(Bytes),
     /// A body of the payload file that is too long to be in memory for each client.
     // In a box: the other forms are half as long, and pass through several functions by value.
@@ -209,7 +207,6 @@ impl EntityTag {
         EntityTag { text, length }
     }
 
-    /// Returns the tag as in a header.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[..usize::from(self.length)]
     }

@@ -11,7 +11,6 @@ use super::search::Matches;
 use crate::model::{SortField, SortOrder};
 use crate::request::{Filter, ListQuery};
 
-/// A condition that rows must meet.
 pub(crate) enum Condition<'h> {
     /// The row is in a group, given by its family and number.
     Group(&'h Groups, usize),

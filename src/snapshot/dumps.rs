@@ -90,12 +90,10 @@ pub struct Dump {
     pub file: DumpFile,
     /// Its strong entity tag, quotes included.
     pub etag: String,
-    /// The time of its last change.
     pub modified: UnixSeconds,
     pub content: DumpContent,
 }
 
-/// The place of a dump's content.
 #[derive(Clone, Debug)]
 pub enum DumpContent {
     Memory(Bytes),
@@ -197,7 +195,6 @@ impl Dumps {
 }
 
 impl Dump {
-    /// Returns its media type, by its name.
     pub fn content_type(&self) -> &'static str {
         match self.file.file.rsplit_once('.') {
             Some((_, "csv")) => "text/csv; charset=utf-8",

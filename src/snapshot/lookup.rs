@@ -27,7 +27,6 @@ enum Place<'a> {
 }
 
 impl Snapshot {
-    /// Returns `true` if a payload has been published.
     pub(super) fn has(&self, payload: Payload) -> bool {
         let (history, live) = (self.history.as_ref(), self.live.as_ref());
         match payload {

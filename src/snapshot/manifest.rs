@@ -76,7 +76,6 @@ impl Payload {
 }
 
 impl Manifest {
-    /// The manifest's name in a published directory.
     pub const FILE: &'static str = "manifest.json";
 
     pub fn files(&self) -> impl Iterator<Item = &Payload> {

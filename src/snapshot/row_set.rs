@@ -44,7 +44,6 @@ impl RowSet {
         self.words[row as usize / 64] >> (row % 64) & 1 == 1
     }
 
-    /// Removes the rows that are not in `other`.
     pub(crate) fn intersect(&mut self, other: &RowSet) {
         for (word, other) in self.words.iter_mut().zip(&other.words) {
             *word &= other;

@@ -42,7 +42,6 @@ impl Storage {
         Ok(buffer.into())
     }
 
-    /// Fills a buffer from `offset` on.
     pub(crate) fn read_into(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         match self {
             Storage::Memory(bytes) => {
@@ -54,7 +53,6 @@ impl Storage {
     }
 }
 
-/// A part of a payload as a stream.
 #[derive(Debug)]
 pub(crate) struct StoredPart {
     pub(crate) storage: Storage,

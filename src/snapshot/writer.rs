@@ -69,7 +69,6 @@ impl<W: Write> SnapshotWriter<W> {
         self.bodies.len()
     }
 
-    /// Writes a section that is an array.
     pub fn array<T: IntoBytes + Immutable>(
         &mut self,
         section: Section,

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use crate::observe::CloseReason;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The connection is within its timeout.
 const IN_TIME: u64 = 0;
 /// It was found overdue, and its task was woken. A busy worker may not have noticed what the client
 /// has sent or taken.

@@ -94,7 +94,6 @@ impl ConnectionContext {
         duration(self.registry.now().saturating_sub(self.accepted))
     }
 
-    /// Passes a response to the I/O adapter.
     pub(in crate::server) fn put_response(&self, lines: Vec<u8>, body: ResponseBody) {
         let before = lock(&self.response).replace((lines, body));
         debug_assert!(before.is_none(), "one response at a time");

@@ -152,7 +152,6 @@ impl TlsAcceptor {
     }
 }
 
-/// Completes when the task is woken.
 async fn next_wake() {
     let mut is_first = true;
     poll_fn(|_| {

@@ -15,7 +15,6 @@
 /// The start of a head that precedes a response (RFC 9110 section 15.2.1).
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 ";
 const CONNECTION: &[u8] = b"connection: ";
-/// The line for an empty body.
 const EMPTY_BODY: &[u8] = b"content-length: 0\r\n";
 const DATE: &[u8] = b"date: ";
 const DATE_BYTES: usize = "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n".len();

@@ -22,7 +22,6 @@ use crate::sync::{AtomicU16, AtomicU32, Ordering};
 /// Counts of addresses, of two bytes each.
 const ADDRESSES: usize = 1 << 16;
 
-/// A limiter shared by all workers.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimiter {
     in_all_max: u32,
@@ -51,7 +50,6 @@ impl ConnectionLimiter {
         }
     }
 
-    /// A permit, if the limit is not reached.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Permit> {
         let more = |taken| (taken < self.in_all_max).then_some(taken + 1);
         let taken = self

@@ -20,13 +20,11 @@ pub(in crate::server) const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct Listener<S> {
     pub(crate) socket: S,
-    /// Whether its connections begin with a TLS handshake.
     pub(crate) is_tls: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Listeners {
-    /// The sockets of each worker.
     pub(crate) of_workers: Vec<Vec<Listener<TcpListener>>>,
     /// The addresses of all, and whether they are for TLS.
     pub(crate) addresses: Vec<(SocketAddr, bool)>,

@@ -21,7 +21,6 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// Ticks between two checks of all connections. An overdue one is closed within half a second; a
 /// check of fifteen thousand takes a millisecond.
 const CHECK_TICKS: u64 = 2;
-/// Ticks between two heartbeats of a worker.
 const HEARTBEAT_TICKS: u64 = 10;
 /// Connections that are checked without releasing the lock, which a new one needs.
 const CHECKED_MAX: usize = 1024;
@@ -215,7 +214,6 @@ impl ConnectionRegistry {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Completes when a shutdown begins.
     pub(crate) async fn stopped(&self) {
         while !self.is_stopping() {
             self.shutdown.notified().await;
@@ -233,7 +231,6 @@ impl ConnectionRegistry {
         self.heartbeat.store(self.now(), Ordering::Relaxed);
     }
 
-    /// The time since the last heartbeat.
     pub(crate) fn silent_for(&self) -> Duration {
         duration(
             self.now()

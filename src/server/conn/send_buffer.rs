@@ -9,7 +9,6 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf as _, Bytes};
 use hyper::rt::Write;
 
-/// Bytes that are gathered before they are written.
 pub(in crate::server) const GATHERED_BYTES_MAX: usize = 16 * 1024;
 /// Bodies from this length on are not copied: that would cost more than a write of two parts.
 const UNCOPIED_BYTES_MIN: usize = 8 * 1024;
@@ -81,7 +80,6 @@ impl SendBuffer {
         self.bytes.len() >= GATHERED_BYTES_MAX || !self.body.is_empty()
     }
 
-    /// Whether the socket has taken all.
     pub(in crate::server) fn is_taken(&self) -> bool {
         self.taken == self.bytes.len() && self.body.is_empty()
     }
@@ -95,7 +93,6 @@ impl SendBuffer {
         }
     }
 
-    /// The length of the next write.
     pub(in crate::server) fn write_bytes(&self) -> usize {
         self.bytes.len() - self.taken + self.body.len()
     }

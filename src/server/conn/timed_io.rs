@@ -56,7 +56,6 @@ pub(crate) struct TimedIo<S, F> {
     continues: bool,
     /// Whether there was a response since the connection was idle.
     responded: bool,
-    /// Bytes that the socket has taken.
     sent_bytes: u64,
     /// The number of them at the last wait for the client; at first, those that the socket takes for a client that
     /// reads nothing.

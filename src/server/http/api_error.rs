@@ -31,12 +31,10 @@ pub(crate) enum ApiError {
         /// The page that issues free keys and their limit, if that helps the client.
         free_key: Option<(String, u32)>,
     },
-    /// The payload has not been published.
     NotReady(Payload),
     NoDumps,
     /// Hyper could not parse the head; the status is the reason.
     UnreadableHead(StatusCode),
-    /// A published body is damaged.
     Damaged,
     /// The limit of concurrent downloads is reached, in all or for one address.
     Busy,

@@ -33,7 +33,6 @@ pub(in crate::server) const CACHED_A_MINUTE: &str = "cache-control: private, max
 /// The bounds of `max-age` of a body whose next version is due at a known time. Below: it may come late, and
 /// must not be asked for in a loop. Above: the interval of live steps, for times that are wrong.
 const MAX_AGE: (i64, i64) = (60, 600);
-/// For bodies that are revalidated with each request.
 pub(in crate::server) const REVALIDATED: &str = "cache-control: private, max-age=0\r\n\
     vary: Accept-Encoding, Authorization\r\n";
 /// For dumps, which are the same for all clients. Their names stay and their bytes change: caches

@@ -13,7 +13,6 @@ const CONNECTIONS_PER_HANDSHAKE: u32 = 8;
 /// Memory of a download: a piece of 128 KiB, 64 KiB to inflate, and a decompressor (253 KiB at
 /// most, measured). All downloads together use about as much as `--memory` again.
 const DOWNLOAD_BYTES: usize = 256 * 1024;
-/// Minimum number of simultaneous downloads.
 const DOWNLOADS_MIN: u32 = 16;
 /// Simultaneous downloads of one address. Parallel download programs use fewer.
 const DOWNLOADS_PER_ADDRESS_MAX: u32 = 128;

@@ -59,7 +59,6 @@ struct KeyReloader {
     store: KeyStore,
     prefix: KeyPrefix,
     quota: QuotaState,
-    /// The keys that are valid.
     loaded: Arc<KeyRecords>,
     status: ReloadStatus,
 }

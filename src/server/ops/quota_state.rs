@@ -10,7 +10,6 @@ use crate::server::http::identity::QuotaGate;
 use crate::server::settings::{Settings, StartError};
 use crate::sync::Replicated;
 
-/// The clock, keys and counters of all workers.
 #[derive(Clone, Debug)]
 pub(crate) struct QuotaState {
     pub(crate) clock: Arc<Clock>,

@@ -18,7 +18,6 @@ pub(crate) struct StateMetrics {
     pub(crate) overflow_clients: Arc<AtomicU64>,
 }
 
-/// Reloads of one source, by result.
 #[derive(Debug, Default)]
 pub(crate) struct ReloadCounters {
     pub(crate) ok: LocalCounter,

@@ -126,7 +126,6 @@ impl ServerState {
             .sum()
     }
 
-    /// Returns the number of responses since the start.
     pub(crate) fn responses(&self) -> u64 {
         let counters = self
             .workers

@@ -21,7 +21,6 @@ use crate::sync::PollTrigger;
 #[cfg(feature = "shared-quota")]
 use crate::sync::lock;
 
-/// Ticks between two status reports.
 const STATUS_TICKS: u64 = 50;
 /// Minimum age of a heartbeat that stops the watchdog: a worker has one a second, later under load.
 const STALL_MIN: Duration = Duration::from_secs(2);
