@@ -55,7 +55,6 @@
 //! | [`model`] | island code, creator slug, sort field, tier: validated when parsed | where they come from |
 //! | `tls` | certificates, and the settings of TLS; features `tls`, `collect` and `shared-quota` | sockets |
 //! | [`calendar`], [`durable`], [`regular_file`] | time and the clock; atomic replacement of files; opening of untrusted files | islands |
-//! | [`arena`] | the setting of the allocator | all other modules |
 //! | [`sync`] | atomics, a value that is swapped while it is read, parallel work, polling threads | all other modules |
 //!
 //! Beside `src`: `data/` contains the sample, the man page, shell completions, systemd units, and
@@ -75,7 +74,6 @@
 //!   elsewhere. `mmap` was rejected: a file truncated by another process would kill the server.
 
 mod admin;
-pub mod arena;
 pub mod calendar;
 pub mod cli;
 #[cfg(feature = "collect")]

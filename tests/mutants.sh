@@ -9,7 +9,7 @@ for tool in mutants nextest; do
     command -v "cargo-$tool" >/dev/null || { echo "mutants: needs cargo-$tool, \`cargo install --locked cargo-$tool\`" >&2; exit 1; }
 done
 
-base="arena calendar durable model regular_file sync"
+base="calendar durable model regular_file sync"
 # mutate GROUP "MODULES" TESTS FILE...: MODULES are those of the crate that stay, and with `-` those below them that do not.
 mutate() {
     local group=$1 modules=$2 tests=$3 files=() file copy=$PWD/target/mutants/tree

@@ -1,6 +1,6 @@
 //! [`CounterSlab`]: the words of a counter table in mapped memory, of a file or private to the process. A
 //! count in a mapped file is in the page cache as soon as it is stored, so a killed process loses none.
-//! One of the two places in the program with `unsafe` code.
+//! The only place in the program with `unsafe` code.
 #![expect(
     unsafe_code,
     reason = "a slice of atomics over mapped memory requires it"

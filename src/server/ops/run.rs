@@ -7,7 +7,6 @@ use std::thread::JoinHandle;
 
 use tokio::runtime::Builder;
 
-use crate::arena;
 use crate::observe::{Log, Notifier};
 use crate::server::accept::{accept, accept_rest};
 use crate::server::conn::limiter::ConnectionLimiter;
@@ -29,7 +28,6 @@ pub(crate) fn run(
     started: &dyn Fn(&[String]) -> Vec<String>,
     write: fn(&str),
 ) -> Result<(), StartError> {
-    arena::use_one();
     let log = Log::start(write)?;
     let result = serve(settings, started, &log);
     log.flush();
