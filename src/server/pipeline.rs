@@ -124,7 +124,11 @@ impl RequestContext<'_> {
 
     /// A response of which nothing is spent. It shows the quota of the address.
     #[cold]
-    fn unmetered(&self, endpoint: Endpoint, response: ApiResponse) -> Handled {
+    fn unmetered(&self, endpoint: Endpoint, mut response: ApiResponse) -> Handled {
+        // Scripts of other sites could read a visitor's keys otherwise.
+        if endpoint == Endpoint::Keys {
+            response.keep_same_origin();
+        }
         let shown = Caller::Anonymous(self.client());
         self.handled(endpoint, None, shown, (response, self.remaining(shown)))
     }
@@ -180,7 +184,7 @@ impl RequestContext<'_> {
         let takes_forms = self.services.signup.is_some() && endpoint == Endpoint::Keys;
         match *head.method {
             Method::GET | Method::HEAD => {}
-            Method::OPTIONS => return Some(ApiResponse::preflight(takes_forms)),
+            Method::OPTIONS => return Some(ApiResponse::preflight(endpoint, takes_forms)),
             Method::POST if takes_forms => {}
             _ => {
                 let method = head.method.to_string();

@@ -122,6 +122,37 @@ fn no_page_of_another_site_reads_or_acts() {
 }
 
 #[test]
+fn no_response_at_keys_may_be_read_by_pages_of_other_sites() {
+    let (_dir, open) = by_ip(&["--base-url", "https://metrics.test"]);
+    let closed = Server::start(&[]);
+    for (server, expected) in [
+        (&open, [403, 204, 405, 400]),
+        (&closed, [404, 204, 405, 400]),
+    ] {
+        let mut client = server.connect();
+        let mut statuses = Vec::new();
+        for (method, host) in [
+            ("GET", "localhost"),
+            ("OPTIONS", "localhost"),
+            ("DELETE", "localhost"),
+            ("GET", "a b"),
+        ] {
+            let head = format!(
+                "{method} /keys HTTP/1.1\r\nHost: {host}\r\nOrigin: https://evil.test\r\n\r\n"
+            );
+            let reply = client.send(head.as_bytes(), false);
+            for name in ["origin", "expose-headers", "methods", "headers"] {
+                let name = format!("access-control-allow-{name}").replace("allow-expose", "expose");
+                assert_eq!(reply.header(&name), None, "{method} {name}");
+            }
+            assert_eq!(reply.expect("x-content-type-options"), "nosniff");
+            statuses.push(reply.status);
+        }
+        assert_eq!(statuses, expected);
+    }
+}
+
+#[test]
 fn requests_for_a_foreign_host_get_no_page_of_keys() {
     let (_dir, server) = by_ip(&["--base-url", "https://metrics.test"]);
     let mut client = server.connect();

@@ -14,6 +14,7 @@ use hyper::StatusCode;
 use crate::calendar::UnixSeconds;
 use crate::observe::LocalCounter;
 use crate::quota::LeaseClient;
+use crate::request::Endpoint;
 use crate::server::conn::context::ResponseBody;
 use crate::server::conn::send_buffer::take_buffer;
 use crate::server::http::api_error::ApiError;
@@ -26,6 +27,7 @@ use crate::snapshot::{Content, Dump, Encoded};
 const CROSS_ORIGIN: &str = "access-control-allow-origin: *\r\n\
     access-control-expose-headers: Accept-Ranges, Content-Length, Content-Range, ETag, Last-Modified, Link, Retry-After, X-Ignored-Parameters, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id\r\n\
     x-content-type-options: nosniff\r\n";
+/// The end of these lines: the part that is on all responses.
 const SAME_ORIGIN: &str = "x-content-type-options: nosniff\r\n";
 /// For bodies that stay the same for as long as a refresh may go unnoticed.
 pub(in crate::server) const CACHED_A_MINUTE: &str = "cache-control: private, max-age=60\r\n\
@@ -119,11 +121,11 @@ impl ApiResponse {
         response
     }
 
-    /// A response that only pages of this service may read, without a body.
-    pub(crate) fn of_same_origin(status: StatusCode, lines: &[&str]) -> ApiResponse {
-        let mut response = ApiResponse::with_lines(status, SAME_ORIGIN.as_bytes());
-        response.add(lines);
-        response
+    /// Allows only pages of this service to read the response.
+    pub(in crate::server) fn keep_same_origin(&mut self) {
+        if self.lines.starts_with(CROSS_ORIGIN.as_bytes()) {
+            self.lines.drain(..CROSS_ORIGIN.len() - SAME_ORIGIN.len());
+        }
     }
 
     /// A response with these header lines, without a body.
@@ -139,7 +141,7 @@ impl ApiResponse {
         }
     }
 
-    fn add(&mut self, lines: &[&str]) {
+    pub(in crate::server) fn add(&mut self, lines: &[&str]) {
         for lines in lines {
             self.lines.extend_from_slice(lines.as_bytes());
         }
@@ -254,13 +256,11 @@ impl ApiResponse {
     }
 
     /// 204 to OPTIONS. Forms may be posted by pages of this service only, which need no preflight.
-    pub(crate) fn preflight(takes_forms: bool) -> ApiResponse {
-        let lines: &[&str] = if takes_forms {
-            &[ALLOW_FORMS]
-        } else {
-            &[ALLOW, PREFLIGHT]
-        };
-        ApiResponse::new(StatusCode::NO_CONTENT, lines)
+    pub(crate) fn preflight(endpoint: Endpoint, takes_forms: bool) -> ApiResponse {
+        let allow = if takes_forms { ALLOW_FORMS } else { ALLOW };
+        let is_private = endpoint == Endpoint::Keys;
+        let preflight = if is_private { "" } else { PREFLIGHT };
+        ApiResponse::new(StatusCode::NO_CONTENT, &[allow, preflight])
     }
 
     /// Returns all header lines and the body. `connection` and `date` are not among the lines.

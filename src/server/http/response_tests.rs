@@ -57,7 +57,10 @@ fn responses() -> Vec<(String, ApiResponse)> {
     let mut responses = Vec::new();
     let mut add = |name: String, response| responses.push((name, response));
     for takes_forms in [false, true] {
-        add("preflight".to_owned(), ApiResponse::preflight(takes_forms));
+        add(
+            "preflight".to_owned(),
+            ApiResponse::preflight(Endpoint::Index, takes_forms),
+        );
     }
     let part = 1..3;
     for (status, range) in [

@@ -99,9 +99,8 @@ pub(crate) fn private_page(
     html: String,
     retry_after_seconds: Option<u32>,
 ) -> ApiResponse {
-    let retry_after = retry_after(retry_after_seconds);
-    let lines = [NO_STORE, POLICY, SAME_ORIGIN, HTML, &retry_after];
-    let mut response = ApiResponse::of_same_origin(status, &lines);
-    response.body = ResponseBody::Whole(html.into());
+    let mut response = uncached_page(status, html, retry_after_seconds);
+    response.keep_same_origin();
+    response.add(&[SAME_ORIGIN]);
     response
 }
