@@ -51,7 +51,7 @@ pub(crate) fn respond(context: &RequestContext<'_>, cache: &mut WorkerCache) -> 
     let endpoint = cached.endpoint;
     // Most requests come here. Other code is apart, so that this takes little of the CPU's
     // instruction cache.
-    if let Some(response) = context.form_response(endpoint) {
+    if let Some(response) = context.form_response(endpoint, true) {
         return context.unmetered(endpoint, response);
     }
     // No cached target has a key in its query.
@@ -80,7 +80,7 @@ impl RequestContext<'_> {
             endpoint,
             route,
         } = request::parse(head.path, head.query);
-        if let Some(response) = self.form_response(endpoint) {
+        if let Some(response) = self.form_response(endpoint, under_v1) {
             return self.unmetered(endpoint, response);
         }
         if under_v1 {
@@ -109,8 +109,7 @@ impl RequestContext<'_> {
         let route = route.map_err(ApiError::from);
         let respond = |route| self.time_slice.spend(|| self.respond_unmetered(&route));
         let response = route.and_then(respond);
-        let page = |error| pages::html_error(error, endpoint, (head, self.snapshot));
-        let response = response.unwrap_or_else(page);
+        let response = response.unwrap_or_else(|error| self.page_of(error, endpoint));
         self.unmetered(endpoint, response)
     }
 
@@ -174,10 +173,21 @@ impl RequestContext<'_> {
         }
     }
 
+    #[cold]
+    fn page_of(&self, error: ApiError, endpoint: Endpoint) -> ApiResponse {
+        pages::html_error(error, endpoint, (self.head, self.snapshot))
+    }
+
     /// The response to a request of the wrong form, whatever its target. No key is verified for it.
-    fn form_response(&self, endpoint: Endpoint) -> Option<ApiResponse> {
+    fn form_response(&self, endpoint: Endpoint, under_v1: bool) -> Option<ApiResponse> {
         let head = self.head;
-        let fail = |error: ApiError| Some(error.into());
+        let fail = |error: ApiError| {
+            Some(if under_v1 {
+                error.into()
+            } else {
+                self.page_of(error, endpoint)
+            })
+        };
         if let Some(error) = head.host_error() {
             return fail(ApiError::BadRequest(error.to_owned()));
         }

@@ -218,6 +218,46 @@ fn a_browser_gets_an_html_page_for_missing_resources() {
 }
 
 #[test]
+fn every_error_outside_the_api_is_a_page_for_browsers() {
+    let files = some_files();
+    let (_dir, server) = dumps::serve(&files);
+    let mut client = server.connect();
+    let file = format!("/dumps/{}", files.keys().next().unwrap());
+    for (method, target, header, status, line) in [
+        (
+            "DELETE",
+            "/docs",
+            ("Accept", "*/*"),
+            405,
+            "allow: GET, HEAD, OPTIONS",
+        ),
+        ("GET", "/docs", ("Transfer-Encoding", "chunked"), 400, ""),
+        ("GET", &file, ("If-Match", "\"x\""), 412, ""),
+        (
+            "GET",
+            &file,
+            ("Range", "bytes=99999999-"),
+            416,
+            "content-range: bytes */",
+        ),
+    ] {
+        for (accept, content_type) in [("text/html", HTML), ("*/*", "application/json")] {
+            let headers = [("Accept", accept), header];
+            let headers = &headers[..if header.0 == "Accept" { 1 } else { 2 }];
+            let reply = server.connect().request(method, target, headers);
+            assert_eq!(reply.status, status, "{target}");
+            assert_eq!(reply.expect("content-type"), content_type, "{target}");
+            let (name, value) = line
+                .split_once(": ")
+                .unwrap_or(("cache-control", "no-store"));
+            assert!(reply.expect(name).starts_with(value), "{target}");
+        }
+    }
+    let in_api = client.request("DELETE", "/v1", &[("Accept", "text/html")]);
+    assert_eq!(in_api.expect("content-type"), "application/json");
+}
+
+#[test]
 fn the_dumps_are_a_page_for_browsers_and_an_index_for_other_clients() {
     let files = some_files();
     let (_dir, server) = dumps::serve(&files);

@@ -285,22 +285,24 @@ pub(in crate::server) fn retry_after(seconds: Option<u32>) -> String {
     seconds.map_or_else(String::new, |seconds| format!("retry-after: {seconds}\r\n"))
 }
 
+/// The lines of an error beside those of its form.
+pub(in crate::server) fn error_lines(error: &ApiError) -> String {
+    let more = match error {
+        ApiError::MethodNotAllowed {
+            takes_forms: true, ..
+        } => ALLOW_FORMS,
+        ApiError::MethodNotAllowed { .. } => ALLOW,
+        ApiError::InvalidKey(_) => AUTHENTICATE,
+        ApiError::RangeNotSatisfiable { bytes } => &format!("content-range: bytes */{bytes}\r\n"),
+        _ => "",
+    };
+    retry_after(error.retry_after_seconds()) + more
+}
+
 impl From<ApiError> for ApiResponse {
     #[cold]
     fn from(error: ApiError) -> ApiResponse {
-        let more = match error {
-            ApiError::MethodNotAllowed {
-                takes_forms: true, ..
-            } => ALLOW_FORMS,
-            ApiError::MethodNotAllowed { .. } => ALLOW,
-            ApiError::InvalidKey(_) => AUTHENTICATE,
-            ApiError::RangeNotSatisfiable { bytes } => {
-                &format!("content-range: bytes */{bytes}\r\n")
-            }
-            _ => "",
-        };
-        let retry_after = retry_after(error.retry_after_seconds());
-        let mut response = ApiResponse::new(error.status(), &[ERROR, more, &retry_after]);
+        let mut response = ApiResponse::new(error.status(), &[ERROR, &error_lines(&error)]);
         response.body = ResponseBody::Whole(error.body());
         response
     }

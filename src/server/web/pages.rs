@@ -9,7 +9,7 @@ use crate::request::{DayRef, Endpoint};
 use crate::server::conn::context::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{RequestHead, names_html};
-use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, retry_after};
+use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE, error_lines, retry_after};
 use crate::site;
 use crate::snapshot::{Encoded, Snapshot};
 
@@ -28,7 +28,7 @@ const POLICY: &str = "content-security-policy: default-src 'none'; script-src 's
 /// No page of another site may embed it.
 const SAME_ORIGIN: &str = "cross-origin-resource-policy: same-origin\r\n";
 
-/// Returns an error outside the API: a page if it is one that a browser may get, JSON otherwise.
+/// Returns an error outside the API: a page for browsers, JSON for other clients.
 pub(crate) fn html_error(
     error: ApiError,
     endpoint: Endpoint,
@@ -39,7 +39,7 @@ pub(crate) fn html_error(
         ApiError::BadRequest(_) => "Invalid request",
         ApiError::NotReady(_) | ApiError::NoDumps => "Not available yet",
         ApiError::Damaged => "Damaged data",
-        _ => return error.into(),
+        other => other.status().canonical_reason().unwrap_or("Error"),
     };
     let depth = head.path.bytes().filter(|byte| *byte == b'/').count();
     if depth > SEGMENTS_MAX || !names_html(head.headers) {
@@ -60,7 +60,9 @@ pub(crate) fn html_error(
     let days = days.and_then(|[.., first, last]| Some([first?, last?].map(|day| day.to_string())));
     let days = days.as_ref().map(|[first, last]| [folder, first, last]);
     let html = site::message_page((title, &message), &root, snapshot.notice(), days);
-    uncached_page(error.status(), html, error.retry_after_seconds())
+    let mut response = uncached_page(error.status(), html, None);
+    response.add(&[&error_lines(&error)]);
+    response
 }
 
 /// A page that is the same for all clients until its entity tag changes: 200 or 304. At `/`, a
