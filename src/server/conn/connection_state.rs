@@ -16,8 +16,8 @@ const OVERDUE: u64 = 1;
 const OVERDUE_AND_POLLED: u64 = 2;
 /// Its task has run a second time, after new events were polled. If it is overdue at the next check, it ends.
 const OVERDUE_AND_IDLE: u64 = 3;
-/// It is to end, for the reason whose number is added.
-const ENDS: u64 = 4;
+/// Its task is to close it, for the reason whose number is added.
+const CLOSING: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionPhase {
@@ -87,7 +87,7 @@ pub(in crate::server) struct ConnectionState {
     /// left to read.
     pub(in crate::server) grace: AtomicU64,
     /// One of the constants above.
-    ends: AtomicU64,
+    closing: AtomicU64,
     waker: OnceLock<Waker>,
 }
 
@@ -97,7 +97,7 @@ impl ConnectionState {
             index: AtomicU64::new(index as u64),
             phase: AtomicU64::new(ConnectionPhase::New.since(tick)),
             grace: AtomicU64::new(0),
-            ends: AtomicU64::new(IN_TIME),
+            closing: AtomicU64::new(IN_TIME),
             waker: OnceLock::new(),
         }
     }
@@ -109,22 +109,25 @@ impl ConnectionState {
     /// Ends the connection at the second check that finds it overdue, and not before its task has
     /// run in between: no connection is closed for a delay of the server's own.
     pub(in crate::server) fn check(&self, is_overdue: bool, reason: CloseReason) {
-        let seen = self.ends.load(Ordering::Relaxed);
+        let seen = self.closing.load(Ordering::Relaxed);
         // The task may run meanwhile; the next check sees that.
         match (seen, is_overdue) {
-            (OVERDUE | OVERDUE_AND_POLLED | OVERDUE_AND_IDLE, false) => self.turn(seen, IN_TIME),
+            (OVERDUE | OVERDUE_AND_POLLED | OVERDUE_AND_IDLE, false) => {
+                self.transition(seen, IN_TIME)
+            }
             (IN_TIME, true) => {
-                self.turn(seen, OVERDUE);
+                self.transition(seen, OVERDUE);
                 self.wake();
             }
-            (OVERDUE_AND_IDLE, true) => self.end(reason),
+            (OVERDUE_AND_IDLE, true) => self.close(reason),
             _ => {}
         }
     }
 
-    /// Makes the connection's task end it.
-    pub(in crate::server) fn end(&self, reason: CloseReason) {
-        self.ends.store(ENDS + reason as u64, Ordering::Relaxed);
+    /// Makes the connection's task close it.
+    pub(in crate::server) fn close(&self, reason: CloseReason) {
+        self.closing
+            .store(CLOSING + reason as u64, Ordering::Relaxed);
         self.wake();
     }
 
@@ -148,18 +151,18 @@ impl ConnectionState {
     ) -> Poll<Result<T, CloseReason>> {
         // One task polls a connection all its life.
         self.waker.get_or_init(|| cx.waker().clone());
-        if let Some(at) = self.ends.load(Ordering::Relaxed).checked_sub(ENDS) {
+        if let Some(at) = self.closing.load(Ordering::Relaxed).checked_sub(CLOSING) {
             let at = usize::try_from(at).expect("one of a few");
             return Poll::Ready(Err(CloseReason::ALL[at]));
         }
         let polled = work(cx).map(Ok);
-        match self.ends.load(Ordering::Relaxed) {
+        match self.closing.load(Ordering::Relaxed) {
             OVERDUE if polled.is_pending() => {
-                self.turn(OVERDUE, OVERDUE_AND_POLLED);
+                self.transition(OVERDUE, OVERDUE_AND_POLLED);
                 poll_yield(cx)
             }
             OVERDUE_AND_POLLED if polled.is_pending() => {
-                self.turn(OVERDUE_AND_POLLED, OVERDUE_AND_IDLE);
+                self.transition(OVERDUE_AND_POLLED, OVERDUE_AND_IDLE);
                 Poll::Pending
             }
             _ => polled,
@@ -167,14 +170,14 @@ impl ConnectionState {
     }
 
     /// Changes the stored value, unless another thread has changed it.
-    fn turn(&self, seen: u64, next: u64) {
+    fn transition(&self, seen: u64, next: u64) {
         let _ = self
-            .ends
+            .closing
             .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    pub(in crate::server) fn ends(&self) -> bool {
-        self.ends.load(Ordering::Relaxed) >= ENDS
+    pub(in crate::server) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed) >= CLOSING
     }
 }
 

@@ -95,14 +95,14 @@ impl TlsAcceptor {
             // One whose connection has ended is referred to by nothing else.
             handshakes.retain(|other| {
                 other.phase().0 == ConnectionPhase::Handshake
-                    && !other.ends()
+                    && !other.is_closing()
                     && Arc::strong_count(other) > 1
             });
         }
         if handshakes.len() >= self.handshakes_max
             && let Some(oldest) = handshakes.pop_front()
         {
-            oldest.end(CloseReason::Evicted);
+            oldest.close(CloseReason::Evicted);
         }
         handshakes.push_back(Arc::clone(state));
     }

@@ -183,7 +183,7 @@ impl ConnectionRegistry {
         let now = self.now();
         let connections = self.connections();
         let (mut slow, mut waiting) = (Vec::new(), Vec::new());
-        for state in connections.iter().filter(|state| !state.ends()) {
+        for state in connections.iter().filter(|state| !state.is_closing()) {
             let (phase, since) = state.phase();
             let spared = SLOW_AFTER_TICKS + state.grace.load(Ordering::Relaxed) / SPARED_RATES;
             if phase == ConnectionPhase::Sending && since + spared <= now {
@@ -199,7 +199,7 @@ impl ConnectionRegistry {
             evictable.select_nth_unstable_by_key(count - 1, |(since, _)| *since);
         }
         for (_, state) in &evictable[..count] {
-            state.end(CloseReason::Evicted);
+            state.close(CloseReason::Evicted);
         }
     }
 

@@ -199,7 +199,9 @@ fn clients_that_are_slow_to_take_a_response_are_evicted_before_all_others() {
         .store(SLOW_AFTER_TICKS + 1, Ordering::Relaxed);
     for left in (0..3).rev() {
         registry.evict();
-        let open = senders.iter().filter(|sender| !sender.context.state.ends());
+        let open = senders
+            .iter()
+            .filter(|sender| !sender.context.state.is_closing());
         assert_eq!((open.count(), idle.ends()), (left, None));
     }
     registry.evict();
@@ -235,7 +237,7 @@ fn a_client_that_takes_four_times_the_minimum_rate_is_not_evicted() {
             for (ticks, sender) in (0..).zip(&senders) {
                 let is_slow = now > SLOW_AFTER_TICKS + ticks;
                 let is_spared = now + 1 < SLOW_AFTER_TICKS + ticks;
-                let ends = sender.context.state.ends();
+                let ends = sender.context.state.is_closing();
                 assert!(!(is_slow && !ends || is_spared && ends), "{ticks} at {now}");
             }
         }
