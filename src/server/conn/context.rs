@@ -15,7 +15,7 @@ use hyper::body::Body;
 use crate::observe::{LocalCounter, LogBuffer, WorkerMetrics};
 use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState, TimeSlice};
 use crate::server::conn::limiter::Permit;
-use crate::server::conn::registry::{ConnectionRegistry, duration};
+use crate::server::conn::registry::{ConnectionRegistry, duration, ticks};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
 /// The state that the request handler, the I/O adapter and the driver of one connection share. The
@@ -84,7 +84,8 @@ impl ConnectionContext {
     /// Records that a phase begins in which the client has, beyond the timeout, the time in which the
     /// slowest one reads so many bytes.
     pub(crate) fn wait_for_reader(&self, phase: ConnectionPhase, bytes: u64) {
-        let grace = self.registry.reading_ticks(bytes);
+        let rate = u64::from(self.registry.limits.send_rate);
+        let grace = bytes * ticks(Duration::from_secs(1)) / rate;
         self.state.grace.store(grace, Ordering::Relaxed);
         self.enter(phase);
     }

@@ -13,7 +13,7 @@ use crate::server::settings::{Settings, StartError};
 const BACKLOG: u32 = 4096;
 /// Bytes of a connection that its system stores beyond those which the client's window admits. Without this limit it
 /// stores megabytes, so that for minutes the server could not tell a slow client from one that reads nothing. A
-/// socket is writable again when half of these are sent.
+/// socket is writable again when half of these are sent. A listener's limit is that of its connections too.
 pub(in crate::server) const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// A listening socket, of the standard library or of tokio.
@@ -41,7 +41,10 @@ impl Listeners {
     pub(crate) fn open(settings: &Settings) -> Result<Listeners, StartError> {
         let workers = settings.workers;
         let names = &settings.systemd.socket_names;
-        let (mut sockets, mut admin) = inherited(names, workers).map_err(unusable)?;
+        let inherited = inherited(names, workers).map_err(|error| {
+            StartError::Setting(format!("LISTEN_FDS must be listening TCP sockets: {error}"))
+        });
+        let (mut sockets, mut admin) = inherited?;
         let are_inherited = !sockets.is_empty();
         if !are_inherited {
             let plain = settings.listen.iter().map(|address| (*address, false));
@@ -81,12 +84,6 @@ impl Listeners {
     }
 }
 
-/// The error of an inherited socket.
-#[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
-fn unusable(error: io::Error) -> StartError {
-    StartError::Setting(format!("LISTEN_FDS must be listening TCP sockets: {error}"))
-}
-
 /// A socket of each worker for one address, and whether it is for TLS.
 type Sockets = (Vec<TcpListener>, bool);
 
@@ -101,7 +98,7 @@ fn inherited(names: &[String], workers: usize) -> io::Result<(Vec<Sockets>, Opti
                 return Err(io::Error::other("it does not listen"));
             }
             socket.set_nonblocking(true)?;
-            limit_unsent(&SockRef::from(&socket))?;
+            SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
             let name = names.get(at).map_or("", String::as_str);
             if name == "admin" {
                 admin = Some(socket);
@@ -127,15 +124,10 @@ fn bind(address: SocketAddr, only_v6: bool, workers: usize) -> io::Result<Vec<Tc
             let socket = socket(address, only_v6)?;
             socket.set_reuseport(true)?;
             socket.bind(address)?;
-            limit_unsent(&SockRef::from(&socket))?;
+            SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
             socket.listen(BACKLOG)?.into_std()
         })
         .collect()
-}
-
-/// Sets [`UNSENT_BYTES_MAX`], which the accepted connections inherit.
-fn limit_unsent(listener: &SockRef<'_>) -> io::Result<()> {
-    listener.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)
 }
 
 fn socket(address: SocketAddr, only_v6: bool) -> io::Result<TcpSocket> {

@@ -171,11 +171,6 @@ impl ConnectionRegistry {
         timeout
     }
 
-    /// The ticks in which the slowest client reads so many bytes.
-    pub(in crate::server) fn reading_ticks(&self, bytes: u64) -> u64 {
-        bytes * ticks(Duration::from_secs(1)) / u64::from(self.limits.send_rate)
-    }
-
     /// Closes 1/64 of the connections that can be evicted, to free permits: those whose clients are slow to take
     /// their responses, or, if there are none, those that wait for their clients; the longest-waiting first.
     /// An honest client sends its head in a moment, so during a flood its connection is not among them.

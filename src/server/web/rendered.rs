@@ -30,10 +30,6 @@ pub(super) fn searched_code(query: &ListQuery) -> Option<IslandCode> {
     number.and_then(IslandCode::from_number)
 }
 
-fn new_islands_of(day: &DayRef) -> Route {
-    Route::new(Endpoint::New, Argument::Day(day.clone()))
-}
-
 impl RequestContext<'_> {
     /// Renders a page at this depth, unless its client exceeds the rate. `render` has the start of
     /// links to the root.
@@ -133,7 +129,8 @@ impl RequestContext<'_> {
     }
 
     pub(super) fn new_islands(&self, day: &DayRef, root: &str) -> Result<String, ApiError> {
-        let body = self.read(&new_islands_of(day), NEW_BYTES_MAX)?;
+        let route = Route::new(Endpoint::New, Argument::Day(day.clone()));
+        let body = self.read(&route, NEW_BYTES_MAX)?;
         let published = self.published();
         self.with_links(day, root, |links| {
             site::new_islands(&body, &published, links)
