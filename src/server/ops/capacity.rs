@@ -16,9 +16,9 @@ const DOWNLOAD_BYTES: usize = 256 * 1024;
 const DOWNLOADS_MIN: u32 = 16;
 /// Simultaneous downloads of one address. Parallel download programs use fewer.
 const DOWNLOADS_PER_ADDRESS_MAX: u32 = 128;
-/// Sixteenths of `--memory` for the caches of the workers. Six are for the gaps that the allocator
-/// leaves between blocks, which are largest with bodies of 64 to 200 KiB.
-const CACHES_SIXTEENTHS: usize = 10;
+/// Sixteenths of `--memory` for the caches of the workers. Seven are for the gaps that the allocator
+/// leaves between blocks, which are largest with bodies of 64 to 200 KiB, and for its arena of each worker.
+const CACHES_SIXTEENTHS: usize = 9;
 
 impl Settings {
     pub(in crate::server) fn worker_cache_bytes(&self) -> usize {
