@@ -113,7 +113,7 @@ impl ConnectionState {
         // The task may run meanwhile; the next check sees that.
         match (seen, is_overdue) {
             (OVERDUE | OVERDUE_AND_POLLED | OVERDUE_AND_IDLE, false) => {
-                self.transition(seen, IN_TIME)
+                self.transition(seen, IN_TIME);
             }
             (IN_TIME, true) => {
                 self.transition(seen, OVERDUE);

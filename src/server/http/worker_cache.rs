@@ -194,7 +194,11 @@ impl WorkerCache {
             bytes,
             used: false,
         };
-        self.insert(hash, entry);
+        self.probation.push(hash, bytes);
+        if let Some(replaced) = self.entries.insert(hash, entry) {
+            self.forget(hash, replaced.bytes);
+        }
+        self.shrink();
     }
 
     /// Remembers a target; returns `true` if it has been remembered already.
@@ -216,14 +220,6 @@ impl WorkerCache {
     /// when they are full, so they are half empty at worst.
     const fn entry_bytes() -> usize {
         2 * (size_of::<(u64, CachedEntry)>() + 1 + size_of::<u64>()) + BLOCKS * ALLOCATION_BYTES
-    }
-
-    fn insert(&mut self, hash: u64, entry: CachedEntry) {
-        self.probation.push(hash, entry.bytes);
-        if let Some(replaced) = self.entries.insert(hash, entry) {
-            self.forget(hash, replaced.bytes);
-        }
-        self.shrink();
     }
 
     /// Removes an entry that has been replaced from its queue, where it comes before the new one. Rare: a 304 was

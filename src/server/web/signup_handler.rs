@@ -88,7 +88,10 @@ impl SignupHandler {
                 format!("This request came from another site. Use the page at {base_url}/keys");
             return Err((StatusCode::FORBIDDEN, message));
         }
-        Ok((!is_posted).then(|| parse_query(head.query)))
+        let show = || SignupRequest::Show {
+            token: field(head.query, "pass"),
+        };
+        Ok((!is_posted).then(show))
     }
 
     /// Reads the body, if it is needed, and parses the form. The timeout of request heads applies.
@@ -292,12 +295,6 @@ fn origin_of(url: &str) -> String {
     let default = if scheme == "https" { ":443" } else { ":80" };
     let authority = authority.strip_suffix(default).unwrap_or(authority);
     format!("{scheme}://{authority}")
-}
-
-fn parse_query(query: Option<&str>) -> SignupRequest {
-    SignupRequest::Show {
-        token: field(query, "pass"),
-    }
 }
 
 /// Parses a form; `None` if its action is unknown or a field is missing.
