@@ -187,10 +187,10 @@ impl ApiResponse {
         lines: &[&str],
         content_type: &str,
     ) -> ApiResponse {
-        let (status, gzip) = if is_known {
-            (StatusCode::NOT_MODIFIED, false)
+        let status = if is_known {
+            StatusCode::NOT_MODIFIED
         } else {
-            (StatusCode::OK, body.gzip)
+            StatusCode::OK
         };
         let mut response = ApiResponse::new(status, &[]);
         line(&mut response.lines, "etag: ", body.etag.as_bytes());
@@ -198,20 +198,18 @@ impl ApiResponse {
         if let Some(links) = &body.links {
             line(&mut response.lines, "link: ", links);
         }
-        if !is_known {
-            response.add(&[content_type]);
+        if is_known {
+            return response;
         }
-        if gzip {
-            response.add(&[GZIP]);
-        }
-        response.gzip = gzip;
-        match body.content {
-            _ if is_known => {}
-            Content::Whole(bytes) => response.body = ResponseBody::Whole(bytes),
-            Content::Omitted(bytes) => response.body = ResponseBody::Omitted(bytes),
+        let content_encoding = if body.gzip { GZIP } else { "" };
+        response.add(&[content_type, content_encoding]);
+        response.gzip = body.gzip;
+        response.body = match body.content {
+            Content::Whole(bytes) => ResponseBody::Whole(bytes),
+            Content::Omitted(bytes) => ResponseBody::Omitted(bytes),
             // Whoever has the permit opens it.
-            Content::Long(body) => response.body = ResponseBody::Omitted(Some(body.bytes())),
-        }
+            Content::Long(body) => ResponseBody::Omitted(Some(body.bytes())),
+        };
         response
     }
 
