@@ -1,6 +1,5 @@
 //! The arguments of endpoints, each parsed from one parameter of the path or from the query.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use super::error::{Quoted, RouteError};
@@ -103,9 +102,9 @@ pub(super) const CREATORS_FORM: Takes = Takes {
 };
 pub(super) const CHART: Takes = Takes::new(|sent| {
     let code = island_code(sent)?;
-    let metric = parameter(sent.query, "metric");
+    let metric = query::first_value(sent.query, "metric");
     let metric = metric.map(|metric| one_of("metric", &metric, &METRIC_NAMES));
-    let days = parameter(sent.query, "days");
+    let days = query::first_value(sent.query, "days");
     let days = days.map(|days| one_of("days", &days, &CHART_DAYS));
     let metric = metric.transpose()?.unwrap_or(METRIC_NAMES[0]);
     let days = days.transpose()?.and_then(model::digits);
@@ -113,7 +112,7 @@ pub(super) const CHART: Takes = Takes::new(|sent| {
 });
 /// A day as parameter of the query, by default the newest.
 pub(super) const DAY_IF_SENT: Takes = Takes::new(|sent| {
-    let date = parameter(sent.query, "date");
+    let date = query::first_value(sent.query, "date");
     let day = date.map_or(Ok(DayRef::Latest), |date| day_ref(&date));
     day.map(Argument::Day)
 });
@@ -136,14 +135,6 @@ fn parse_form(sent: &Sent<'_>, takes: &Takes) -> Result<Argument, RouteError> {
     let query = sent.query.map(without_empty);
     let query = query.as_deref();
     (takes.parse)(&Sent { query, ..*sent })
-}
-
-/// Returns the first value of a parameter of a page.
-fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<Cow<'q, str>> {
-    let mut pairs = query::pairs(query).flatten();
-    pairs
-        .find(|(other, _)| other == name)
-        .map(|(_, value)| value)
 }
 
 /// Returns the name of the dump at a path. Segments are decoded one by one: no name has an encoded slash. Whether

@@ -14,8 +14,17 @@ use super::percent::{RESERVED, decode_form};
 /// Returns the pairs of a raw query string in the order sent, names and values decoded. A pair
 /// whose encoding is broken is `None`. Empty pairs are skipped; a pair without `=` has an empty
 /// value.
-pub fn pairs(raw: Option<&str>) -> impl Iterator<Item = Option<(Cow<'_, str>, Cow<'_, str>)>> {
+pub(super) fn pairs(
+    raw: Option<&str>,
+) -> impl Iterator<Item = Option<(Cow<'_, str>, Cow<'_, str>)>> {
     raw_pairs(raw).map(|(name, value)| Some((decode_form(name)?, decode_form(value)?)))
+}
+
+/// Returns the first value of a name. Pairs whose encoding is broken are skipped.
+pub fn first_value<'q>(raw: Option<&'q str>, name: &str) -> Option<Cow<'q, str>> {
+    let mut pairs = pairs(raw).flatten();
+    let found = pairs.find(|(other, _)| other == name);
+    found.map(|(_, value)| value)
 }
 
 fn raw_pairs(raw: Option<&str>) -> impl Iterator<Item = (&str, &str)> {

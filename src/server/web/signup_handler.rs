@@ -1,5 +1,6 @@
 //! Sign-up at `/keys`: an HTTP form in, a page out.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -89,7 +90,7 @@ impl SignupHandler {
             return Err((StatusCode::FORBIDDEN, message));
         }
         let show = || SignupRequest::Show {
-            token: field(head.query, "pass"),
+            token: request::first_value(head.query, "pass").map(Cow::into_owned),
         };
         Ok((!is_posted).then(show))
     }
@@ -299,7 +300,7 @@ fn origin_of(url: &str) -> String {
 
 /// Parses a form; `None` if its action is unknown or a field is missing.
 fn parse_form(form: &str) -> Option<SignupRequest> {
-    let field = |name| field(Some(form), name);
+    let field = |name| request::first_value(Some(form), name).map(Cow::into_owned);
     let token = field("pass").unwrap_or_default();
     match field("do")?.as_str() {
         "mail" => Some(SignupRequest::MailLink {
@@ -313,14 +314,6 @@ fn parse_form(form: &str) -> Option<SignupRequest> {
         }),
         _ => None,
     }
-}
-
-/// Returns the first value of a name.
-fn field(pairs: Option<&str>, name: &str) -> Option<String> {
-    let mut named = request::pairs(pairs)
-        .flatten()
-        .filter(|pair| pair.0 == name);
-    named.next().map(|(_, value)| value.into_owned())
 }
 
 #[cfg(test)]
