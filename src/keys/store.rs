@@ -348,13 +348,13 @@ mod tests {
         let mut records = server.read().unwrap();
         records.set_revoked(id, true, UnixSeconds(2)).unwrap();
         let intact = std::fs::read(server.path()).unwrap();
-        std::fs::write(server.path(), "damaged").unwrap();
+        durable::replace_private(&server.path(), b"damaged").unwrap();
         let is_revoked = |records: &KeyRecords| records.as_slice()[0].revoked.is_some();
         for _ in 0..2 {
             assert!(server.merge(records.as_slice()).is_err());
             assert!(is_revoked(&server.known()));
         }
-        std::fs::write(server.path(), intact).unwrap();
+        durable::replace_private(&server.path(), &intact).unwrap();
         assert_eq!(server.merge(records.as_slice()).unwrap(), []);
         assert!(is_revoked(&server.read().unwrap()));
         std::fs::remove_dir_all(directory).unwrap();
