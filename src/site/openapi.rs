@@ -21,20 +21,24 @@ const ORIGIN: &str = "The underlying metrics are facts from a third-party public
 /// server (SPEC section 1), its limits and its contact.
 pub fn openapi(service: &SiteSettings) -> String {
     let quoted = |text: &str| Value::from(text).to_string();
-    // Within a string, so without quotes.
-    let inner = |text: &str| quoted(text).trim_matches('"').to_owned();
+    // Within a string, so without the quotes around it.
+    let inner = |text: &str| {
+        let quoted = quoted(text);
+        quoted[1..quoted.len() - 1].to_owned()
+    };
     let origin = service.notice.as_deref().unwrap_or(ORIGIN);
     let limits = service.limits;
+    // Texts of the operator come last and from the end of the document, so that no name in one of them is replaced.
     let replaced = [
         ("\"{base_url}\"", quoted(&service.base_url)),
         ("\"{island_parameters}\"", parameters(ISLAND_PARAMETERS)),
         ("\"{creator_parameters}\"", parameters(CREATOR_PARAMETERS)),
-        ("\"{contact}\"", service.openapi_contact().to_string()),
-        ("{keys}", inner(&service.keys_text())),
         ("{anonymous}", count(limits.anonymous.into())),
         ("{free}", count(limits.free.into())),
         ("{starter}", count(limits.starter.into())),
         ("{pro}", count(limits.pro.into())),
+        ("\"{contact}\"", service.openapi_contact().to_string()),
+        ("{keys}", inner(&service.keys_text())),
         ("{origin}", inner(origin)),
     ];
     let replace = |text: String, (name, value): (&str, String)| text.replacen(name, &value, 1);

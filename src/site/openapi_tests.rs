@@ -54,6 +54,26 @@ fn examples_are_written_whole_in_the_order_of_members() {
 }
 
 #[test]
+fn texts_of_the_operator_stand_in_the_document_as_they_are() {
+    let service = SiteSettings {
+        notice: Some("The publisher calls them \"facts\" of {keys}\\\"".to_owned()),
+        contact: Some("{free}{origin}@x.test".to_owned()),
+        ..SiteSettings::new("https://x.test")
+    };
+    let document = Document::parsed(&service);
+    let info = &document.json()["info"];
+    let description = text(&info["description"]);
+    for part in [
+        "The publisher calls them \"facts\" of {keys}\\\"\n\n## Authentication\n".to_owned(),
+        service.keys_text() + "\n\n## Quota\n",
+        "\n- 1,000 requests with a free key\n".to_owned(),
+    ] {
+        assert!(description.contains(&part), "{part}: {description}");
+    }
+    assert_eq!(info["contact"]["email"], "{free}{origin}@x.test");
+}
+
+#[test]
 fn errors_have_their_general_meaning() {
     let document = Document::parsed(&SiteSettings::new("https://x.test"));
     let errors = document.errors();
