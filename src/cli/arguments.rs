@@ -1,6 +1,7 @@
 //! Parsing of the command line and of the environment into the values of flags.
 //!
-//! Every full key contains an underscore, so error messages never repeat a word that has one.
+//! Every full key contains an underscore, so error messages never repeat a word that has one, nor a value that may be a
+//! key or a URL with a password.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -41,7 +42,7 @@ impl Arguments {
             operand: None,
             given: BTreeMap::new(),
         };
-        while let Some(word) = parser.next().map_err(CliError::usage)? {
+        while let Some(word) = parser.next().map_err(unexpected_value)? {
             match word {
                 Long("help") | Short('h') => arguments.help_requested = true,
                 Long("version") | Short('V') => arguments.version_requested = true,
@@ -275,7 +276,11 @@ impl Arguments {
     }
 
     fn invalid(&self, source: &str, expected: &str, got: &str) -> CliError {
-        self.bad_value(format!("{source} must be {expected}, got {got:?}"))
+        self.bad_value(if may_be_secret(got) {
+            secret_problem(source, expected)
+        } else {
+            format!("{source} must be {expected}, got {got:?}")
+        })
     }
 
     /// An error in a value: of configuration for a server, of usage for other commands.
@@ -286,6 +291,21 @@ impl Arguments {
             CliError::usage(message)
         }
     }
+}
+
+/// The error of a word that cannot be parsed. A value of a flag that takes none is not repeated.
+fn unexpected_value(error: lexopt::Error) -> CliError {
+    match error {
+        lexopt::Error::UnexpectedValue { option, .. } => {
+            CliError::usage(format!("{option} takes no value"))
+        }
+        error => CliError::usage(error),
+    }
+}
+
+/// Whether a value may be a key or a URL with a password.
+fn may_be_secret(value: &str) -> bool {
+    value.contains("_live_") || value.contains("//") && value.contains('@')
 }
 
 /// The problem of a value that may have a password, even if the text is not a URL.

@@ -160,15 +160,38 @@ fn mistyped_flags_and_commands_get_a_suggestion() {
 fn a_possible_key_is_not_repeated_in_an_error() {
     const KEY: &str = "im_live_DDeDNaKcIF_made_up";
     let flag = format!("--{KEY}");
+    let switch = format!("--json={KEY}");
     for words in [
         &[KEY][..],
         &[&flag],
         &["keys", KEY],
         &["serve", KEY],
         &["keys", "issue", &flag],
+        &["keys", "list", &switch],
+        &["keys", "issue", "--state", "s", "--address", KEY],
     ] {
         let output = run(words);
         assert!(!refusal(&output, 64).contains("DDeDNaKcIF"), "{words:?}");
+    }
+}
+
+#[test]
+fn a_password_of_a_url_is_not_repeated_whatever_flag_has_it() {
+    const URL: &str = "redis://user:made_up@host";
+    let switch = format!("--shared-keys={URL}");
+    assert_eq!(
+        refusal(&run(&["serve", &switch]), 64),
+        "--shared-keys takes no value; `island-metrics --help` lists commands and flags"
+    );
+    let mut variable = command();
+    variable.arg("serve").env("ISLAND_METRICS_SHARED_KEYS", URL);
+    for output in [
+        run(&["serve", "--listen", URL]),
+        run(&["serve", "--base-url", URL]),
+        variable.output().unwrap(),
+    ] {
+        let line = refusal(&output, 78);
+        assert!(line.ends_with("; the value is not shown"), "{line}");
     }
 }
 
