@@ -55,6 +55,7 @@ pub(super) fn settings_text(arguments: &Arguments, settings: &Settings) -> Strin
     let flags = flags.filter(|flag| flag.name != "print-config");
     let value = |flag: &Flag| match (flag.default, arguments.texts(flag.name)) {
         _ if flag.value == ValueKind::Switch => u8::from(arguments.has(flag.name)).to_string(),
+        _ if flag.name == "listen" && settings.listen.is_empty() => "(none)".to_owned(),
         // Joined as in the environment. A path may contain line breaks; a setting has one line.
         (_, texts) if !texts.is_empty() => texts.join(",").replace(char::is_control, "\u{fffd}"),
         _ if flag.name == "workers" => settings.workers.to_string(),

@@ -35,7 +35,7 @@ fn the_version_names_commit_and_target() {
 }
 
 /// Name, value and source of each setting.
-fn printed(output: &Output) -> Vec<(String, String, String)> {
+pub(crate) fn printed(output: &Output) -> Vec<(String, String, String)> {
     let rows = text(output).lines().map(|line| {
         let (name, rest) = line.split_once(" = ").unwrap();
         let (value, origin) = rest.rsplit_once("  # ").unwrap();

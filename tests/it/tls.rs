@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::{ClientConfig, HandshakeKind, ProtocolVersion, StreamOwned};
 
+use crate::cli::printed;
 use crate::prelude::*;
 use crate::tls_pairs::{
     LAST, Scene, arguments, client_config_with, connect, curl, fetch, text, without_tickets,
@@ -37,6 +38,7 @@ fn without_a_plain_listener_links_and_log_are_https() {
     let words = ["serve", "--listen-tls", "127.0.0.1:0", "--print-config"];
     let output = run(&[&words[..], &arguments(&scene.pair)].concat());
     assert!(output.status.success());
+    assert_eq!(printed(&output)[0].1, "(none)");
     let mut command = command();
     command
         .args(["serve", "--listen-tls", "127.0.0.1:0"])
