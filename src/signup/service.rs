@@ -14,7 +14,7 @@ use super::mailer::Mailer;
 use super::policy::{
     GcraLimiter, check_issue, daily_limit, keys_of, monotonic, network_of, number_of,
 };
-use super::tokens::{Secret, SignedToken, TokenPurpose, expiry, read_or_create_secret};
+use super::tokens::{SignedToken, TokenPurpose, expiry, read_or_create_secret};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::keys::{
     KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyRecords, KeySharing, KeyStore, KeyStoreError,
@@ -84,7 +84,7 @@ pub(crate) struct SignupService {
     daily_max: u32,
     /// `None` if the address is the client's IP address.
     mailer: Option<Mailer>,
-    secret: Secret,
+    secret: SignupSecret,
     /// All records, as of the latest request.
     records: Arc<KeyRecords>,
     requests: GcraLimiter,
@@ -118,7 +118,7 @@ impl SignupService {
         let secret = match &sharing {
             None => read_or_create_secret(store.directory())?,
             // Replaced by that of all servers before the first use.
-            Some(_) => SignupSecret::random().0,
+            Some(_) => SignupSecret::random(),
         };
         Ok(SignupService {
             store,
@@ -154,7 +154,7 @@ impl SignupService {
         allowed.map_err(SignupError::RateLimited)?;
         if let Some(sharing) = &self.sharing {
             let secret = lock(&sharing.state).secret;
-            self.secret = secret.ok_or(SignupError::Unavailable)?.0;
+            self.secret = secret.ok_or(SignupError::Unavailable)?;
         }
         self.refresh(now)?;
         match request {

@@ -18,7 +18,6 @@ use crate::regular_file::{self, forbidden_mode, with_path};
 
 /// Long enough for mail delayed by greylisting, short enough for a screen left open.
 const LIFETIME_SECONDS: i64 = 3600;
-pub(super) const SECRET_BYTES: usize = SignupSecret::BYTES;
 /// 128 bits cannot be guessed, and keep links short.
 const MAC_BYTES: usize = 16;
 pub(super) const MAC_CHARS: usize = 2 * MAC_BYTES;
@@ -26,8 +25,6 @@ pub(super) const MAC_CHARS: usize = 2 * MAC_BYTES;
 const TOKEN_CHARS_MAX: usize = 16 + 8 + MAC_CHARS + 3 * 254 + 3;
 
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
-
-pub(super) type Secret = [u8; SECRET_BYTES];
 
 /// The purpose of a token. A token is not valid for another purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +45,7 @@ pub(super) struct SignedToken {
 }
 
 impl SignedToken {
-    pub(super) fn sign(&self, purpose: TokenPurpose, secret: &Secret) -> String {
+    pub(super) fn sign(&self, purpose: TokenPurpose, secret: &SignupSecret) -> String {
         let expires = format!("{:x}", self.expires.0.cast_unsigned());
         let number = format!("{:x}", self.number);
         let address = utf8_percent_encode(self.address.as_str(), ENCODED).to_string();
@@ -61,7 +58,7 @@ impl SignedToken {
     pub(super) fn verify(
         text: &str,
         purpose: TokenPurpose,
-        secret: &Secret,
+        secret: &SignupSecret,
         now: UnixSeconds,
     ) -> Result<SignedToken, SignupError> {
         let token = SignedToken::parse(text, purpose, secret).ok_or(SignupError::InvalidToken)?;
@@ -71,7 +68,7 @@ impl SignedToken {
         is_current.then_some(token).ok_or(SignupError::ExpiredToken)
     }
 
-    fn parse(text: &str, purpose: TokenPurpose, secret: &Secret) -> Option<SignedToken> {
+    fn parse(text: &str, purpose: TokenPurpose, secret: &SignupSecret) -> Option<SignedToken> {
         if text.len() > TOKEN_CHARS_MAX {
             return None;
         }
@@ -98,14 +95,18 @@ pub(super) fn expiry(now: UnixSeconds) -> UnixSeconds {
 }
 
 /// Only the last field can contain a dot, so that different tokens have different texts.
-fn mac(purpose: TokenPurpose, secret: &Secret, [expires, number, address]: [&str; 3]) -> String {
+fn mac(
+    purpose: TokenPurpose,
+    secret: &SignupSecret,
+    [expires, number, address]: [&str; 3],
+) -> String {
     // Never changed: mailed links would become invalid.
     let purpose = match purpose {
         TokenPurpose::Form => "Form",
         TokenPurpose::AddressHolder => "Holder",
     };
     let signed = format!("signup {purpose} {expires}.{number}.{address}");
-    let mut mac = HmacEngine::<sha256::HashEngine>::new(secret);
+    let mut mac = HmacEngine::<sha256::HashEngine>::new(&secret.0);
     mac.input(signed.as_bytes());
     let mac = mac.finalize().to_byte_array();
     let digits = mac[..MAC_BYTES].iter().map(|byte| format!("{byte:02x}"));
@@ -114,15 +115,15 @@ fn mac(purpose: TokenPurpose, secret: &Secret, [expires, number, address]: [&str
 
 /// Reads the secret of a state directory, or creates one. It is stored so that links stay valid after
 /// a restart.
-pub(super) fn read_or_create_secret(directory: &Path) -> io::Result<Secret> {
+pub(super) fn read_or_create_secret(directory: &Path) -> io::Result<SignupSecret> {
     // Processes that start concurrently get the same secret.
     let _lock = durable::lock_state(directory).map_err(with_path(directory))?;
     if let Some(secret) = read_secret(directory)? {
-        return Ok(secret.0);
+        return Ok(secret);
     }
     let secret = SignupSecret::random();
     secret.store(directory)?;
-    Ok(secret.0)
+    Ok(secret)
 }
 
 /// Reads the secret of a state directory; `None` if it has none. Errors have the path; that of a mode is
@@ -130,7 +131,7 @@ pub(super) fn read_or_create_secret(directory: &Path) -> io::Result<Secret> {
 pub(crate) fn read_secret(directory: &Path) -> io::Result<Option<SignupSecret>> {
     let path = directory.join(SignupSecret::FILE);
     let failed = with_path(&path);
-    let read = regular_file::read(&path, SECRET_BYTES as u64 + 1).map_err(&failed)?;
+    let read = regular_file::read(&path, SignupSecret::BYTES as u64 + 1).map_err(&failed)?;
     let Some((secret, metadata)) = read else {
         return Ok(None);
     };
@@ -144,9 +145,9 @@ pub(crate) fn read_secret(directory: &Path) -> io::Result<Option<SignupSecret>> 
     }
     let secret = secret.try_into().map(|secret| Some(SignupSecret(secret)));
     secret.map_err(|_| {
-        let bytes = metadata.len();
+        let (expected, bytes) = (SignupSecret::BYTES, metadata.len());
         let problem = format!(
-            "the file must have {SECRET_BYTES} bytes, got {bytes}; remove it to create a new \
+            "the file must have {expected} bytes, got {bytes}; remove it to create a new \
              one, which invalidates links that were mailed"
         );
         refused(io::ErrorKind::InvalidData, problem)

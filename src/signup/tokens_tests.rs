@@ -5,6 +5,8 @@ use arbtest::arbitrary::{Result as Arbitrary, Unstructured};
 
 use super::*;
 
+const SECRET: SignupSecret = SignupSecret([1; SignupSecret::BYTES]);
+
 fn any_token(u: &mut Unstructured<'_>) -> Arbitrary<SignedToken> {
     let address = match u.int_in_range(0..=3)? {
         0 => KeyAddress::from(std::net::IpAddr::from(u.arbitrary::<[u8; 4]>()?)),
@@ -31,7 +33,7 @@ fn any_purpose(u: &mut Unstructured<'_>) -> Arbitrary<(TokenPurpose, TokenPurpos
 #[test]
 fn any_token_is_valid_until_it_expires_and_for_its_purpose_only() {
     arbtest::arbtest(|u| {
-        let secret: Secret = u.arbitrary()?;
+        let secret = SignupSecret(u.arbitrary()?);
         let token = any_token(u)?;
         let (purpose, other) = any_purpose(u)?;
         let text = token.sign(purpose, &secret);
@@ -53,11 +55,11 @@ fn any_token_is_valid_until_it_expires_and_for_its_purpose_only() {
 #[test]
 fn any_change_of_the_text_or_the_secret_is_rejected() {
     arbtest::arbtest(|u| {
-        let secret: Secret = u.arbitrary()?;
+        let secret = SignupSecret(u.arbitrary()?);
         let token = any_token(u)?;
         let now = UnixSeconds(token.expires.0 - 1);
         let text = token.sign(TokenPurpose::AddressHolder, &secret);
-        let rejected = |secret: &Secret, text: &str| {
+        let rejected = |secret: &SignupSecret, text: &str| {
             let verified = SignedToken::verify(text, TokenPurpose::AddressHolder, secret, now);
             assert_eq!(verified, Err(SignupError::InvalidToken), "{text}");
         };
@@ -73,7 +75,7 @@ fn any_change_of_the_text_or_the_secret_is_rejected() {
         rejected(&secret, &format!("{text}{other}"));
         rejected(&secret, &format!("{other}{text}"));
         let mut changed = secret;
-        changed[u.choose_index(SECRET_BYTES)?] ^= 1 << u.int_in_range(0..=7)?;
+        changed.0[u.choose_index(SignupSecret::BYTES)?] ^= 1 << u.int_in_range(0..=7)?;
         rejected(&changed, &text);
         Ok(())
     });
@@ -82,12 +84,8 @@ fn any_change_of_the_text_or_the_secret_is_rejected() {
 #[test]
 fn any_text_is_rejected_without_a_panic() {
     let rejected = |text: &str| {
-        let verified = SignedToken::verify(
-            text,
-            TokenPurpose::AddressHolder,
-            &[1; SECRET_BYTES],
-            UnixSeconds(0),
-        );
+        let verified =
+            SignedToken::verify(text, TokenPurpose::AddressHolder, &SECRET, UnixSeconds(0));
         assert_eq!(verified, Err(SignupError::InvalidToken), "{text:?}");
     };
     arbtest::arbtest(|u| {
@@ -102,29 +100,27 @@ fn any_text_is_rejected_without_a_panic() {
 
 #[test]
 fn bytes_cannot_move_between_fields() {
-    let secret = [1; SECRET_BYTES];
-    let one = mac(TokenPurpose::AddressHolder, &secret, ["12", "3", "a"]);
+    let one = mac(TokenPurpose::AddressHolder, &SECRET, ["12", "3", "a"]);
     assert_ne!(
         one,
-        mac(TokenPurpose::AddressHolder, &secret, ["1", "23", "a"])
+        mac(TokenPurpose::AddressHolder, &SECRET, ["1", "23", "a"])
     );
     assert_ne!(
         one,
-        mac(TokenPurpose::AddressHolder, &secret, ["12", "3a", ""])
+        mac(TokenPurpose::AddressHolder, &SECRET, ["12", "3a", ""])
     );
-    assert_ne!(one, mac(TokenPurpose::Form, &secret, ["12", "3", "a"]));
+    assert_ne!(one, mac(TokenPurpose::Form, &SECRET, ["12", "3", "a"]));
 }
 
 #[test]
 fn the_longest_token_fits_a_line_of_mail() {
-    let secret = [1; SECRET_BYTES];
     let address = format!("{}@{}.test", "+".repeat(64), "a".repeat(184));
     let token = SignedToken {
         address: address.parse().unwrap(),
         number: u32::MAX,
         expires: UnixSeconds(i64::MAX),
     };
-    let text = token.sign(TokenPurpose::AddressHolder, &secret);
+    let text = token.sign(TokenPurpose::AddressHolder, &SECRET);
     assert!(text.len() <= 500, "{}", text.len());
 }
 
@@ -140,7 +136,7 @@ fn concurrent_starts_share_one_secret_and_keep_it() {
         secrets.collect::<Vec<_>>()
     });
     assert!(secrets.iter().all(|secret| *secret == secrets[0]));
-    assert_ne!(secrets[0], [0; SECRET_BYTES]);
+    assert_ne!(secrets[0].0, [0; SignupSecret::BYTES]);
     assert_eq!(read_or_create_secret(&state).unwrap(), secrets[0]);
     let mode = fs::metadata(state.join(SignupSecret::FILE))
         .unwrap()
