@@ -127,9 +127,13 @@ impl UtcDay {
         self.date().is_some_and(|date| date.year() >= 0)
     }
 
+    pub const fn start(self) -> UnixSeconds {
+        UnixSeconds(self.0 as i64 * DAY_SECONDS)
+    }
+
     /// Returns the first timestamp after the day.
     pub const fn end(self) -> UnixSeconds {
-        UnixSeconds((self.0 as i64 + 1) * DAY_SECONDS)
+        UnixSeconds(self.start().0 + DAY_SECONDS)
     }
 }
 

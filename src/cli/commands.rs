@@ -191,7 +191,7 @@ fn synth(arguments: &Arguments) -> Result<(), CliError> {
         return Err(CliError::usage(problem));
     }
     // With --until, the same at any time: noon of the day after, which is at the latest tomorrow, as in any dataset.
-    let noon = UtcDay(last_day.0 + 1).end().0 - DAY_SECONDS / 2;
+    let noon = last_day.end().0 + DAY_SECONDS / 2;
     let newest_step = until.map_or(now.0 - now.0 % STEP_SECONDS, |_| noon);
     let long_run_days: Option<u32> = arguments.optional("long-run-days", parsed)?;
     let spec = SyntheticSpec {

@@ -12,7 +12,7 @@ use super::fault::{Fault, Faults, LoadError, quoted};
 use super::files::{FileStamp, Files, OpenFile};
 use super::hints::{hint, unit_hint};
 use super::rows::FileKind;
-use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::calendar::{UnixSeconds, UtcDay};
 use crate::regular_file::with_path;
 use crate::sync::{Mutex, lock};
 
@@ -168,11 +168,10 @@ impl<'a> DatasetReader<'a> {
     }
 
     fn list_days(&mut self) -> Result<(), LoadError> {
-        let start = |day: UtcDay| UnixSeconds(i64::from(day.0) * DAY_SECONDS);
         let mut days: BTreeMap<UtcDay, DayFiles> = BTreeMap::new();
         for (kind, folder) in [(FileKind::Daily, "daily"), (FileKind::Ccu, "ccu")] {
             let want = "a calendar day, YYYY-MM-DD";
-            let parse = |stem: &str| UtcDay::parse(stem).map(start);
+            let parse = |stem: &str| UtcDay::parse(stem).map(UtcDay::start);
             let text = |time: UnixSeconds| time.day().to_string();
             for (time, name) in self.list(folder, ["the day", want], parse, text)? {
                 let day = time.day();

@@ -366,7 +366,7 @@ mod records;
 fn tomorrow_is_the_latest_valid_day() {
     let today = UtcDay::parse("2026-12-31").unwrap();
     let day = |text: &str| {
-        let start = UnixSeconds(i64::from(UtcDay::parse(text).unwrap().0) * DAY_SECONDS);
+        let start = UtcDay::parse(text).unwrap().start();
         late_fault(today, "the day", start, |_| text.to_owned())
     };
     assert_eq!(day("2027-01-01"), None);

@@ -266,7 +266,7 @@ fn chart<'a>(
     days: &[(String, u64)],
     newest: Option<&str>,
 ) -> Option<Chart<'a>> {
-    let time = |day: &str| Some(i64::from(UtcDay::parse(day)?.0) * DAY_SECONDS);
+    let time = |day: &str| Some(UtcDay::parse(day)?.start().0);
     let points = days.iter();
     let points: Vec<(i64, u64)> = points
         .filter_map(|(day, value)| Some((time(day)?, *value)))

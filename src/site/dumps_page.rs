@@ -5,7 +5,7 @@ use minijinja::{Value, context};
 use serde::Serialize;
 
 use super::filters::minute;
-use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::calendar::{UnixSeconds, UtcDay};
 
 /// The forms of a table, by the end of their names.
 const FORMS: [(&str, &str); 4] = [
@@ -169,7 +169,7 @@ impl DumpsPage<'_> {
     fn place_in(&self, folder: &str) -> Option<String> {
         let place = self.group?.strip_prefix(folder)?.strip_prefix('/')?;
         let day = UtcDay::parse(place).filter(|_| folder == "live");
-        let start = day.map(|day| (i64::from(day.0) * DAY_SECONDS).to_string());
+        let start = day.map(|day| day.start().0.to_string());
         Some(format!("{folder}/{}", start.as_deref().unwrap_or(place)))
     }
 }
@@ -202,9 +202,8 @@ impl Group {
             "live" => {
                 let time = UnixSeconds(name.split('.').next()?.parse().ok()?);
                 let day = time.has_text().then(|| time.day())?;
-                let start = i64::from(day.0) * DAY_SECONDS;
-                let end = start + DAY_SECONDS;
-                (day.to_string(), start.to_string(), end.to_string())
+                let [start, end] = [day.start(), day.end()].map(|time| time.0.to_string());
+                (day.to_string(), start, end)
             }
             "daily" | "ccu" => {
                 let month = name.get(..7).filter(|month| *month != name)?;

@@ -140,7 +140,7 @@ pub(super) fn minute(time: UnixSeconds) -> Option<String> {
 /// has another form or is outside of the calendar.
 fn age(time: &Value, published: &str) -> i64 {
     let start = match time.as_str() {
-        Some(day) => UtcDay::parse(day).map(|day| i64::from(day.0) * DAY_SECONDS),
+        Some(day) => UtcDay::parse(day).map(|day| day.start().0),
         None => time.as_i64().filter(|time| UnixSeconds(*time).has_text()),
     };
     let published = UnixSeconds::parse(published);
