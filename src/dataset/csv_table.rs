@@ -176,37 +176,18 @@ impl<'a> CsvTable<'a> {
         });
     }
 
-    /// Parses a field. If `parse` returns `None`, records a fault that names the expected form `want`.
-    pub(super) fn required<T>(
+    /// Parses a field. If `parse` returns `None`, records a fault that names the expected form `want`. An empty field is
+    /// valid and `None`, except in the first column, which has the key of the row.
+    pub(super) fn parsed<T>(
         &self,
         column: usize,
         want: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Option<T> {
-        self.parsed((column, false), want, parse)
-    }
-
-    /// Same as [`CsvTable::required`], except that an empty field is valid and `None`.
-    pub(super) fn optional<T>(
-        &self,
-        column: usize,
-        want: &str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Option<T> {
-        if self.field(column).is_empty() {
-            None
-        } else {
-            self.parsed((column, true), want, parse)
+        let (name, text, is_optional) = (self.columns[column], self.field(column), column > 0);
+        if is_optional && text.is_empty() {
+            return None;
         }
-    }
-
-    fn parsed<T>(
-        &self,
-        (column, is_optional): (usize, bool),
-        want: &str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Option<T> {
-        let (name, text) = (self.columns[column], self.field(column));
         let value = parse(text);
         if value.is_none() {
             let found = match text {
@@ -228,19 +209,19 @@ impl<'a> CsvTable<'a> {
         None
     }
 
-    pub(super) fn code(&self, column: usize) -> Option<IslandCode> {
+    pub(super) fn code(&self) -> Option<IslandCode> {
         let want = "an island code like 1234-5678-9012";
-        self.required(column, want, |text| text.parse().ok())
+        self.parsed(0, want, |text| text.parse().ok())
     }
 
     pub(super) fn slug(&self, column: usize) -> Option<CreatorSlug> {
         let want = format!("{WANT_SLUG}, or empty");
-        self.optional(column, &want, |text| text.parse().ok())
+        self.parsed(column, &want, |text| text.parse().ok())
     }
 
     pub(super) fn count(&self, column: usize) -> Option<u64> {
         let want = "an integer from 0 to 9007199254740991 or empty";
-        self.optional(column, want, |text| {
+        self.parsed(column, want, |text| {
             digits(text).filter(|count| *count <= COUNT_MAX)
         })
     }
@@ -248,29 +229,29 @@ impl<'a> CsvTable<'a> {
     /// Parses a decimal of at least 0, or an empty field.
     pub(super) fn decimal(&self, column: usize) -> Option<f64> {
         let want = "a decimal of at least 0, like 12.5, or empty";
-        self.optional(column, want, decimal)
+        self.parsed(column, want, decimal)
     }
 
     /// Parses a decimal from 0 to 1, or an empty field.
     pub(super) fn share(&self, column: usize) -> Option<f64> {
         let want = "a decimal from 0 to 1, like 0.25, or empty";
-        self.optional(column, want, |text| {
+        self.parsed(column, want, |text| {
             decimal(text).filter(|share| *share <= 1.0)
         })
     }
 
     /// Records a fault if an earlier row of the file had the same key.
-    pub(super) fn once<K: Eq + Hash>(&self, column: usize, seen: &mut HashMap<K, u64>, key: K) {
+    pub(super) fn once<K: Eq + Hash>(&self, seen: &mut HashMap<K, u64>, key: K) {
         if let Some(first) = seen.insert(key, self.records.line) {
-            self.duplicate_fault(column, first);
+            self.duplicate_fault(first);
         }
     }
 
     /// Records that the key of the current row was also on line `first`.
-    pub(super) fn duplicate_fault(&self, column: usize, first: u64) {
-        let (name, found) = (self.columns[column], quoted(self.field(column)));
+    pub(super) fn duplicate_fault(&self, first: u64) {
+        let (name, found) = (self.columns[0], quoted(self.field(0)));
         let problem = format!("{name} must be unique, got {found}, which is also on line {first}");
-        self.fault(column, problem);
+        self.fault(0, problem);
     }
 }
 

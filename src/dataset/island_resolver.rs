@@ -47,7 +47,7 @@ impl<'a> IslandResolver<'a> {
 
     /// Returns the island of column 0, if the code is known and this is its first row.
     pub(super) fn resolve(&mut self, table: &CsvTable<'_>) -> Option<u32> {
-        let code = table.code(0)?;
+        let code = table.code()?;
         let Some(at) = self.find(code) else {
             if self.is_faulty {
                 // Counted instead of reported one by one.
@@ -60,7 +60,7 @@ impl<'a> IslandResolver<'a> {
         self.next = at + 1;
         let first = std::mem::replace(&mut self.lines[at], table.line());
         if first != 0 {
-            table.duplicate_fault(0, first);
+            table.duplicate_fault(first);
             return None;
         }
         Some(u32::try_from(at).expect("2^32 islands fit in no memory"))

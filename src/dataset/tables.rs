@@ -58,16 +58,16 @@ impl DatasetReader<'_> {
         let mut islands = Vec::new();
         let mut seen = HashMap::new();
         let exists = self.for_each_row(DatasetReader::ISLANDS, FileKind::Islands, |table| {
-            let code = table.code(0);
+            let code = table.code();
             if let Some(code) = code {
-                table.once(0, &mut seen, code);
+                table.once(&mut seen, code);
             }
             let title = table.text(1).unwrap_or_default().into();
             let creator = table.slug(2);
-            let created_in = table.optional(3, "uefn, creative or empty", CreatedIn::parse);
+            let created_in = table.parsed(3, "uefn, creative or empty", CreatedIn::parse);
             let want = "tags separated by |, none of them empty";
             let tags = table.text(4).and_then(|_| {
-                table.optional(4, want, |text| {
+                table.parsed(4, want, |text| {
                     let is_valid = !text.split('|').any(str::is_empty);
                     is_valid.then(|| text.into())
                 })
@@ -98,12 +98,12 @@ impl DatasetReader<'_> {
         let mut profiles = Vec::new();
         let mut seen = HashMap::new();
         self.for_each_row(DatasetReader::CREATORS, FileKind::Creators, |table| {
-            let slug = table.required(0, WANT_SLUG, |text| text.parse::<CreatorSlug>().ok());
+            let slug = table.parsed(0, WANT_SLUG, |text| text.parse::<CreatorSlug>().ok());
             let name = table.text(1).filter(|name| !name.is_empty());
             let [followers, following, lifetime_plays] =
                 [2, 3, 4].map(|column| table.count(column));
             if let Some(slug) = slug {
-                table.once(0, &mut seen, slug.clone());
+                table.once(&mut seen, slug.clone());
                 profiles.push(Profile {
                     slug,
                     name: name.map(Into::into),
@@ -197,7 +197,7 @@ impl DatasetReader<'_> {
         let mut rows = Vec::new();
         self.for_each_row(&name, FileKind::Daily, |table| {
             let metrics = metrics(table);
-            rows.extend(table.code(0).map(|code| (code, metrics)));
+            rows.extend(table.code().map(|code| (code, metrics)));
         })?;
         Ok(rows)
     }
@@ -207,7 +207,7 @@ impl DatasetReader<'_> {
         let name = format!("live/{}.csv", step.0);
         let mut rows = Vec::new();
         self.for_each_row(&name, FileKind::Live, |table| {
-            rows.extend(table.code(0).zip(table.count(1)));
+            rows.extend(table.code().zip(table.count(1)));
         })?;
         Ok(rows)
     }
@@ -237,9 +237,9 @@ impl DatasetReader<'_> {
         let mut points = Vec::new();
         let mut seen = HashMap::new();
         let exists = self.for_each_row(DatasetReader::PLATFORM, FileKind::Platform, |table| {
-            let time = table.required(0, WANT_TIME, step_time).map(UnixSeconds);
+            let time = table.parsed(0, WANT_TIME, step_time).map(UnixSeconds);
             if let Some(time) = time {
-                table.once(0, &mut seen, time);
+                table.once(&mut seen, time);
                 if let Some(problem) = late_fault(self.today, "time", time, time_text) {
                     table.fault(0, problem);
                 }
