@@ -25,11 +25,11 @@ macro_rules! files {
 /// Names and texts of the templates. Those that begin with an underscore, `frame.html` and `prose.html` are
 /// parts of others.
 pub(super) const FILES: &[(&str, &str)] = &files! {
-    "_chart.html" "_day_links.html" "_keys.html" "_lists.html" "_macros.html" "changelog.html" "creator.html"
-    "creators.html" "docs.html" "dumps.html" "frame.html" "gotchas.html" "home.html" "island.html" "islands.html"
-    "keys_closed.html" "keys_form.html" "keys_list.html" "keys_mailed.html"
-    "keys_refused.html" "live.html" "llms.txt" "message.html" "new.html" "objects.html" "prose.html" "ranking.html"
-    "recipes.html" "robots.txt" "sitemap.xml"
+    "_chart.html" "_day_links.html" "_keys.html" "_keys_page.html" "_lists.html" "_macros.html" "changelog.html"
+    "creator.html" "creators.html" "docs.html" "dumps.html" "frame.html" "gotchas.html" "home.html" "island.html"
+    "islands.html" "keys_closed.html" "keys_form.html" "keys_list.html" "keys_mailed.html" "keys_refused.html"
+    "live.html" "llms.txt" "message.html" "new.html" "objects.html" "prose.html" "ranking.html" "recipes.html"
+    "robots.txt" "sitemap.xml"
 };
 
 pub(super) static TEMPLATES: LazyLock<Environment<'_>> = LazyLock::new(|| {
