@@ -144,14 +144,11 @@ named!(CreatedIn: Uefn = "uefn", Creative = "creative");
 pub enum SortField {
     /// Peak of players at the same time.
     PeakCcu,
-    /// Distinct players of the day.
     UniquePlayers,
     MinutesPlayed,
-    /// Times favourited on the day.
     Favorites,
     /// Sessions started.
     Plays,
-    /// Times recommended on the day.
     Recommendations,
 }
 
@@ -181,9 +178,7 @@ pub const METRIC_NAMES: [&str; 9] = [
 /// The direction of a sort. In both directions nulls come last and ties are ordered by ascending code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SortOrder {
-    /// Largest first.
     Desc,
-    /// Smallest first.
     Asc,
 }
 

@@ -109,7 +109,6 @@ fn require_features(arguments: &Arguments) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The store of limits that several servers share.
 #[cfg(feature = "shared-quota")]
 fn shared_quota(arguments: &Arguments) -> Result<Option<SharedQuotaSettings>, CliError> {
     let nodes: Vec<StoreNode> = arguments.all("shared-quota", parsed)?;

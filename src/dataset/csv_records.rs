@@ -242,7 +242,6 @@ enum Quotes {
     /// a stray quote before it, which made one field of everything up to the next quote, possibly with
     /// whole rows.
     Stray,
-    /// A quoted field does not end.
     Unclosed,
 }
 

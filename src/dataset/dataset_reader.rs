@@ -21,7 +21,6 @@ use crate::sync::{Mutex, lock};
 const FIRST_STEP: i64 = 1_483_228_800;
 const WANT_STEP: &str = "Unix seconds in ten digits, a multiple of 600 from 1483228800 (2017) on";
 
-/// The files of a dataset by name.
 #[derive(Debug)]
 pub struct DatasetReader<'a> {
     pub(super) files: &'a Files<'a>,
@@ -247,7 +246,6 @@ pub(super) fn late_fault(
     ))
 }
 
-/// Returns a time as messages show it.
 pub(super) fn time_text(time: UnixSeconds) -> String {
     if time.has_text() {
         format!("{} ({time})", time.0)

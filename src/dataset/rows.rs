@@ -65,7 +65,6 @@ pub struct Island {
     /// Title as written; may be empty.
     pub title: Box<str>,
     pub creator: Option<CreatorSlug>,
-    /// Tool it was made with, if known.
     pub created_in: Option<CreatedIn>,
     /// Genre tags as written, in their order, joined by `|`; empty for none. Not split, since 300,000 of
     /// them stay in memory.
@@ -93,9 +92,7 @@ impl Island {
 pub struct Profile {
     pub slug: CreatorSlug,
     pub name: Option<Box<str>>,
-    /// Number of accounts that follow it.
     pub followers: Option<u64>,
-    /// Number of accounts it follows.
     pub following: Option<u64>,
     /// Total plays of all its islands.
     pub lifetime_plays: Option<u64>,
@@ -162,7 +159,6 @@ impl Metrics {
         (value != u64::MAX).then_some(value)
     }
 
-    /// Returns one of the six counts.
     pub fn count(&self, field: SortField) -> Option<u64> {
         self.value(field as usize)
     }

@@ -49,7 +49,6 @@ pub fn synthesize(spec: &SyntheticSpec, write: WriteFile<'_>) -> io::Result<()> 
     live_files(spec, &islands, write)
 }
 
-/// State of an island from day to day.
 struct SyntheticIsland {
     code: IslandCode,
     /// Permanent popularity, in doublings of rank.

@@ -9,7 +9,6 @@ use super::distributions::{SplitMix64, SyntheticSpec, at, count, curve, float};
 use super::rows::{Cell, FileKind, write_csv_header, write_csv_row};
 use crate::model::IslandCode;
 
-/// Word lists by name.
 static LISTS: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
     let mut lists: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut name = "";

@@ -14,7 +14,6 @@ pub struct KeyEntry {
     pub number: u32,
     /// The public id, for logs and other places where the secret must not appear.
     pub id: KeyId,
-    /// Selects the daily limit.
     pub tier: Tier,
 }
 

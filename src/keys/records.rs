@@ -24,11 +24,8 @@ pub struct KeyRecord {
     /// Index of the key's quota counter. Not reused for another key, except where
     /// files that have diverged are merged.
     pub number: u32,
-    /// The public part of the key.
     pub id: KeyId,
-    /// Selects the daily limit.
     pub tier: Tier,
-    /// The address that it was issued to.
     pub address: KeyAddress,
     pub issued: UnixSeconds,
     /// Time at which it was disabled; `None` if it is active.
@@ -87,7 +84,6 @@ pub enum KeyStoreError {
     Damaged(String),
     /// The address has reached the limit of active free keys.
     TooManyFree(KeyAddress),
-    /// No key has this id.
     Unknown(KeyId),
     /// All key numbers have been issued.
     Full,

@@ -144,7 +144,6 @@ worker_counters! {
         "Connections that were closed because a response head had another form than expected.";
 }
 
-/// The counters of one worker since the start.
 #[derive(Debug, Default)]
 pub struct WorkerMetrics {
     pub counters: WorkerCounters,
@@ -159,7 +158,6 @@ pub struct WorkerMetrics {
     pub refused: LocalCounter,
     /// Times that the connection limit was reached.
     pub full: LocalCounter,
-    /// TLS handshakes, by [`HandshakeResult`].
     pub handshakes: [LocalCounter; HandshakeResult::ALL.len()],
     /// Connections closed by the server, by [`CloseReason`].
     pub closed: [LocalCounter; CloseReason::ALL.len()],

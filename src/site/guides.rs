@@ -29,7 +29,6 @@ const RECIPES: &[(&str, &str, &str)] = &recipes! {
     "grafana_infinity.md": "Grafana, with the Infinity data source"
 };
 
-/// Adds the texts to the templates.
 pub(super) fn add_to(templates: &mut Environment<'_>) {
     templates.add_global("CHANGELOG", include_str!("changelog.md"));
     templates.add_global("GOTCHAS", include_str!("gotchas.md"));

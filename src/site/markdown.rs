@@ -9,7 +9,6 @@ use super::text::Escaped;
 /// break at a hyphen reads like a part of a name.
 const CODE_BYTES_MAX: usize = 30;
 
-/// Converts paragraphs.
 pub(super) fn prose(text: &str) -> String {
     text.split("\n\n").map(paragraph).collect()
 }
