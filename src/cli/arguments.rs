@@ -162,7 +162,12 @@ impl Arguments {
             .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX))
             .collect();
         if self.command.name == "serve" {
-            variables.keys().try_for_each(|name| known_variable(name))?;
+            let mut names = variables.keys().map(String::as_str);
+            let services = names
+                .clone()
+                .filter_map(|name| name.strip_suffix("_SERVICE_HOST"));
+            let services: Vec<&str> = services.collect();
+            names.try_for_each(|name| known_variable(name, &services))?;
         }
         for flag in self.command.flags {
             let source = flag.variable();
@@ -318,11 +323,14 @@ pub(super) fn parsed<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
-/// Rejects a variable with the program's prefix that sets no flag: it is mistyped.
-fn known_variable(name: &str) -> Result<(), CliError> {
+/// Rejects a variable with the program's prefix that sets no flag: it is mistyped. In a container, Kubernetes sets such
+/// variables for the services of the namespace, which may be named like the program.
+fn known_variable(name: &str, services: &[&str]) -> Result<(), CliError> {
     let flags = COMMANDS.iter().flat_map(|command| command.flags);
     let variables: Vec<String> = flags.map(Flag::variable).collect();
-    if variables.iter().any(|variable| variable == name) {
+    let mut ends = services.iter().filter_map(|one| name.strip_prefix(one));
+    let is_of_service = ends.any(|end| end.starts_with("_SERVICE_") || end.starts_with("_PORT"));
+    if is_of_service || variables.iter().any(|variable| variable == name) {
         return Ok(());
     }
     let suffix = name.to_uppercase().split_off(VARIABLE_PREFIX.len());

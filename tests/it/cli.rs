@@ -222,6 +222,46 @@ fn an_unknown_variable_stops_serve_only() {
     }
 }
 
+/// Variables that Kubernetes sets for the Services `island-metrics` and `island-metrics-admin` in each container.
+const OF_SERVICES: &str = "
+ISLAND_METRICS_SERVICE_HOST | 10.0.0.11
+ISLAND_METRICS_SERVICE_PORT | 80
+ISLAND_METRICS_SERVICE_PORT_HTTP | 80
+ISLAND_METRICS_PORT | tcp://10.0.0.11:80
+ISLAND_METRICS_PORT_80_TCP | tcp://10.0.0.11:80
+ISLAND_METRICS_PORT_80_TCP_PROTO | tcp
+ISLAND_METRICS_PORT_80_TCP_PORT | 80
+ISLAND_METRICS_PORT_80_TCP_ADDR | 10.0.0.11
+ISLAND_METRICS_ADMIN_SERVICE_HOST | 10.0.0.12
+ISLAND_METRICS_ADMIN_SERVICE_PORT | 9108
+ISLAND_METRICS_ADMIN_PORT | tcp://10.0.0.12:9108
+";
+
+#[test]
+fn variables_of_services_of_kubernetes_are_no_settings() {
+    let print = || {
+        let mut command = command();
+        command.arg("--print-config").envs(table(OF_SERVICES));
+        command
+    };
+    let output = print().output().unwrap();
+    assert_eq!(printed(&output), printed(&run(&["--print-config"])));
+    let workers = print().env("ISLAND_METRICS_WORKERS", "3").output().unwrap();
+    let mut rows = printed(&workers).into_iter();
+    assert!(rows.any(|row| row.2 == "ISLAND_METRICS_WORKERS"));
+    // Without its Service, a variable is a guess of the operator.
+    let mut without = print();
+    without.env_remove("ISLAND_METRICS_SERVICE_HOST");
+    let mut mistyped = print();
+    mistyped.env("ISLAND_METRICS_PROT", "80");
+    for (mut command, name) in [(without, "PORT"), (mistyped, "PROT")] {
+        let output = command.output().unwrap();
+        let line = refusal(&output, 78);
+        let start = format!("unknown setting ISLAND_METRICS_{name};");
+        assert!(line.starts_with(&start), "{line}");
+    }
+}
+
 #[test]
 fn a_switch_in_the_environment_must_be_on_or_off() {
     let directory = TempDir::new();
