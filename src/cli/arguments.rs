@@ -15,6 +15,9 @@ use super::flags::{
     COMMANDS, Command, DefaultValue, Flag, STORE, UPSTREAM, VARIABLE_PREFIX, ValueKind,
 };
 
+/// The variable from which the recipes of the pages read the key of a client.
+const CLIENT_KEY: &str = "ISLAND_METRICS_KEY";
+
 #[derive(Debug)]
 pub(crate) struct Arguments {
     pub(crate) command: &'static Command,
@@ -330,7 +333,7 @@ fn known_variable(name: &str, services: &[&str]) -> Result<(), CliError> {
     let variables: Vec<String> = flags.map(Flag::variable).collect();
     let mut ends = services.iter().filter_map(|one| name.strip_prefix(one));
     let is_of_service = ends.any(|end| end.starts_with("_SERVICE_") || end.starts_with("_PORT"));
-    if is_of_service || variables.iter().any(|variable| variable == name) {
+    if name == CLIENT_KEY || is_of_service || variables.iter().any(|variable| variable == name) {
         return Ok(());
     }
     let suffix = name.to_uppercase().split_off(VARIABLE_PREFIX.len());
