@@ -52,6 +52,10 @@ impl Target for LogFile {
         let written = self.file.write_all(end);
         let written = written.and_then(|()| self.file.write_all(lines.text.as_bytes()));
         self.is_torn = written.is_err();
+        let path = self.path.display();
+        let written = written.map_err(|error| {
+            format!("cannot write the access log {path}: {error}; lines are dropped")
+        });
         self.report(written.and(reopened));
         !self.is_torn
     }
@@ -64,22 +68,25 @@ impl Target for LogFile {
 }
 
 impl LogFile {
-    fn open_again(&mut self) -> io::Result<()> {
+    fn open_again(&mut self) -> Result<(), String> {
         if self.must_reopen {
-            self.file = open_file(&self.path)?;
+            let path = self.path.display();
+            self.file = open_file(&self.path).map_err(|error| {
+                format!(
+                    "cannot open the access log {path} again: {error}; lines go to the old file"
+                )
+            })?;
             (self.must_reopen, self.is_torn) = (false, false);
         }
         Ok(())
     }
 
     /// Logs an error, and that it is over.
-    fn report(&mut self, result: io::Result<()>) {
-        let path = self.path.display();
-        if let Err(error) = result {
-            let line = format!("cannot write the access log {path}: {error}; lines are dropped");
+    fn report(&mut self, result: Result<(), String>) {
+        if let Err(line) = result {
             self.errors.write(line);
         } else if self.errors.reset() {
-            let line = format!("the access log {path} is writable again");
+            let line = format!("the access log {} is writable again", self.path.display());
             self.errors.log.write(&line);
         }
     }
@@ -124,6 +131,46 @@ mod tests {
         for path in [path, old] {
             std::fs::remove_file(path).unwrap();
         }
+    }
+
+    #[test]
+    fn lines_go_to_the_old_file_while_the_new_one_cannot_be_opened_and_the_log_says_so() {
+        static LINES: StdMutex<Vec<String>> = StdMutex::new(Vec::new());
+        let (directory, old) = (scratch("folder"), scratch("moved"));
+        let path = directory.join("log");
+        std::fs::create_dir(&directory).unwrap();
+        let server_log = Log::start(|line| LINES.lock().unwrap().push(line.to_owned())).unwrap();
+        let log = open_log(&path, &server_log).unwrap();
+        std::fs::rename(&path, &old).unwrap();
+        std::fs::remove_dir(&directory).unwrap();
+        let buffer = LogBuffer::new(&log);
+        let write = |line: &str| {
+            buffer.line(line);
+            buffer.flush();
+            log.flush();
+        };
+        log.reopen();
+        write("one");
+        write("two");
+        std::fs::create_dir(&directory).unwrap();
+        write("three");
+        server_log.flush();
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), "one\ntwo\n");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "three\n");
+        assert_eq!(log.dropped(), 0);
+        let shown = path.display();
+        let [failed, resolved] = &LINES.lock().unwrap()[..] else {
+            panic!("two lines");
+        };
+        let start = format!("cannot open the access log {shown} again: ");
+        assert!(failed.starts_with(&start), "{failed}");
+        assert!(failed.ends_with("; lines go to the old file"), "{failed}");
+        assert_eq!(
+            *resolved,
+            format!("the access log {shown} is writable again")
+        );
+        std::fs::remove_dir_all(directory).unwrap();
+        std::fs::remove_file(old).unwrap();
     }
 
     #[test]
