@@ -3,8 +3,8 @@
 //! An impossible setting ends the start immediately with one line, not halfway through, and not on
 //! the day when it first matters.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
-use std::net::SocketAddr;
 use std::path::Path;
 
 use super::arguments::Arguments;
@@ -14,24 +14,15 @@ use crate::server::{OTHER_FDS, Settings};
 
 pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(), CliError> {
     require_others(arguments)?;
-    let problems = [
-        ("listen", twice(&settings.listen)),
-        (
-            "listen-tls",
-            twice(&settings.listen_tls).or_else(|| listen_tls(settings)),
-        ),
-        ("admin", admin(settings)),
-        ("published", published(settings)),
-        ("state", state(settings)),
-        ("access-log", access_log(settings)),
-        ("connections", connections(settings)),
-    ];
-    for (name, problem) in problems {
-        if let Some(problem) = problem {
-            return Err(arguments.setting_error(name, &problem));
-        }
+    let found = twice(settings)
+        .or_else(|| Some(("published", published(settings)?)))
+        .or_else(|| Some(("state", state(settings)?)))
+        .or_else(|| Some(("access-log", access_log(settings)?)))
+        .or_else(|| Some(("connections", connections(settings)?)));
+    match found {
+        Some((name, problem)) => Err(arguments.setting_error(name, &problem)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Rejects the first setting without another one that it requires.
@@ -69,23 +60,18 @@ fn require_others(arguments: &Arguments) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Port 0 is a different free port each time, so it may be given more than once.
-fn twice(listen: &[SocketAddr]) -> Option<String> {
-    let mut earlier = (0..).map(|at| &listen[..at]).zip(listen);
-    let (_, twice) = earlier.find(|(before, at)| at.port() != 0 && before.contains(at))?;
-    Some(format!("must not name an address twice, got {twice}"))
-}
-
-fn listen_tls(settings: &Settings) -> Option<String> {
-    let mut addresses = settings.listen_tls.iter();
-    let taken = addresses.find(|at| at.port() != 0 && settings.listen.contains(at))?;
-    Some(format!("must not be an address of --listen, got {taken}"))
-}
-
-fn admin(settings: &Settings) -> Option<String> {
-    let admin = settings.admin.filter(|admin| admin.port() != 0)?;
-    let taken = settings.listen.contains(&admin) || settings.listen_tls.contains(&admin);
-    taken.then(|| format!("must not be an address that the API listens on, got {admin}"))
+/// Returns the first flag with an address that an earlier one has, and the problem. Port 0 is a different free port each
+/// time.
+fn twice(settings: &Settings) -> Option<(&'static str, String)> {
+    let [listen, tls] = [&settings.listen, &settings.listen_tls].map(|all| all.iter());
+    let listen = listen.map(|at| ("listen", at));
+    let tls = tls.map(|at| ("listen-tls", at));
+    let admin = settings.admin.iter().map(|at| ("admin", at));
+    let mut earlier = HashSet::new();
+    let mut all = listen.chain(tls).chain(admin);
+    let (name, taken) = all.find(|(_, at)| at.port() != 0 && !earlier.insert(*at))?;
+    let problem = format!("must not be an address that the server listens on already, got {taken}");
+    Some((name, problem))
 }
 
 fn published(settings: &Settings) -> Option<String> {
