@@ -83,11 +83,13 @@ impl<'a> Chart<'a> {
         days.filter(is_offered).collect()
     }
 
-    /// Returns the chart of the newest days, of which one has a known value.
-    pub(super) fn newest(mut self, days: usize) -> Chart<'a> {
-        let skipped = self.values.len().saturating_sub(days);
-        self.first = self.time(skipped);
-        self.values.drain(..skipped);
+    /// Limits the chart to the newest days if it can be.
+    pub(super) fn limited(mut self, days: Option<usize>) -> Chart<'a> {
+        if let Some(days) = days.filter(|days| self.ranges().contains(days)) {
+            let skipped = self.values.len() - days;
+            self.first = self.time(skipped);
+            self.values.drain(..skipped);
+        }
         self
     }
 

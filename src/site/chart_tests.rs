@@ -306,7 +306,7 @@ fn a_chart_of_days_can_be_limited_to_the_newest() {
         let points: Vec<(i64, u64)> = (0..days).map(|day| (day * DAY_SECONDS, 7)).collect();
         let chart = Chart::new("Peak", Unit::COUNT, &points, DAY_SECONDS, 0).unwrap();
         assert_eq!(chart.ranges(), ranges);
-        let newest = chart.newest(30);
+        let newest = chart.limited(Some(30));
         assert_eq!(newest.first, (days - 30).max(0) * DAY_SECONDS);
         assert_eq!(newest.values.len(), 30);
     }

@@ -203,7 +203,7 @@ pub fn island(page: IslandPage<'_>) -> Option<String> {
         months => changing(metric.unit, months(metric.unit, &shown).into_iter()),
         range => page.days,
         ranges => chart.as_ref().map(Chart::ranges),
-        chart => chart.map(|chart| limited(chart, page.days).values()),
+        chart => chart.map(|chart| chart.limited(page.days).values()),
         is_cut_off,
         newest => peaks.last(),
         before => before,
@@ -273,14 +273,6 @@ fn chart<'a>(
         .collect();
     let end = newest.and_then(time).unwrap_or(i64::MIN);
     Chart::new(metric.label, metric.unit, &points, DAY_SECONDS, end)
-}
-
-/// Limits a chart to the newest days if it can be.
-fn limited(chart: Chart<'_>, days: Option<usize>) -> Chart<'_> {
-    match days.filter(|days| chart.ranges().contains(days)) {
-        Some(days) => chart.newest(days),
-        None => chart,
-    }
 }
 
 /// A day and its neighbours among the published days.
