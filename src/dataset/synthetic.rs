@@ -12,7 +12,7 @@ use super::distributions::{
     CLASSES, Curve, HOUR_MAX, LAUNCHES_PER_DAY, STEP_SECONDS, SplitMix64, SyntheticSpec, at, count,
     curve, float, second_factor,
 };
-use super::rows::FileKind;
+use super::rows::{FileKind, write_csv_header};
 use super::synthetic_catalogue;
 use crate::calendar::UtcDay;
 use crate::model::IslandCode;
@@ -39,7 +39,7 @@ pub fn synthesize(spec: &SyntheticSpec, write: WriteFile<'_>) -> io::Result<()> 
             daily_file(spec, day, &islands, &mut file)?;
             write(&format!("daily/{day}.csv"), &file)?;
         } else if spec.long_run_days > 0 {
-            writeln!(file, "code,peakCCU")?;
+            write_csv_header(&mut file, FileKind::Ccu)?;
             for SyntheticIsland { code, peak, .. } in active(&islands) {
                 writeln!(file, "{code},{peak}")?;
             }
@@ -132,7 +132,7 @@ fn daily_file(
     islands: &[SyntheticIsland],
     file: &mut Vec<u8>,
 ) -> io::Result<()> {
-    writeln!(file, "{}", FileKind::Daily.columns().0.join(","))?;
+    write_csv_header(file, FileKind::Daily)?;
     let mut random = SplitMix64::new(spec.seed, 12, u64::from(day.0.cast_unsigned()));
     let ratios = CLASSES.map(|class| {
         [
@@ -197,7 +197,7 @@ fn live_files(
         let mut random = SplitMix64::new(spec.seed, 14, time.unsigned_abs());
         let factor = second_factor(time) / HOUR_MAX;
         file.clear();
-        writeln!(file, "code,players")?;
+        write_csv_header(&mut file, FileKind::Live)?;
         for SyntheticIsland { code, peak, .. } in active(islands) {
             let players = count(f64::from(*peak) * factor * (1.0 + 0.1 * random.bell()));
             // One in thirty islands is missing in each step, as are those without players.
@@ -214,7 +214,7 @@ fn live_files(
     let everyone: f64 = shares.sum();
     let mut random = SplitMix64::new(spec.seed, 15, 0);
     file.clear();
-    writeln!(file, "time,players")?;
+    write_csv_header(&mut file, FileKind::Platform)?;
     for time in (0..144).rev().map(|back| newest - back * STEP_SECONDS) {
         let players = count(everyone * second_factor(time) * (1.0 + 0.004 * random.bell()));
         writeln!(file, "{time},{players}")?;
