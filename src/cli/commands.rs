@@ -9,7 +9,7 @@ use super::arguments::{Arguments, parsed};
 use super::error::{CliError, INTERRUPTED};
 use super::help;
 use super::keys;
-use super::progress::{self, Progress};
+use super::progress::Progress;
 use super::serve;
 use super::{print, report};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
@@ -94,7 +94,6 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
             }
         },
     );
-    drop(progress);
     let done = outcome.map_err(|error| {
         let is_unpublished = error.is_unpublished();
         let mut error = CliError::from(error);
@@ -131,7 +130,6 @@ fn end_on_interrupt() -> Arc<Mutex<bool>> {
         // Locked until the end of the process, so that the flag cannot be set after the message.
         let is_committing = lock(&flag);
         if !*is_committing {
-            progress::clear();
             report(&format!("island-metrics: interrupted{NOTHING_PUBLISHED}"));
             std::process::exit(INTERRUPTED);
         }
@@ -154,7 +152,6 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         let counts = dataset::validate(&source, &mut |done, all| {
             progress.show("reading files", done, all);
         });
-        drop(progress);
         let DatasetCounts {
             islands,
             days,

@@ -52,6 +52,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// Writes a line to stderr. Errors are ignored: a full or closed log must not stop the program.
 fn report(line: &str) {
+    progress::clear();
     let _ = writeln!(io::stderr(), "{line}");
 }
 

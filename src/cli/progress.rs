@@ -1,6 +1,8 @@
 //! Progress line of long work, drawn on a terminal.
 
 use std::io::{self, IsTerminal, Write};
+// Statics need std's atomics, also when the tests run with loom's.
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time before the first line, so that short work shows none.
@@ -8,10 +10,12 @@ const DELAY: Duration = Duration::from_secs(1);
 /// Minimum time between two redraws.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// Whether the line is on the terminal.
+static IS_DRAWN: AtomicBool = AtomicBool::new(false);
+
 /// A line that is redrawn in place, and cleared on drop. Not drawn if stderr is not a terminal.
 pub(crate) struct Progress {
     next_draw: Instant,
-    is_drawn: bool,
     is_terminal: bool,
 }
 
@@ -19,7 +23,6 @@ impl Progress {
     pub(crate) fn new() -> Progress {
         Progress {
             next_draw: Instant::now() + DELAY,
-            is_drawn: false,
             is_terminal: io::stderr().is_terminal(),
         }
     }
@@ -31,22 +34,20 @@ impl Progress {
             let percent = done * 100 / all.max(1);
             draw(&format!("\r{step} {done} of {all} ({percent} %)\x1b[K"));
             self.next_draw = now + INTERVAL;
-            self.is_drawn = true;
+            IS_DRAWN.store(true, Ordering::Relaxed);
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.is_drawn {
-            clear();
-        }
+        clear();
     }
 }
 
-/// Clears the line of the terminal, if stderr is one.
+/// Clears the line, for other text in its place.
 pub(super) fn clear() {
-    if io::stderr().is_terminal() {
+    if IS_DRAWN.swap(false, Ordering::Relaxed) {
         draw("\r\x1b[K");
     }
 }

@@ -173,12 +173,21 @@ fn on_a_terminal(arguments: &[&str]) -> Option<String> {
 fn a_long_run_shows_its_progress_on_a_terminal() {
     let directory = TempDir::new();
     let paths = paths(&directory);
-    let upstream = FakeUpstream::start(900, |_| None);
+    let upstream = FakeUpstream::start(900, |number| (number == 600).then_some(Fault::Rejected));
     let url = upstream.url();
     let arguments = arguments(&paths, &url, &["--once"]);
     if let Some(shown) = on_a_terminal(&arguments) {
         let has_progress = shown.contains("\rislands up to date: ") && shown.contains(" of 900 (");
         assert!(has_progress, "{shown:?}");
+        // The progress is cleared before each line of the log, such as that of the fault.
+        assert!(shown.contains("status 400"), "{shown:?}");
+        let mut cleared = shown
+            .split('\n')
+            .filter_map(|line| line.rsplit_once("\x1b[K"));
+        assert!(
+            cleared.all(|(before, _)| before.ends_with('\r')),
+            "{shown:?}"
+        );
     }
 }
 
