@@ -209,10 +209,14 @@ fn synth(arguments: &Arguments) -> Result<(), CliError> {
             "--to must be a new or empty directory, got {path}"
         )));
     }
+    let (mut progress, mut done) = (Progress::new(), 0);
     let written = synthesize(&spec, &mut |name, bytes| {
         let path = to.join(name);
         fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
-        durable::replace(&path, bytes)
+        durable::replace(&path, bytes)?;
+        done += 1;
+        progress.show("writing files", done, spec.files());
+        Ok(())
     });
     written.map_err(io)
 }

@@ -24,6 +24,14 @@ pub struct SyntheticSpec {
     pub newest_step: i64,
 }
 
+impl SyntheticSpec {
+    /// Returns the number of files of the dataset: those of days, the notice, two of the catalogue, six live steps, and the
+    /// totals of the platform.
+    pub fn files(&self) -> usize {
+        self.days as usize + self.long_run_days as usize + 10
+    }
+}
+
 /// A piecewise linear curve: pairs of position (ascending) and value.
 pub(super) type Curve = [(f64, f64)];
 

@@ -23,6 +23,7 @@ fn made(islands: u32, creators: u32, days: u32, seed: u64) -> BTreeMap<String, V
         Ok(())
     })
     .expect("nothing here fails to write");
+    assert_eq!(files.len(), spec.files());
     files
 }
 
