@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::TierLimits;
+use crate::model::{FREE_KEYS_MAX, TierLimits};
 
 /// The settings of a server that clients can see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,7 +52,7 @@ impl SiteSettings {
         if self.has_sign_up {
             let ask = ask_text(contact.as_deref());
             return format!(
-                "Sign-up is open: `/keys` issues up to 3 free keys per address. \
+                "Sign-up is open: `/keys` issues up to {FREE_KEYS_MAX} free keys per address. \
                  Starter and pro keys are in private beta{ask}."
             );
         }
