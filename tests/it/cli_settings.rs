@@ -186,6 +186,22 @@ fn contradictory_settings_are_rejected() {
     both = with(&["--listen", &address]);
     both.env("ISLAND_METRICS_ADMIN", &address);
     scene.check(both, "ISLAND_METRICS_ADMIN");
+    #[cfg(feature = "tls")]
+    for (words, place) in [
+        (
+            ["--listen", &address, "--listen-tls", &address],
+            "--listen-tls",
+        ),
+        (
+            ["--listen-tls", &address, "--listen-tls", &address],
+            "--listen-tls",
+        ),
+        (["--admin", &address, "--listen-tls", &address], "--admin"),
+    ] {
+        let mut both = with(&words);
+        both.args(["--tls-certificate", "x", "--tls-key", "x"]);
+        scene.check(both, place);
+    }
     // Port 0 is a different free port each time.
     let any = "127.0.0.1:0";
     let text = format!("--listen {any} --listen {any} --admin {any} --print-config");
