@@ -30,15 +30,16 @@ pub(crate) struct CliError {
 }
 
 impl CliError {
+    /// The message is escaped: it may quote the command line or a path, and must fill one line of a log.
     fn new(code: u8, message: impl Display) -> CliError {
         CliError {
             code,
-            message: message.to_string(),
+            message: without_controls(&message.to_string()),
         }
     }
 
     pub(crate) fn usage(message: impl Display) -> CliError {
-        let message = one_line(message);
+        let message = message.to_string();
         let between = if message.ends_with('?') { " " } else { "; " };
         let hint = "`island-metrics --help` lists commands and flags";
         CliError::new(USAGE, format!("{message}{between}{hint}"))
@@ -46,7 +47,7 @@ impl CliError {
 
     /// A setting that is invalid, or impossible on this machine.
     pub(crate) fn configuration(message: impl Display) -> CliError {
-        CliError::new(CONFIG, one_line(message))
+        CliError::new(CONFIG, message)
     }
 
     pub(crate) fn io(path: &Path, error: &std::io::Error) -> CliError {
@@ -55,7 +56,7 @@ impl CliError {
 
     /// The result of `healthcheck` for a process that is not ready.
     pub(crate) fn unhealthy(message: impl Display) -> CliError {
-        CliError::new(UNHEALTHY, one_line(message))
+        CliError::new(UNHEALTHY, message)
     }
 
     #[cfg(feature = "collect")]
@@ -70,12 +71,6 @@ impl CliError {
     }
 }
 
-/// A message with its control characters escaped. Messages quote the command line, and must fill
-/// one line of a log.
-fn one_line(message: impl Display) -> String {
-    without_controls(&message.to_string())
-}
-
 impl From<LoadError> for CliError {
     fn from(error: LoadError) -> CliError {
         match error {
@@ -83,8 +78,11 @@ impl From<LoadError> for CliError {
             LoadError::Faults(faults) => {
                 let total = faults.total;
                 let plural = if total == 1 { "" } else { "s" };
-                let message = format!("the dataset has {total} fault{plural}\n{faults}");
-                CliError::new(DATA, message)
+                CliError {
+                    code: DATA,
+                    // A line per fault, in which names are escaped.
+                    message: format!("the dataset has {total} fault{plural}\n{faults}"),
+                }
             }
         }
     }

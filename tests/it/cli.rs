@@ -157,6 +157,23 @@ fn mistyped_flags_and_commands_get_a_suggestion() {
 }
 
 #[test]
+fn control_characters_of_a_path_do_not_reach_the_terminal() {
+    let path = "/none/two\nlines\x1b[31m";
+    for words in [
+        &["keys", "list", "--state", path][..],
+        &["check", "--dataset", path],
+        &["check", "--published", path],
+    ] {
+        let output = run(words);
+        let line = refusal(&output, 74);
+        assert!(
+            line.starts_with("/none/two\\nlines\\u{1b}[31m: "),
+            "{line:?}"
+        );
+    }
+}
+
+#[test]
 fn a_possible_key_is_not_repeated_in_an_error() {
     const KEY: &str = "im_live_DDeDNaKcIF_made_up";
     let flag = format!("--{KEY}");
