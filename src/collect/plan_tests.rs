@@ -103,29 +103,39 @@ fn simulate(
     };
     let (mut step, steps) = (0.0, (days_count * DAY_SECONDS) as f64 * requests_per_second);
     let mut slow = Vec::new();
-    while step < steps {
-        let now = UnixSeconds(START + (step / requests_per_second) as i64);
-        step += 1.0;
+    let mut request = |now: UnixSeconds| {
         let begun = Instant::now();
         let risk = if active_first {
             None
         } else {
-            next_at_risk(&store, now).unwrap()
+            next_at_risk(&store, now)?
         };
         let found = match risk {
             Some(code) => Some(code),
-            None => next(&store, &mut since_fresh, now).unwrap(),
+            None => next(&store, &mut since_fresh, now)?,
         };
         slow.push(begun.elapsed());
-        let Some(code) = found else { continue };
+        let Some(code) = found else { return Ok(()) };
         let number = code.number();
         let read = &mut last_read[number as usize];
         // The newest day is counted when it is read, also if it is read again.
         count_lost(number, *read..now.day().0, now.day().0 - WINDOW_DAYS);
         *read = now.day().0;
-        let recorded = store.write(|| record_days(&store, code, &days(number, now), now));
-        recorded.unwrap();
+        record_days(&store, code, &days(number, now), now).map(drop)
+    };
+    while step < steps {
+        // One transaction for many requests: locks of the file would take most of the time.
+        let end = f64::min(steps, step + 1024.0);
+        let requests = store.write(|| {
+            while step < end {
+                request(UnixSeconds(START + (step / requests_per_second) as i64))?;
+                step += 1.0;
+            }
+            Ok(())
+        });
+        requests.unwrap();
         if (step as u64).is_multiple_of(1 << 16) {
+            let now = UnixSeconds(START + (step / requests_per_second) as i64);
             for (day, ..) in save::changed_days(&store).unwrap() {
                 save::record_written(&store, day, now).unwrap();
             }
