@@ -309,7 +309,7 @@ fn spray_among_clients(flags: &[&str], clients: u32) -> u32 {
 fn a_spray_of_addresses_takes_no_memory_and_changes_no_count() {
     if is_slowest() {
         // Twice the default size of the table.
-        spray_among_clients(&[], 10_000_000);
+        spray_among_clients(&["--quota-clients", "5000000"], 10_000_000);
     } else if is_slow() {
         spray_among_clients(&["--quota-clients", "1000000"], 2_000_000);
     } else {
