@@ -64,9 +64,15 @@ fn a_server_killed_under_load_has_counted_every_answer_it_gave() {
     let directory = state.join("state");
     let key = issue(&directory, "a@x.test", "free");
     let bearer = format!("Authorization: Bearer {key}\r\n");
+    // Otherwise each start publishes the sample in memory.
+    let published = state.join("published");
+    let mut editions = Editions::begin_with_few_days(&state.join("dataset"));
+    let edition = editions.turn(Change::All);
+    publish(editions.dataset(), &published, &edition.generated_at);
     let start = || {
         let words = [
             ["--state", text(&directory)],
+            ["--published", text(&published)],
             ["--limit-anonymous", &LIMITS[0].to_string()],
             ["--limit-free", &LIMITS[1].to_string()],
             ["--trusted-proxy", "127.0.0.0/8"],
