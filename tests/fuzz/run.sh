@@ -3,10 +3,11 @@
 # Needs a C++ compiler, but no nightly toolchain: flags enable the coverage counters of rustc.
 #   tests/fuzz/run.sh SECONDS [TARGET...]
 #   tests/fuzz/run.sh build                   only builds the targets
+#   tests/fuzz/run.sh lint                    runs clippy; after `build`, without compiling C and C++ again
 set -euo pipefail
 cd "$(dirname "$0")"
 
-seconds=${1:?"usage: $0 SECONDS [TARGET...] | build"}
+seconds=${1:?"usage: $0 SECONDS [TARGET...] | build | lint"}
 shift
 targets=("$@")
 [ $# -gt 0 ] || targets=(dataset snapshot request query key forwarded)
@@ -21,6 +22,7 @@ export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares"
 options=(--locked --release --target "$host" --target-dir "$out")
+if [ "$seconds" = lint ]; then exec cargo clippy "${options[@]}" -- -D warnings; fi
 cargo build "${options[@]}"
 
 # The certificate for requests over TLS.

@@ -399,6 +399,18 @@ const KINDS: [&str; 6] = [
     "image/svg+xml",
 ];
 
+/// Whether a text has the form of the dates of HTTP.
+fn has_form_of_date(value: &str) -> bool {
+    const FORM: &str = "Ddd, 00 Ddd 0000 00:00:00 GMT";
+    let is_alike = |(it, form): (u8, u8)| match form {
+        b'0' => it.is_ascii_digit(),
+        b'D' if it != b'G' => it.is_ascii_uppercase(),
+        b'd' => it.is_ascii_lowercase(),
+        _ => it == form,
+    };
+    value.len() == FORM.len() && value.bytes().zip(FORM.bytes()).all(is_alike)
+}
+
 /// Whether a header is a known one with a value of the expected form, so that it contains nothing of a
 /// request, except for the filters of a list in its links.
 fn is_sound(name: &str, value: &str) -> bool {
@@ -419,19 +431,7 @@ fn is_sound(name: &str, value: &str) -> bool {
                     .bytes()
                     .all(|byte| b"0123456789abcdef".contains(&byte))
         }
-        "date" | "last-modified" => {
-            let shape = "Ddd, 00 Ddd 0000 00:00:00 GMT";
-            value.len() == shape.len()
-                && value
-                    .bytes()
-                    .zip(shape.bytes())
-                    .all(|(it, form)| match form {
-                        b'0' => it.is_ascii_digit(),
-                        b'D' if it != b'G' => it.is_ascii_uppercase(),
-                        b'd' => it.is_ascii_lowercase(),
-                        _ => it == form,
-                    })
-        }
+        "date" | "last-modified" => has_form_of_date(value),
         "access-control-allow-origin" => value == "*",
         "access-control-expose-headers" | "access-control-allow-headers" => {
             let sound = |byte: u8| byte.is_ascii_alphabetic() || b"-, *".contains(&byte);

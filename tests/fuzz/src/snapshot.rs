@@ -124,8 +124,8 @@ fn query(draws: &mut Draws, slugs: &[String]) -> String {
                 pick(draws, &choices)
             }
             Kind::Integer { range, .. } => {
-                let drawn = pick(draws, &["", "", "0", "9", "1000"]).parse::<u64>();
-                number = drawn.map(|drawn| drawn.clamp(range.0, range.1).to_string());
+                let value = pick(draws, &["", "", "0", "9", "1000"]).parse::<u64>();
+                number = value.map(|value| value.clamp(range.0, range.1).to_string());
                 number.as_deref().unwrap_or_default()
             }
         };
