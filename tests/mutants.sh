@@ -69,7 +69,7 @@ for group in "${groups[@]}"; do
             -server/http/body -server/http/response -server/http/worker_cache" \
             'test(/^server::http::conditional/)' src/server/http/conditional.rs ;;
         pipeline) mutate pipeline "server shared snapshot publish dataset keys quota request observe site signup tls $base \
-            -server/accept -server/ops -server/worker -server/conn/timed_io/tests" \
+            -server/accept -server/ops -server/worker" \
             'test(/^server::pipeline/)' src/server/pipeline.rs ;;
         rules) mutate rules "collect admin dataset observe tls $base -collect/chain_tests" \
             'test(/^collect::rules/)' src/collect/rules.rs ;;
