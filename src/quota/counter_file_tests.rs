@@ -123,8 +123,13 @@ fn counts_stay_with_the_ids_of_keys_when_numbers_change() {
     assert_eq!(counts(&quota), [2, 0, 0, 3], "72 has no number");
     assert_ne!(quota.admit(0, 10, TODAY), Decision::Refuse);
     assert_eq!(counts(&open(&[8, 9, 72, 71])), [0, 0, 3, 3]);
-    let clear = open(&[8, 9, 72, 71]);
-    assert_eq!(clear.clear_after(UtcDay(TODAY.0 - 2)), 2);
+    let clear = open(&[8, 9, 72, 71, 0]);
+    assert_eq!(
+        clear.count(TODAY, 4),
+        1,
+        "the count of a key that comes back"
+    );
+    assert_eq!(clear.clear_after(UtcDay(TODAY.0 - 2)), 3);
     assert_eq!(counts(&clear), [0; 4]);
     assert_eq!(clear.clear_after(TODAY), 0, "ids are no counters");
 }

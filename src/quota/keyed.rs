@@ -94,7 +94,7 @@ impl KeyedQuota {
     /// numbers are used.
     pub fn assign(&self, keys: impl Iterator<Item = (u32, u64)>) {
         let _growing = lock(&self.growing);
-        // An id has fewer bits. A counter without a key has 0 in place of one.
+        // Ids have fewer than 63 bits. The highest bit marks a line that has an id; 0 means no key.
         let keys = keys.map(|(number, id)| (self.line(number), id | 1 << 63));
         let keys = keys.filter_map(|(line, id)| Some((line?, id)));
         let word = |line: &Line, at: usize| line[at].load(Ordering::Relaxed);
@@ -102,26 +102,45 @@ impl KeyedQuota {
         if changed.is_empty() {
             return;
         }
+        let exchange = |line: &Line, other: &Line| {
+            for at in 0..2 {
+                let moved = other[at].swap(word(line, at), Ordering::Relaxed);
+                line[at].store(moved, Ordering::Relaxed);
+            }
+        };
         let open = self.segments.iter().filter_map(OnceLock::get);
         let lines = open.flat_map(|counters| counters.as_chunks::<LINE>().0);
-        let lines = lines.map(|line| (word(line, 1), line));
-        let mut lines: HashMap<u64, &Line> = lines.filter(|(id, _)| *id != 0).collect();
+        let mut places: HashMap<u64, Option<&Line>> =
+            changed.iter().map(|(_, id)| (*id, None)).collect();
+        for line in lines.clone() {
+            if let Some(place) = places.get_mut(&word(line, 1)) {
+                *place = Some(line);
+            }
+        }
         let mut new = Vec::new();
         for (line, id) in changed {
-            let Some(from) = lines.insert(id, line) else {
+            let Some(from) = places[&id] else {
                 new.push((line, id));
                 continue;
             };
-            // The key of this counter may be one that gets another number too, or that comes back later.
-            for at in 0..2 {
-                let other = line[at].swap(word(from, at), Ordering::Relaxed);
-                from[at].store(other, Ordering::Relaxed);
+            // The other key may get another number too, or come back later, so its count is kept.
+            exchange(line, from);
+            if let Some(place) = places.get_mut(&word(from, 1)) {
+                *place = Some(from);
             }
-            lines.insert(word(from, 1), from);
         }
+        let mut free = lines.rev().filter(|line| word(line, 1) == 0);
         for (line, id) in new {
-            line[0].store(0, Ordering::Relaxed);
-            line[1].store(id, Ordering::Relaxed);
+            // Another server on this directory may have given the line to the key, and counted.
+            if word(line, 1) != id {
+                if word(line, 1) != 0
+                    && let Some(free) = free.next()
+                {
+                    exchange(line, free);
+                }
+                line[0].store(0, Ordering::Relaxed);
+                line[1].store(id, Ordering::Relaxed);
+            }
         }
     }
 

@@ -24,7 +24,7 @@ local now = seconds * 1000 + math.floor(micros / 1000)
 local store_day = math.floor(seconds / 86400)
 for at = 1, #stored, 2 do
   -- No server writes longer values.
-  local name, value = stored[at], string.sub(stored[at + 1], 1, 80)
+  local name, value = stored[at], string.sub(stored[at + 1], 1, 96)
   fields[name] = value
   if #name <= 18 and string.find(name, '^s:%x+$') and integer(value, MILLIS_MAX) then
     sent[name] = tonumber(value)
@@ -43,10 +43,21 @@ for at = 1, #stored, 2 do
 end
 
 local own = 's:' .. directory
+local function is_due()
+  return not sent[own] or math.abs(now - sent[own]) >= tonumber(ARGV[10]) / 4
+end
+
+-- A node that was a replica since its start may have another copy of the data. All servers see the same: it is looked
+-- up by the script, now and then.
+local replica = string.match(fields.run or '', ':(%x*)$') or ''
+if is_due() then
+  replica = string.match(redis.call('INFO', 'replication'), 'master_replid2:(%x+)') or ''
+end
+local run = ARGV[3] .. ':' .. replica
 -- No clock is days ahead of this server's and of the store's.
 local lost_day = integer(fields.day, math.max(store_day, tonumber(today)) + 1)
 local marker, begun = fields.marker, integer(fields.begun, MILLIS_MAX)
-if not is_hex(marker, 16) or fields.run ~= ARGV[3] or not lost_day or not begun then
+if not is_hex(marker, 16) or fields.run ~= run or not lost_day or not begun then
   marker, lost_day, begun = ARGV[2], 0, now
   for name in pairs(fields) do
     if string.find(name, '^[rs]:') then
@@ -59,7 +70,7 @@ if not sent[own] and math.abs(now - begun) < 3600000 then
   -- The clock of this server is ahead: it has forgotten its counts of the days before.
   lost_day = math.max(lost_day, tonumber(today))
 end
-local is_due = not sent[own] or math.abs(now - sent[own]) >= tonumber(ARGV[10]) / 4
+local is_due = is_due()
 if is_due and (sent[own] or ARGV[8] == marker) then
   sent[own] = now
   redis.call('HSET', KEYS[1], own, string.format('%d', now))
@@ -77,7 +88,7 @@ local seed, from = string.match(fields.tag or '', '^(%x+) (%a+)$')
 if not seed or #seed ~= 16 or (from == 'new' and has_counts and not has_all and seed ~= ARGV[4]) then
   seed, from = ARGV[4], has_counts and 'used' or 'new'
 end
-local values = {marker = marker, run = ARGV[3], tag = seed .. ' ' .. from, day = tostring(lost_day)}
+local values = {marker = marker, run = run, tag = seed .. ' ' .. from, day = tostring(lost_day)}
 values.begun, values.all = string.format('%d', begun), has_all and marker or ''
 for name, value in pairs(values) do
   if fields[name] ~= value then

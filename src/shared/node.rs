@@ -46,8 +46,8 @@ impl StoreScript {
 pub(super) struct NodeConnection {
     pub(super) connection: MultiplexedConnection,
     pub(super) node: StoreNode,
-    /// Differs between nodes, after each start, and after each time that the node was a replica: it may lack data.
-    pub(super) run: String,
+    /// Differs after each start of the node, and between nodes: another one may lack data.
+    pub(super) run_id: String,
     /// A line for the log if the node may remove figures while they are needed.
     pub(super) warning: Option<String>,
     _driver: Driver,
@@ -205,8 +205,7 @@ async fn inspect(
     {
         return Err(problem(error));
     }
-    let id = |name| member(name).ok_or_else(|| format!("INFO has no {name}"));
-    let run = id("run_id")? + &id("master_replid2")?;
+    let run_id = member("run_id").ok_or("INFO has no run_id")?;
     let policy = member("maxmemory_policy").filter(|policy| policy != "noeviction");
     let warning = policy.map(|policy| {
         let policy = printable(&policy);
@@ -218,7 +217,7 @@ async fn inspect(
     Ok(NodeConnection {
         connection,
         node: node.clone(),
-        run,
+        run_id,
         warning,
         _driver: driver,
     })

@@ -64,7 +64,7 @@ impl StoreClient {
                 command.arg(key(request));
             }
             command.arg(&self.marker).arg(hex(new_marker));
-            command.arg(&node.run);
+            command.arg(&node.run_id);
             command.arg(hex(tag_seed)).arg(hex(self.directory));
             command
                 .arg(hex(self.start))

@@ -88,7 +88,7 @@ impl Both {
         start.client.marker = name(start.marker);
         start.client.settled = start.settled.map(name).unwrap_or_default();
         start.client.has_counts = has_counts;
-        self.node.run = self.run.to_string();
+        self.node.run_id = self.run.to_string();
         let answer = start
             .client
             .call(&self.node, self.markers.into(), 7, time_of(day), batch)
@@ -244,23 +244,32 @@ fn the_seed_is_final_when_all_servers_have_sent_their_counts() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let node = store.connect().await;
-        let mut seeds = Vec::new();
-        // Number, seed, and whether the counts were sent. Seeds of servers with counts of today: 8 and 10.
-        for (number, seed, is_settled) in [(1, 7, false), (2, 8, false), (3, 9, false)]
-            .into_iter()
-            .chain([(1, 8, true), (2, 8, true), (3, 8, true), (2, 10, false)])
-        {
-            let mut client = Start::new(number, number).client;
-            client.has_counts = seed == 8 || seed == 10;
-            if is_settled {
-                client.marker = format!("{:016x}", 1);
-                client.settled = client.marker.clone();
+        // Server, seed, whether it has counts of today, and whether it has sent them.
+        let new = [
+            (1, 7, false, false),
+            (2, 8, false, false),
+            (3, 9, false, false),
+        ];
+        let settle = |seed| [1, 2, 3].map(|server| (server, seed, false, true));
+        let with_counts = [(2, 10, true, false)];
+        for (calls, expected) in [
+            (&[&new[..], &settle(7), &with_counts].concat(), 7),
+            (&[&new[..], &with_counts, &settle(10)].concat(), 10),
+        ] {
+            run(&node, &["FLUSHALL"]).await.unwrap();
+            let mut seed = 0;
+            for (server, own, has_counts, is_settled) in calls {
+                let mut client = Start::new(*server, *server).client;
+                client.has_counts = *has_counts;
+                if *is_settled {
+                    client.marker = format!("{:016x}", 1);
+                    client.settled.clone_from(&client.marker);
+                }
+                let answer = client.call(&node, 1, *own, time_of(today()), &[]).await;
+                seed = answer.unwrap().tag_seed;
             }
-            let answer = client.call(&node, 1, seed, time_of(today()), &[]).await;
-            seeds.push(answer.unwrap().tag_seed);
+            assert_eq!(seed, expected);
         }
-        // One with counts replaces that of a new server, until all have sent theirs.
-        assert_eq!(seeds, [7, 8, 8, 8, 8, 8, 8]);
     });
 }
 
@@ -271,22 +280,28 @@ fn a_node_that_was_a_replica_has_lost_data() {
     };
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let mut client = Start::new(1, 1).client;
+        // Two servers, which stay connected.
+        let mut servers = [1, 2].map(|number| Start::new(number, number).client);
+        let node = store.connect().await;
         let mut markers = Vec::new();
-        for new_marker in 1..4 {
-            let node = store.connect().await;
-            let answer = client
-                .call(&node, new_marker, 7, time_of(today()), &[])
-                .await;
-            client.marker = answer.unwrap().marker;
-            markers.push(client.marker.clone());
-            if new_marker == 2 {
+        for new_marker in 1..7 {
+            for client in &mut servers {
+                let answer = client
+                    .call(&node, new_marker, 7, time_of(today()), &[])
+                    .await;
+                client.marker = answer.unwrap().marker;
+                client.settled.clone_from(&client.marker);
+                markers.push(client.marker.clone());
+            }
+            if new_marker == 3 {
                 run(&node, &["REPLICAOF", "127.0.0.1", "1"]).await.unwrap();
                 run(&node, &["REPLICAOF", "NO", "ONE"]).await.unwrap();
+                // For so long, it is not looked up again.
+                tokio::time::sleep(ANSWER_MAX / 4).await;
             }
         }
-        assert_eq!(markers[0], markers[1]);
-        assert_ne!(markers[1], markers[2]);
+        markers.dedup();
+        assert_eq!(markers.len(), 2, "one new marker, and no other one later");
     });
 }
 
@@ -299,7 +314,7 @@ fn what_no_server_writes_counts_as_nothing() {
     runtime.block_on(async {
         let (mut both, mut start) = joined(&store).await;
         let mut node = store.connect().await;
-        node.run.clone_from(&both.node.run);
+        node.run_id.clone_from(&both.node.run_id);
         let write = async |words: &[&str]| run(&node, words).await.unwrap();
         // Values of another type, and texts and numbers in place of credits.
         let names: Vec<String> = (0..3).map(|client| key(&request(client))).collect();

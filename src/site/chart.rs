@@ -83,7 +83,7 @@ impl<'a> Chart<'a> {
         days.filter(is_offered).collect()
     }
 
-    /// Limits the chart to the newest days if it can be.
+    /// Limits the chart to the newest days if that range is offered.
     pub(super) fn limited(mut self, days: Option<usize>) -> Chart<'a> {
         if let Some(days) = days.filter(|days| self.ranges().contains(days)) {
             let skipped = self.values.len() - days;

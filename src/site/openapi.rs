@@ -28,7 +28,7 @@ pub fn openapi(service: &SiteSettings) -> String {
     };
     let origin = service.notice.as_deref().unwrap_or(ORIGIN);
     let limits = service.limits;
-    // Texts of the operator come last and from the end of the document, so that no name in one of them is replaced.
+    // Texts of the operator are inserted last, and the last one in the document first: no name in them is replaced.
     let replaced = [
         ("\"{base_url}\"", quoted(&service.base_url)),
         ("\"{island_parameters}\"", parameters(ISLAND_PARAMETERS)),

@@ -14,7 +14,7 @@ use crate::request::Endpoint;
 /// Seconds between two live steps.
 const RESOLUTION_SECONDS: u32 = 600;
 
-/// Length of most objects at least: each time that a buffer grows, its bytes are copied.
+/// Initial capacity of a buffer. Most objects are about as long: each time that a buffer grows, its bytes are copied.
 const OBJECT_BYTES: usize = 512;
 
 /// Returns an object with the members that `write` writes.

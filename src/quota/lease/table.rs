@@ -246,8 +246,8 @@ impl LeaseTable {
         self.requests(|client, credits| Some(credits.request(client, LeaseAction::Settle)))
     }
 
-    /// Takes the unspent credits from all clients; returns the requests that give them back, also those of a grant whose
-    /// answer has not come.
+    /// Takes the unspent credits from all clients. Returns the requests that give them back, also for clients whose
+    /// grant is under way.
     pub fn give_back(&self) -> Vec<LeaseRequest> {
         self.requests(|client, credits| {
             let has_some = credits.unspent() > 0 || credits.pending != PendingRequest::None;

@@ -16,7 +16,7 @@ const OVERDUE: u64 = 1;
 const OVERDUE_AND_POLLED: u64 = 2;
 /// Its task has run a second time, after new events were polled. If it is overdue at the next check, it ends.
 const OVERDUE_AND_IDLE: u64 = 3;
-/// Its task is to close it, for the reason whose number is added.
+/// The task of the connection must close it; the number of the reason is added.
 const CLOSING: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::server::settings::{Settings, StartError};
 const BACKLOG: u32 = 4096;
 /// Bytes of a connection that its system stores beyond those which the client's window admits. Without this limit it
 /// stores megabytes, so that for minutes the server could not tell a slow client from one that reads nothing. A
-/// socket is writable again when half of these are sent. A listener's limit is that of its connections too.
+/// socket is writable again when half of these are sent. Accepted connections inherit the limit.
 pub(in crate::server) const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 
 /// A listening socket, of the standard library or of tokio.

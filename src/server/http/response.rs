@@ -283,7 +283,7 @@ pub(in crate::server) fn retry_after(seconds: Option<u32>) -> String {
     seconds.map_or_else(String::new, |seconds| format!("retry-after: {seconds}\r\n"))
 }
 
-/// The lines of an error beside those of its form.
+/// Header lines that depend on the error, for JSON and for pages.
 pub(in crate::server) fn error_lines(error: &ApiError) -> String {
     let more = match error {
         ApiError::MethodNotAllowed {

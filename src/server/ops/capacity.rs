@@ -17,7 +17,7 @@ const DOWNLOADS_MIN: u32 = 16;
 /// Simultaneous downloads of one address. Parallel download programs use fewer.
 const DOWNLOADS_PER_ADDRESS_MAX: u32 = 128;
 /// Sixteenths of `--memory` for the caches of the workers. Seven are for the gaps that the allocator
-/// leaves between blocks, which are largest with bodies of 64 to 200 KiB, and for its arena of each worker.
+/// leaves between blocks, which are largest with bodies of 64 to 200 KiB, and for its arenas, one for each worker.
 const CACHES_SIXTEENTHS: usize = 9;
 
 impl Settings {

@@ -29,8 +29,7 @@ pub(crate) fn start(
     report(&first, &expiry, &status.errors.log);
     let certificate = Arc::new(Replicated::new(first));
     let current = Arc::clone(&certificate);
-    // Between the writes of two files, they do not belong together: an error is reported if the next poll
-    // finds it too.
+    // While the two files are being replaced, they may not match: an error is reported if two polls in a row find it.
     let mut last_error = None;
     let poll = move |_| {
         let error = match loader.load() {

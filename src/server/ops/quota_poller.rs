@@ -92,7 +92,7 @@ impl KeyReloader {
             loaded.map_err(|error| format!("{error}; the newest keys are refused"))?;
             self.status.loaded();
         }
-        read.map_err(|error| format!("{error}; the previous keys stay valid"))?;
+        read.map_err(|error| format!("{error}; the known keys stay in use"))?;
         let repaired = self.store.repair();
         repaired.map_err(|error| format!("{error}; the keys that it lacks stay valid"))?;
         self.status.errors.reset();
