@@ -179,21 +179,17 @@ pub(super) fn postponed(store: &Store) -> Result<i64> {
     store.number(sql, [])
 }
 
-/// Returns the newest whole day for which each island with a value on the day before was read after the day had
-/// settled, if any. No day is complete before a first crawl has ended and while islands remain that were never read.
+/// Returns the newest whole day up to which all days of each active island were read after they had settled, if it is
+/// in the window. An island is active if its last reading had a value, also if that was before an outage. No day is
+/// complete before a first crawl has ended and while islands remain that were never read.
 pub(super) fn complete_day(store: &Store, now: UnixSeconds) -> Result<Option<UtcDay>> {
-    let never = "SELECT EXISTS(SELECT 1 FROM reading WHERE read_at = 0 AND class >= 0)";
-    if store.task(Task::FULL_CRAWL)? == 0 || store.number(never, [])? > 0 {
+    if store.task(Task::FULL_CRAWL)? == 0 {
         return Ok(None);
     }
-    let sql = "SELECT day + 1 FROM day AS before
-         WHERE day BETWEEN ?1 - 1 AND ?2 - 2 AND NOT EXISTS (
-           SELECT 1 FROM value CROSS JOIN reading USING (code)
-           WHERE value.day = before.day AND covered <= value.day AND class >= 0)
-         ORDER BY day DESC LIMIT 1";
-    let window = rules::window(now);
-    let day = store.row(sql, (window.start.0, window.end.0), |row| row.get(0))?;
-    Ok(day.map(UtcDay))
+    let sql = "SELECT coalesce(min(iif(read_at = 0, 0, covered)), 0) FROM reading
+         WHERE class >= 0 AND quiet = 0";
+    let day = store.row(sql, [], |row| row.get(0).map(UtcDay))?;
+    Ok(day.filter(|day| *day >= rules::window(now).start))
 }
 
 /// Returns the values of `new` where it has one, else those of `old`.

@@ -54,6 +54,43 @@ fn only_days_that_a_reply_has_are_covered_and_the_newest_when_it_has_settled() {
     }
 }
 
+/// The readings of the first island after an outage tell nothing about the others.
+#[test]
+fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    let islands = [2, 3, 4].map(|number| island(code(number)));
+    catalogue::record_page(&store, &islands, at(-9 * 24)).unwrap();
+    store.set_task(Task::FULL_CRAWL, at(0).0).unwrap();
+    let read = |number, ago: i64, peak| {
+        let days = reply(&[peak; 9]);
+        record_days(&store, code(number), &days, at(9 - ago * 24)).unwrap();
+    };
+    let complete = || complete_day(&store, at(9)).unwrap().map(|day| TODAY - day.0);
+    // The last two days before today are missed.
+    for (number, peak) in [(1, Some(5)), (2, Some(5)), (3, None)] {
+        assert_eq!(complete(), None, "island {number} was never read");
+        read(number, 2, peak);
+    }
+    read(4, 2, Some(5));
+    assert_eq!(complete(), Some(3));
+    read(1, 0, Some(5));
+    assert_eq!(complete(), Some(3));
+    read(2, 0, Some(5));
+    assert_eq!(complete(), Some(3));
+    // One that is gone is not waited for, and again when it is back.
+    // Its values are older than two days.
+    assert_eq!(
+        record_missing(&store, code(4), at(10)).unwrap(),
+        Outcome::Gone
+    );
+    assert_eq!(complete(), Some(1));
+    catalogue::record_page(&store, &[island(code(4))], at(12)).unwrap();
+    assert_eq!(complete(), Some(3));
+    read(4, 0, Some(5));
+    assert_eq!(complete(), Some(1));
+}
+
 #[test]
 fn a_404_of_an_island_with_players_is_believed_in_the_third_hour() {
     let scratch = Scratch::new();
