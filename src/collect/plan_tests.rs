@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::calendar::DAY_SECONDS;
 use crate::collect::catalogue;
-use crate::collect::readings::{self, record_days, record_missing};
+use crate::collect::readings::{self, record_missing};
 use crate::collect::reply::Outcome;
 use crate::collect::rules::WINDOW_DAYS;
 use crate::collect::save;
-use crate::collect::scratch_tests::{Scratch, island};
+use crate::collect::scratch_tests::{Scratch, island, record_reply};
 use crate::dataset::Metrics;
 
 const START: i64 = 20_700 * DAY_SECONDS + 9 * 3600;
@@ -121,7 +121,7 @@ fn simulate(
         // The newest day is counted when it is read, also if it is read again.
         count_lost(number, *read..now.day().0, now.day().0 - WINDOW_DAYS);
         *read = now.day().0;
-        record_days(&store, code, &days(number, now), now).map(drop)
+        record_reply(&store, code, &days(number, now), now).map(drop)
     };
     while step < steps {
         // One transaction for many requests: locks of the file would take most of the time.
@@ -212,10 +212,10 @@ fn next_of_all(store: &Store, now: UnixSeconds) -> Option<IslandCode> {
 fn an_island_that_is_gone_returns_when_the_catalogue_shows_it() {
     let scratch = Scratch::new();
     let (store, now) = (store_of(2, &scratch), UnixSeconds(START));
-    record_days(&store, code(0), &days(0, now), now).unwrap();
+    record_reply(&store, code(0), &days(0, now), now).unwrap();
     assert_eq!(record_missing(&store, code(1), now).unwrap(), Outcome::Gone);
     let later = UnixSeconds(now.0 + 30 * DAY_SECONDS);
-    record_days(&store, code(0), &days(0, later), later).unwrap();
+    record_reply(&store, code(0), &days(0, later), later).unwrap();
     assert_eq!(next_of_all(&store, later), None);
     assert_eq!(sizes(&store, later).unwrap().gone, 1);
     catalogue::record_page(&store, &[island(code(1))], later).unwrap();
@@ -252,7 +252,7 @@ fn islands_that_a_genre_ranks_come_first_and_wake_up() {
         .collect();
     for want in [3, 2, 0, 1] {
         assert_eq!(next_of_all(&store, now), Some(code(want)));
-        record_days(&store, code(want), &quiet, now).unwrap();
+        record_reply(&store, code(want), &quiet, now).unwrap();
     }
     assert_eq!(next_of_all(&store, now), None);
     // It is read with the active ones, not after its back-off.
@@ -277,7 +277,7 @@ fn an_island_is_next_as_long_as_one_is_due() {
                 _ => {
                     let mut days = days(island.number(), now);
                     days.retain(|_, _| u.ratio(9, 10).unwrap_or(true));
-                    record_days(&store, island, &days, now).unwrap();
+                    record_reply(&store, island, &days, now).unwrap();
                 }
             }
             readings::release_postponed(&store).unwrap();

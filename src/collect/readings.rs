@@ -3,6 +3,7 @@
 //! Coverage counts days that a reply has, not requests: a day without a bucket was not read.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Row, params_from_iter};
@@ -73,12 +74,14 @@ fn write_value(
     store.execute(sql, (day, now.0)).map(drop)
 }
 
-/// Records the days of an island that a reply has. Returns the outcome: [`Outcome::Vanished`] if a day has no value
+/// Records the days of an island that a reply has, of the window that was requested: midnight may have passed since,
+/// and what the reply says is about that window. Returns the outcome: [`Outcome::Vanished`] if a day has no value
 /// although an earlier reply had one, or the newest has none although one of the two before it has one.
 pub(super) fn record_days(
     store: &Store,
     code: IslandCode,
     days: &BTreeMap<UtcDay, Metrics>,
+    window: &Range<UtcDay>,
     now: UnixSeconds,
 ) -> Result<Outcome> {
     let sql = "SELECT covered, quiet, rank FROM reading WHERE code = ?1";
@@ -88,7 +91,6 @@ pub(super) fn record_days(
         return Ok(Outcome::Usable);
     };
     let (mut peaks, mut any, mut is_contradicted) = (BTreeMap::new(), false, false);
-    let window = rules::window(now);
     for day in window.start.0..window.end.0 {
         let old = stored(store, code, day)?;
         let read = days.get(&UtcDay(day)).unwrap_or(&Metrics::NULL);
@@ -103,11 +105,12 @@ pub(super) fn record_days(
             peaks.insert(day, u32::try_from(peak).unwrap_or(u32::MAX));
         }
     }
-    let newest = rules::newest_day(now).0;
+    let newest = window.end.0 - 1;
     let has_value = peaks.contains_key(&newest);
     let had_before = peaks.contains_key(&(newest - 1)) || peaks.contains_key(&(newest - 2));
     is_contradicted |= !has_value && had_before;
-    let is_final = |day: i32| day < newest || rules::is_settled(now, has_value, had_before);
+    let is_final =
+        |day: i32| day < newest || rules::is_settled(window.end, now, has_value, had_before);
     let mut covered = covered.max(window.start.0 - 1);
     while covered < newest && days.contains_key(&UtcDay(covered + 1)) && is_final(covered + 1) {
         covered += 1;
@@ -116,7 +119,7 @@ pub(super) fn record_days(
         quiet: u8::from(peaks.is_empty()) * quiet.saturating_add(1),
         is_ranked: rank.is_some(),
         peak: peaks.last_key_value().map_or(0, |(_, peak)| *peak),
-        is_settled: covered >= newest,
+        is_settled: covered >= rules::newest_day(now).0,
     };
     let sql = "UPDATE reading SET read_at = ?2, covered = ?3, quiet = ?4, peak = ?5, class = ?6, due_at = ?7,
          missing = 0, postponed_until = 0, contradicted_at = ?8 WHERE code = ?1";

@@ -1,6 +1,6 @@
 use super::*;
 use crate::calendar::DAY_SECONDS;
-use crate::collect::scratch_tests::{Scratch, island};
+use crate::collect::scratch_tests::{Scratch, island, record_reply};
 use crate::collect::{catalogue, plan, save};
 
 const TODAY: i32 = 20_700;
@@ -49,7 +49,7 @@ fn only_days_that_a_reply_has_are_covered_and_the_newest_when_it_has_settled() {
     ] {
         let scratch = Scratch::new();
         let store = store(&scratch);
-        record_days(&store, code(1), &days, at(hour)).unwrap();
+        record_reply(&store, code(1), &days, at(hour)).unwrap();
         assert_eq!(covered(&store), TODAY - want, "{days:?} at {hour}");
     }
 }
@@ -64,9 +64,13 @@ fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {
     store.set_task(Task::FULL_CRAWL, at(0).0).unwrap();
     let read = |number, ago: i64, peak| {
         let days = reply(&[peak; 9]);
-        record_days(&store, code(number), &days, at(9 - ago * 24)).unwrap();
+        record_reply(&store, code(number), &days, at(9 - ago * 24)).unwrap();
     };
-    let complete = || complete_day(&store, at(9)).unwrap().map(|day| TODAY - day.0);
+    let complete = || {
+        complete_day(&store, at(9))
+            .unwrap()
+            .map(|day| TODAY - day.0)
+    };
     // The last two days before today are missed.
     for (number, peak) in [(1, Some(5)), (2, Some(5)), (3, None)] {
         assert_eq!(complete(), None, "island {number} was never read");
@@ -95,16 +99,16 @@ fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {
 fn a_404_of_an_island_with_players_is_believed_in_the_third_hour() {
     let scratch = Scratch::new();
     let store = store(&scratch);
-    record_days(&store, code(1), &reply(&[Some(5); 7]), at(9)).unwrap();
+    record_reply(&store, code(1), &reply(&[Some(5); 7]), at(9)).unwrap();
     let is_believed = |hour| record_missing(&store, code(1), at(hour)).unwrap() == Outcome::Gone;
     assert_eq!([10, 10, 10, 11, 11].map(is_believed), [false; 5]);
     // A reading in between begins the count again.
-    record_days(&store, code(1), &reply(&[Some(5); 7]), at(12)).unwrap();
+    record_reply(&store, code(1), &reply(&[Some(5); 7]), at(12)).unwrap();
     assert_eq!([13, 14, 15].map(is_believed), [false, false, true]);
     let quiet = reply(&[None, None, Some(5), None, None, None, None]);
     let scratch = Scratch::new();
     let store = self::store(&scratch);
-    record_days(&store, code(1), &quiet, at(9)).unwrap();
+    record_reply(&store, code(1), &quiet, at(9)).unwrap();
     assert_eq!(
         record_missing(&store, code(1), at(10)).unwrap(),
         Outcome::Gone
@@ -115,7 +119,7 @@ fn a_404_of_an_island_with_players_is_believed_in_the_third_hour() {
 fn a_reply_says_whether_its_newest_day_is_a_surprise() {
     let scratch = Scratch::new();
     let store = store(&scratch);
-    let read = |peaks: &[Option<u64>]| record_days(&store, code(1), &reply(peaks), at(9)).unwrap();
+    let read = |peaks: &[Option<u64>]| record_reply(&store, code(1), &reply(peaks), at(9)).unwrap();
     assert_eq!(read(&[None; 7]), Outcome::Null);
     assert_eq!(read(&[None, None, None, Some(5)]), Outcome::Usable);
     assert_eq!(read(&[None, None, Some(5)]), Outcome::Vanished);
@@ -137,7 +141,7 @@ fn a_reply_says_whether_its_newest_day_is_a_surprise() {
     );
     assert_eq!(contradicted(), (1, 1));
     assert_eq!(
-        record_days(&store, code(2), &reply(&[Some(5)]), at(9)).unwrap(),
+        record_reply(&store, code(2), &reply(&[Some(5)]), at(9)).unwrap(),
         Outcome::Usable
     );
 }
@@ -150,13 +154,13 @@ fn a_day_changes_with_a_value_only_and_stays_changed_until_it_is_written() {
         let days = save::changed_days(&store).unwrap();
         days.into_iter().map(|(day, ..)| TODAY - day.0).collect()
     };
-    record_days(&store, code(1), &reply(&[None; 7]), at(9)).unwrap();
+    record_reply(&store, code(1), &reply(&[None; 7]), at(9)).unwrap();
     assert!(changed().is_empty());
-    record_days(&store, code(1), &reply(&[Some(5), None, Some(6)]), at(9)).unwrap();
+    record_reply(&store, code(1), &reply(&[Some(5), None, Some(6)]), at(9)).unwrap();
     assert_eq!(changed(), [3, 1]);
     save::record_written(&store, UtcDay(TODAY - 3), at(9)).unwrap();
     // The same values, and a null in place of one.
-    record_days(&store, code(1), &reply(&[Some(5), None, None]), at(10)).unwrap();
+    record_reply(&store, code(1), &reply(&[Some(5), None, None]), at(10)).unwrap();
     assert_eq!(changed(), [1]);
     assert_eq!(save::changed_days(&store).unwrap()[0].1, at(9));
     // Days that were not written stay, however old.
@@ -185,7 +189,7 @@ fn values_come_back_as_they_were() {
         }
         let metrics = Metrics::new(counts, decimals);
         let days = BTreeMap::from([(UtcDay(TODAY - 1), metrics)]);
-        record_days(&store, code(1), &days, at(9)).unwrap();
+        record_reply(&store, code(1), &days, at(9)).unwrap();
         drop(store);
         let (store, _) = Store::open(scratch.path()).unwrap();
         let found = values(&store, UtcDay(TODAY - 1)).unwrap();

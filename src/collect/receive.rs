@@ -1,5 +1,6 @@
 //! Handling of responses: what each changes in the database, and what became of it.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use super::catalogue::{self, Crawl, Rankings};
@@ -10,7 +11,7 @@ use super::readings;
 use super::reply::{Outcome, Raw, Reply, classify};
 use super::store::Task;
 use super::wire::{self, Cleaned, IslandDays, Page};
-use crate::calendar::UnixSeconds;
+use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::Island;
 use crate::model::IslandCode;
 
@@ -130,7 +131,7 @@ impl Collector {
             Request::Days(code, times) => {
                 let window = times.start.day()..times.end.day();
                 let days = classify(raw, |body| wire::island_days(body, &window));
-                days.map_or_else(Ok, |days| self.record_days(*code, days, now))
+                days.map_or_else(Ok, |days| self.record_days(*code, days, &window, now))
             }
             Request::Steps(code, _) => {
                 let steps = classify(raw, |body| wire::steps(body, "peakCCU"));
@@ -146,11 +147,12 @@ impl Collector {
         &mut self,
         code: IslandCode,
         days: Option<IslandDays>,
+        window: &Range<UtcDay>,
         now: UnixSeconds,
     ) -> Result<Reply> {
         let outcome = if let Some(days) = days {
             self.counts.refused += days.refused;
-            readings::record_days(&self.store, code, &days.rows, now)?
+            readings::record_days(&self.store, code, &days.rows, window, now)?
         } else {
             readings::record_missing(&self.store, code, now)?
         };
@@ -244,3 +246,7 @@ impl Collector {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "receive_tests.rs"]
+mod tests;

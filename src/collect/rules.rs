@@ -45,10 +45,15 @@ pub(super) fn window(now: UnixSeconds) -> std::ops::Range<UtcDay> {
     UtcDay(today.0 - WINDOW_DAYS)..today
 }
 
-/// Returns whether a reading of the newest whole day is final: it was made after the day had settled, or late
+/// Returns whether a reading of the day before `today` is final: it was made after that day had settled, or late
 /// enough and without the surprise that an active island has no value.
-pub(super) fn is_settled(now: UnixSeconds, has_value: bool, had_value_before: bool) -> bool {
-    let time = now.0.rem_euclid(DAY_SECONDS);
+pub(super) fn is_settled(
+    today: UtcDay,
+    now: UnixSeconds,
+    has_value: bool,
+    had_value_before: bool,
+) -> bool {
+    let time = now.0 - start(today);
     time >= SETTLED_SECONDS || (time >= PROVISIONAL_SECONDS && (has_value || !had_value_before))
 }
 
@@ -110,8 +115,10 @@ mod tests {
             (at(3, 0), false, true, false),
             (at(5, 59), false, true, false),
             (at(6, 0), false, true, true),
+            // A reply that arrives after midnight.
+            (at(24, 0), false, true, true),
         ] {
-            assert_eq!(is_settled(now, has_value, had_before), want, "{now}");
+            assert_eq!(is_settled(DAY, now, has_value, had_before), want, "{now}");
         }
     }
 

@@ -1,9 +1,15 @@
-//! Temporary directories and islands of tests.
+//! Temporary directories, islands and their readings in tests.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::dataset::Island;
+use super::error::Result;
+use super::reply::Outcome;
+use super::store::Store;
+use super::{readings, rules};
+use crate::calendar::{UnixSeconds, UtcDay};
+use crate::dataset::{Island, Metrics};
 use crate::model::IslandCode;
 
 /// An island without texts.
@@ -15,6 +21,16 @@ pub(super) fn island(code: IslandCode) -> Island {
         created_in: None,
         tags: "".into(),
     }
+}
+
+/// Records days of a reply that arrives on the day of its request.
+pub(super) fn record_reply(
+    store: &Store,
+    code: IslandCode,
+    days: &BTreeMap<UtcDay, Metrics>,
+    now: UnixSeconds,
+) -> Result<Outcome> {
+    readings::record_days(store, code, days, &rules::window(now), now)
 }
 
 /// A new directory that is removed with its contents.

@@ -9,10 +9,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::rc::Rc;
 
 use super::collector::Next;
-use super::scratch_tests::island;
+use super::scratch_tests::{island, record_reply};
 use super::simulated_collector_tests::Simulation;
 use super::virtual_upstream_tests::{FIRST_DAY, VirtualUpstream, code, hash, number};
-use super::{catalogue, readings, rules};
+use super::{catalogue, rules};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::Metrics;
 use crate::durable;
@@ -241,7 +241,7 @@ fn the_merge_of_60000_rows_takes_at_most_two_seconds() {
 
 fn record(run: &Simulation, number: u64, day: UtcDay, metrics: Metrics) {
     let days = BTreeMap::from([(day, metrics)]);
-    readings::record_days(&run.collector.store, code(number), &days, run.now).unwrap();
+    record_reply(&run.collector.store, code(number), &days, run.now).unwrap();
 }
 
 #[test]

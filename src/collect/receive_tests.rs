@@ -1,0 +1,61 @@
+use serde_json::json;
+
+use super::*;
+use crate::calendar::DAY_SECONDS;
+use crate::collect::faults_tests::reply;
+use crate::collect::plan;
+use crate::collect::rules;
+use crate::collect::scratch_tests::island;
+use crate::collect::simulated_collector_tests::Simulation;
+use crate::collect::virtual_upstream_tests::{VirtualUpstream, code, start};
+use crate::model::SortField;
+
+/// A collector that knows islands which were never read. The upstream gives nothing by itself.
+fn collector_of(islands: u64) -> Simulation {
+    let run = Simulation::new(VirtualUpstream::new(1, 0, 0), false);
+    let listed: Vec<_> = (0..islands).map(|number| island(code(number))).collect();
+    let first_seen = UnixSeconds(start().0 - 9 * DAY_SECONDS);
+    catalogue::record_page(&run.collector.store, &listed, first_seen).unwrap();
+    run
+}
+
+/// A request of an island's whole week before a time.
+fn week_before(number: u64, now: UnixSeconds) -> Request {
+    let window = rules::window(now);
+    let [from, to] = [window.start, window.end].map(|day| UnixSeconds(rules::start(day)));
+    Request::Days(code(number), from..to)
+}
+
+/// The reply to a request at a time, with a peak for each day from the oldest on; no bucket for `None`.
+fn week(peaks: [Option<u64>; 7], now: UnixSeconds) -> Raw {
+    let days = (rules::window(now).start.0..).map(UtcDay).zip(peaks);
+    let buckets = days.filter_map(|(day, peak)| {
+        peak.map(|peak| json!({"value": peak, "timestamp": format!("{day}T00:00:00.000Z")}))
+    });
+    let body = json!({"peakCCU": buckets.collect::<Vec<_>>()});
+    Ok(reply(200, &body.to_string()))
+}
+
+/// What a reply has is of the window that was requested.
+#[test]
+fn a_reply_that_arrives_after_midnight_keeps_its_oldest_day() {
+    let mut run = collector_of(1);
+    let midnight = start().day().end();
+    let (sent, received) = (UnixSeconds(midnight.0 - 1), UnixSeconds(midnight.0 + 29));
+    let request = week_before(0, sent);
+    let raw = week([Some(7); 7], sent);
+    let recorded = run.collector.receive(&request, raw, received).unwrap();
+    assert_eq!(recorded.outcome, Outcome::Usable);
+    run.collector.finish(true, received).unwrap();
+    for day in rules::window(sent).start.0..rules::window(sent).end.0 {
+        let rows = run.collector.dataset.day(UtcDay(day)).unwrap();
+        let peak = rows[&code(0)].count(SortField::PeakCcu);
+        assert_eq!(peak, Some(7), "{}", UtcDay(day));
+    }
+    // The day that has just ended is due as for any island.
+    let fresh = |minutes: i64| {
+        let now = UnixSeconds(midnight.0 + minutes * 60);
+        plan::sizes(&run.collector.store, now).unwrap().fresh
+    };
+    assert_eq!([39, 40].map(fresh), [0, 1]);
+}
