@@ -61,21 +61,27 @@ pub(super) fn prune(store: &Store, now: UnixSeconds) -> Result<()> {
 }
 
 impl Collector {
-    /// Makes the files of days that were lost due again, and requests their islands again.
+    /// Makes the files of days that were lost due again, and requests their islands again if the upstream still has the
+    /// day.
     pub(super) fn restore_lost_days(&mut self, now: UnixSeconds) -> Result<()> {
         let written = "SELECT day FROM day WHERE written_at > 0 ORDER BY day";
         for day in self.store.rows(written, [], |row| row.get(0).map(UtcDay))? {
             if self.dataset.has_day(day) {
                 continue;
             }
-            let sql = "UPDATE reading SET covered = min(covered, ?1 - 1), due_at = 0
-                 WHERE class >= 0 AND read_at > 0";
-            self.store.execute(sql, [day.0])?;
             let sql = "UPDATE day SET changed_at = ?2, written_at = NULL WHERE day = ?1";
             self.store.execute(sql, (day.0, now.0))?;
+            let requested = if day >= rules::window(now).start {
+                let sql = "UPDATE reading SET covered = min(covered, ?1 - 1), due_at = 0
+                     WHERE class >= 0 AND read_at > 0";
+                self.store.execute(sql, [day.0])?;
+                "and requested again"
+            } else {
+                "the upstream no longer has it"
+            };
             self.log.push(format!(
                 "the dataset lacks {day}, which this collector wrote; it is written again with what the database \
-                 has, and requested again"
+                 has, {requested}"
             ));
             self.is_state_replaced = true;
         }

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use super::*;
 use crate::calendar::{DAY_SECONDS, UtcDay};
 use crate::collect::endpoints::Endpoint;
-use crate::collect::rules::newest_day;
+use crate::collect::plan;
+use crate::collect::rules::{newest_day, window};
 use crate::collect::scratch_tests::Scratch;
 use crate::collect::simulated_collector_tests::Simulation;
 use crate::collect::simulation_tests::compare;
@@ -111,6 +112,25 @@ fn a_lost_file_of_a_day_is_written_again_and_requested_again() {
     let before = run.upstream.requested[Endpoint::Days as usize];
     run.advance(UnixSeconds(run.now.0 + 2 * 3600), PACE);
     assert!(run.upstream.requested[Endpoint::Days as usize] >= before + 50);
+    assert_eq!(run.collector.dataset.day(day).unwrap(), rows);
+}
+
+/// The upstream no longer has it.
+#[test]
+fn a_lost_file_of_a_day_outside_the_window_is_written_again_and_requests_nothing() {
+    let mut run = collected(66);
+    let day = UtcDay(window(run.now).start.0 - 1);
+    let rows = run.collector.dataset.day(day).unwrap();
+    assert!(rows.len() > 5);
+    fs::remove_file(run.scratch.path().join(format!("dataset/daily/{day}.csv"))).unwrap();
+    let sizes = |run: &Simulation| plan::sizes(&run.collector.store, run.now).unwrap();
+    let before = sizes(&run);
+    assert_eq!(before.at_risk, 0);
+    run.crash();
+    let log = run.collector.log.join("\n");
+    assert!(log.contains("the upstream no longer has it"), "{log}");
+    assert_eq!(sizes(&run), before);
+    run.collector.finish(true, run.now).unwrap();
     assert_eq!(run.collector.dataset.day(day).unwrap(), rows);
 }
 
