@@ -231,7 +231,10 @@ impl Collector {
     }
 
     fn nothing_due(&mut self, now: UnixSeconds) -> Result<Next> {
-        if !self.settings.once || !self.endpoints.are_ready(now) {
+        // An island is due perhaps, or becomes known.
+        let is_waiting =
+            !self.endpoints.is_ready(Endpoint::Days, now) || !self.endpoints.are_tried(now);
+        if !self.settings.once || is_waiting {
             return Ok(Next::Wait);
         }
         if !self.has_retried && readings::release_postponed(&self.store)? > 0 {
@@ -240,7 +243,11 @@ impl Collector {
         }
         // One pass, however many steps become due meanwhile.
         let live = if self.has_live { None } else { self.live(now)? };
-        Ok(live.map_or(Next::Done, Next::Send))
+        Ok(match live {
+            Some(request) => Next::Send(request),
+            None if self.endpoints.are_ready(now) => Next::Done,
+            None => Next::Wait,
+        })
     }
 
     /// Opens everything again, which forgets all times in the future: nothing would be due before them. What happened
@@ -350,3 +357,7 @@ fn days_request(code: IslandCode, now: UnixSeconds) -> Request {
     let [from, to] = [window.start, window.end].map(|day| UnixSeconds(rules::start(day)));
     Request::Days(code, from..to)
 }
+
+#[cfg(test)]
+#[path = "collector_tests.rs"]
+mod tests;

@@ -98,6 +98,8 @@ impl Request {
 
 /// First and longest pause of an endpoint.
 const PAUSE_SECONDS: (i64, i64) = (2, 60);
+/// Failures in a row of an endpoint after which a request is given up for now.
+pub(super) const ATTEMPTS: u32 = 3;
 /// Time between log lines about one kind of failure of an endpoint.
 const LOG_SECONDS: i64 = 3600;
 
@@ -122,6 +124,14 @@ pub(super) struct Endpoints([Breaker; Endpoint::ALL.len()]);
 impl Endpoints {
     pub(super) fn is_ready(&self, endpoint: Endpoint, now: UnixSeconds) -> bool {
         now.0 >= self.0[endpoint as usize].not_before
+    }
+
+    /// Returns whether no endpoint pauses after its first failures: one that has failed several times is not waited
+    /// for by the others.
+    pub(super) fn are_tried(&self, now: UnixSeconds) -> bool {
+        let is_tried =
+            |breaker: &Breaker| now.0 >= breaker.not_before || breaker.failures >= ATTEMPTS;
+        self.0.iter().all(is_tried)
     }
 
     /// Returns whether no endpoint pauses.

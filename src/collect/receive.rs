@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::catalogue::{self, Crawl, Rankings};
 use super::collector::{Collector, RANKINGS_SECONDS, RETRY_SECONDS};
-use super::endpoints::Request;
+use super::endpoints::{ATTEMPTS, Request};
 use super::error::Result;
 use super::readings;
 use super::reply::{Outcome, Raw, Reply, classify};
@@ -15,8 +15,6 @@ use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::Island;
 use crate::model::IslandCode;
 
-/// Failures in a row of an endpoint after which the request is given up for now.
-const ATTEMPTS: u32 = 3;
 /// Failures in a row, over at least five minutes, that end a run with `--once`.
 const MAX_FAILURES: u32 = 10;
 const MAX_FAILURE_SECONDS: i64 = 300;
