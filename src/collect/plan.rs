@@ -97,7 +97,7 @@ pub(super) fn most_played(store: &Store, count: usize) -> Result<Vec<IslandCode>
     store.rows(sql, [count], |row| row.get(0))
 }
 
-/// Counts the queues. Postponed islands are in them too: they are requested again within the hour.
+/// Counts the queues. Postponed islands are in them too: they are requested again within six hours.
 pub(super) fn sizes(store: &Store, now: UnixSeconds) -> Result<PlanSizes> {
     let sql = "SELECT
            count(*) FILTER (WHERE class <> -2),

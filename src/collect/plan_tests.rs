@@ -236,6 +236,23 @@ fn a_postponed_island_leaves_its_turn_to_others_for_an_hour() {
     assert!(next_of_all(&store, now).is_some());
 }
 
+/// Otherwise it would take every request while it is at risk.
+#[test]
+fn an_island_whose_reply_lacks_a_day_leaves_its_turn_to_others_for_six_hours() {
+    let scratch = Scratch::new();
+    let store = store_of(1, &scratch);
+    let now = UnixSeconds(START + 6 * DAY_SECONDS);
+    assert_eq!(next_at_risk(&store, now).unwrap(), Some(code(0)));
+    let mut gap = days(0, now);
+    gap.remove(&rules::window(now).start);
+    record_reply(&store, code(0), &gap, now).unwrap();
+    let next = |hours: i64| next_of_all(&store, UnixSeconds(now.0 + hours * 3600));
+    assert_eq!([0, 5].map(next), [None; 2]);
+    assert_eq!(next(6), Some(code(0)));
+    record_reply(&store, code(0), &days(0, now), now).unwrap();
+    assert_eq!(readings::postponed(&store).unwrap(), 0);
+}
+
 #[test]
 fn islands_that_a_genre_ranks_come_first_and_wake_up() {
     let scratch = Scratch::new();

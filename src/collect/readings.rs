@@ -20,6 +20,8 @@ use crate::model::{IslandCode, SortField};
 const MISSING_HOURS: i64 = 3;
 /// Time after which an island that failed is requested again.
 const POSTPONED_SECONDS: i64 = 3600;
+/// Time after which an island whose reply lacked a day is requested again: the next reply may lack it too.
+const GAP_SECONDS: i64 = 6 * 3600;
 /// Names of the columns of the metrics, in the order of [`Metrics::new`].
 const METRICS: &str = "peakCCU, uniquePlayers, minutesPlayed, favorites, plays, recommendations,
     averageMinutesPerPlayer, retentionD1, retentionD7";
@@ -122,9 +124,12 @@ pub(super) fn record_days(
         is_settled: covered >= rules::newest_day(now).0,
     };
     let sql = "UPDATE reading SET read_at = ?2, covered = ?3, quiet = ?4, peak = ?5, class = ?6, due_at = ?7,
-         missing = 0, postponed_until = 0, contradicted_at = ?8 WHERE code = ?1";
+         missing = 0, contradicted_at = ?8, postponed_until = ?9 WHERE code = ?1";
     let (class, due_at) = (rules::class(facts), rules::due_at(facts, now));
     let contradicted_at = if is_contradicted { now.0 } else { 0 };
+    // Otherwise, its oldest day that is not covered would keep it first in its queue.
+    let has_gap = covered < newest - 1;
+    let postponed_until = if has_gap { now.0 + GAP_SECONDS } else { 0 };
     let values = (
         code,
         now.0,
@@ -134,6 +139,7 @@ pub(super) fn record_days(
         class,
         due_at,
         contradicted_at,
+        postponed_until,
     );
     store.execute(sql, values)?;
     Ok(match (is_contradicted, any) {
@@ -176,7 +182,7 @@ pub(super) fn release_postponed(store: &Store) -> Result<usize> {
     store.execute(sql, [])
 }
 
-/// Returns the number of islands that failed and were not read since.
+/// Returns the number of islands that failed, or whose reply lacked a day, and were not read since.
 pub(super) fn postponed(store: &Store) -> Result<i64> {
     let sql = "SELECT count(*) FROM reading WHERE postponed_until > 0 AND class >= 0";
     store.number(sql, [])
