@@ -7,6 +7,7 @@
 //! live on the one hand, and the plan's other islands on the other, in turn. Until the first crawl has
 //! ended, it comes before all islands. An endpoint that fails leaves its turn to the others.
 
+use std::collections::BTreeMap;
 use std::mem;
 use std::rc::Rc;
 
@@ -73,7 +74,7 @@ pub(super) struct Collector {
     /// Never-read islands that were requested since the last active one.
     since_fresh: u32,
     /// Points of the platform that are not written yet.
-    pub(super) platform_points: Vec<(UnixSeconds, u64)>,
+    pub(super) platform_points: BTreeMap<UnixSeconds, u64>,
     /// Live steps that are not written yet.
     pub(super) live_steps: Steps,
     /// The newest whole day, and the newest file before it when it became that: later, a file that an outage delayed
@@ -165,7 +166,7 @@ impl Collector {
             is_state_replaced,
             endpoints: Endpoints::default(),
             since_fresh: 0,
-            platform_points: Vec::new(),
+            platform_points: BTreeMap::new(),
             live_steps: Steps::new(),
             before: (UtcDay(i32::MIN), DayRows::new()),
             dataset,
@@ -311,8 +312,11 @@ impl Collector {
         if step(now.0) <= step(last) || !self.endpoints.is_ready(Endpoint::Platform, now) {
             return Ok(None);
         }
-        // Values come up to 40 minutes late; one response holds up to a week, the rest of an outage.
-        let from = (last - 2 * 3600).max(now.0 - PLATFORM_BACK_SECONDS);
+        // From the newest point that is written: later ones may be lost by the end of this process. Values come up to
+        // 40 minutes late; one response holds up to a week, the rest of an outage.
+        let written = self.dataset.platform().unwrap_or_default();
+        let newest = written.last_key_value().map_or(0, |(time, _)| time.0);
+        let from = (newest.min(now.0) - 2 * 3600).max(now.0 - PLATFORM_BACK_SECONDS);
         let times = step(from)..step(now.0 + wire::STEP_SECONDS);
         Ok(Some(Request::Platform(times)))
     }

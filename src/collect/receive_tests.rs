@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::calendar::DAY_SECONDS;
+use crate::collect::collector::Next;
 use crate::collect::faults_tests::reply;
 use crate::collect::plan;
 use crate::collect::rules;
@@ -58,4 +59,33 @@ fn a_reply_that_arrives_after_midnight_keeps_its_oldest_day() {
         plan::sizes(&run.collector.store, now).unwrap().fresh
     };
     assert_eq!([39, 40].map(fresh), [0, 1]);
+}
+
+/// The end of a process costs what it could not write, as for a full disk: it is requested again.
+#[test]
+fn points_of_the_platform_that_were_not_written_are_requested_again() {
+    let mut run = collector_of(0);
+    let point = UnixSeconds(run.now.0 - 3600);
+    let mut times_of = |is_written: bool| {
+        let Next::Send(request) = run.collector.next(run.now).unwrap() else {
+            panic!("the platform is due");
+        };
+        let Request::Platform(times) = request.clone() else {
+            panic!("{request:?} comes before the platform");
+        };
+        let body =
+            json!({"inMatchPeakCCU": [{"value": 7, "timestamp": point.to_string()}]}).to_string();
+        let raw = Ok(reply(200, &body));
+        run.collector.receive(&request, raw, run.now).unwrap();
+        if is_written {
+            run.collector.finish(true, run.now).unwrap();
+        }
+        run.crash();
+        let back = run.now.0 - times.start.0;
+        run.now.0 += 600;
+        (times.start, back)
+    };
+    let week = 6 * DAY_SECONDS;
+    assert_eq!([false, true].map(|is| times_of(is).1), [week; 2]);
+    assert_eq!(times_of(false).0.0, point.0 - 2 * 3600);
 }

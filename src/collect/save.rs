@@ -239,7 +239,7 @@ impl Collector {
         }
         let before = self.dataset.platform()?;
         let mut all = before.clone();
-        all.extend(self.platform_points.iter().copied());
+        all.extend(&self.platform_points);
         if let Some((&newest, _)) = all.last_key_value() {
             all = all.split_off(&UnixSeconds(newest.0 - PLATFORM_KEPT_SECONDS));
         }

@@ -300,7 +300,7 @@ fn a_fault_of_one_file_keeps_values_out_of_that_file_only() {
         for day in days {
             record(run, 0, day, Metrics::of_peak(Some(value)));
         }
-        run.collector.platform_points.push((step, value));
+        run.collector.platform_points.insert(step, value);
         for step in steps {
             let players = BTreeMap::from([(code(0), value)]);
             run.collector.live_steps.insert(step, players);

@@ -95,7 +95,7 @@ impl Task {
     pub(super) const LISTED_ISLANDS: Task = Task("listed_islands");
     /// End of the last reading of the genre rankings.
     pub(super) const RANKINGS: Task = Task("rankings");
-    /// Last reading of the platform's series.
+    /// Last reading of the platform's series, which may not be written yet.
     pub(super) const PLATFORM: Task = Task("platform");
     /// Newest live step that was requested.
     pub(super) const LIVE_STEP: Task = Task("live_step");
