@@ -28,7 +28,7 @@ fn task(collector: &Collector, task: Task) -> i64 {
 /// All metrics except those of the process, in the order of the page.
 const METRICS: &[Metric<WriteSamples>] = metrics! {
     Counter "island_metrics_collect_responses_total"
-        "Responses by endpoint and result. usable, null: a day without a value; vanished: a day has no value although an earlier response had one, or the newest has none although one of the two before it has one; gone: 404; doubtful: not believed yet; throttled: the upstream requires fewer requests; rejected: 400; broken: no response, or an unusable one."
+        "Responses by endpoint and result. usable, null: a day without a value; vanished: a day has no value although an earlier response had one, the newest has none although one of the two before it has one, or a day has values but no peak although the day before it has one; gone: 404; doubtful: not believed yet; throttled: the upstream requires fewer requests; rejected: 400; broken: no response, or an unusable one."
         |it, page| {
             for (endpoint, name) in Endpoint::ALL {
                 for (outcome, result) in Outcome::ALL {
@@ -76,7 +76,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         "Islands with a value in the upstream's window."
         |it, page| page.value(it.sizes.active);
     Gauge "island_metrics_collect_islands_contradicted"
-        "Those of them whose last response, of the last 24 hours, was a 404, or lacked a value that an earlier one had, or that of the newest day."
+        "Those of them whose last response, of the last 24 hours, was a 404, or lacked a value that an earlier one had, that of the newest day, or the peak among other values."
         |it, page| page.value(it.sizes.contradicted);
     Gauge "island_metrics_collect_next_loss_timestamp_seconds"
         "Time at which the first day that was not read leaves the upstream's window, in Unix seconds."

@@ -31,7 +31,7 @@ pub(super) struct PlanSizes {
     /// Islands with a value in the window.
     pub(super) active: usize,
     /// Those of them that the last reply, of the last day, contradicted: it lacked a value that an earlier one had,
-    /// or one of the newest day.
+    /// one of the newest day, or the peak among other values.
     pub(super) contradicted: usize,
     /// Time at which the first day that is not covered leaves the upstream's window, in Unix seconds.
     pub(super) next_loss: Option<i64>,

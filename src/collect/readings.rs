@@ -78,7 +78,8 @@ fn write_value(
 
 /// Records the days of an island that a reply has, of the window that was requested: midnight may have passed since,
 /// and what the reply says is about that window. Returns the outcome: [`Outcome::Vanished`] if a day has no value
-/// although an earlier reply had one, or the newest has none although one of the two before it has one.
+/// although an earlier reply had one, the newest has none although one of the two before it has one, or a day has
+/// values but no peak although the day before has one: the series has perhaps another name or type.
 pub(super) fn record_days(
     store: &Store,
     code: IslandCode,
@@ -93,12 +94,16 @@ pub(super) fn record_days(
         return Ok(Outcome::Usable);
     };
     let (mut peaks, mut any, mut is_contradicted) = (BTreeMap::new(), false, false);
+    let mut had_peak = false;
     for day in window.start.0..window.end.0 {
         let old = stored(store, code, day)?;
         let read = days.get(&UtcDay(day)).unwrap_or(&Metrics::NULL);
         any |= *read != Metrics::NULL;
+        let has_peak = |metrics: &Metrics| metrics.count(SortField::PeakCcu).is_some();
         is_contradicted |= *read == Metrics::NULL && old != Metrics::NULL;
+        is_contradicted |= *read != Metrics::NULL && !has_peak(read) && had_peak;
         let merged = newer(&old, read);
+        had_peak = has_peak(&merged);
         if merged != old {
             write_value(store, code, day, &merged, now)?;
         }

@@ -146,6 +146,37 @@ fn a_reply_says_whether_its_newest_day_is_a_surprise() {
     );
 }
 
+/// As if its series had another name. The values are recorded, and it shows.
+#[test]
+fn values_without_a_peak_are_a_surprise_if_the_day_before_has_one() {
+    let others = Metrics::new([None, Some(4), None, None, None, None], [None; 3]);
+    let without_peak = |days: std::ops::RangeInclusive<i32>| {
+        let mut week = reply(&[Some(5); 7]);
+        week.extend(days.map(|ago| (UtcDay(TODAY - ago), others)));
+        week
+    };
+    for (known, days, want) in [
+        (true, 1..=7, Outcome::Vanished),
+        (true, 1..=1, Outcome::Vanished),
+        (false, 1..=1, Outcome::Vanished),
+        // An island that never had one.
+        (false, 1..=7, Outcome::Usable),
+    ] {
+        let scratch = Scratch::new();
+        let store = store(&scratch);
+        if known {
+            record_reply(&store, code(1), &reply(&[Some(5); 7]), at(1)).unwrap();
+        }
+        let read = record_reply(&store, code(1), &without_peak(days.clone()), at(9));
+        assert_eq!(read.unwrap(), want, "{days:?} {known}");
+        let rows = values(&store, UtcDay(TODAY - 1)).unwrap();
+        let players = rows[&code(1)].count(SortField::UniquePlayers);
+        assert_eq!(players, Some(4));
+        let contradicted = plan::sizes(&store, at(9)).unwrap().contradicted;
+        assert_eq!(contradicted, usize::from(want == Outcome::Vanished));
+    }
+}
+
 #[test]
 fn a_day_changes_with_a_value_only_and_stays_changed_until_it_is_written() {
     let scratch = Scratch::new();

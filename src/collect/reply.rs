@@ -24,7 +24,7 @@ pub(super) enum Outcome {
     Usable,
     /// Days without a value.
     Null,
-    /// Days that lack a value that an earlier reply had, or one of the newest day.
+    /// Days that lack a value that an earlier reply had, one of the newest day, or the peak among other values.
     Vanished,
     /// The upstream's own 404: the island is not public any more.
     Gone,
