@@ -118,12 +118,12 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>, String> {
-        let (host, port) = (self.upstream.host.as_str(), self.upstream.port);
         let socket = if let Some(proxy) = &self.proxy {
-            connect_through(proxy, &format!("{host}:{port}")).await?
+            connect_through(proxy, &self.upstream.host_and_port()).await?
         } else {
             let problem = format!("cannot connect to {}", self.upstream.authority);
-            let socket = TcpStream::connect((host, port)).await;
+            let socket =
+                TcpStream::connect((self.upstream.host.as_str(), self.upstream.port)).await;
             socket.map_err(|error| describe(&problem, &error))?
         };
         match &self.tls {

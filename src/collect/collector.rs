@@ -307,9 +307,9 @@ impl Collector {
     }
 
     fn platform(&self, now: UnixSeconds) -> Result<Option<Request>> {
-        let step = |time: i64| UnixSeconds(time - time.rem_euclid(wire::STEP_SECONDS));
         let last = self.store.task(Task::PLATFORM)?;
-        if step(now.0) <= step(last) || !self.endpoints.is_ready(Endpoint::Platform, now) {
+        let to = wire::step(now.0);
+        if to <= wire::step(last) || !self.endpoints.is_ready(Endpoint::Platform, now) {
             return Ok(None);
         }
         // From the newest point that is written: later ones may be lost by the end of this process. Values come up to
@@ -317,8 +317,7 @@ impl Collector {
         let written = self.dataset.platform().unwrap_or_default();
         let newest = written.last_key_value().map_or(0, |(time, _)| time.0);
         let from = (newest.min(now.0) - 2 * 3600).max(now.0 - PLATFORM_BACK_SECONDS);
-        let times = step(from)..step(now.0 + wire::STEP_SECONDS);
-        Ok(Some(Request::Platform(times)))
+        Ok(Some(Request::Platform(wire::step(from)..to)))
     }
 
     fn live(&mut self, now: UnixSeconds) -> Result<Option<Request>> {

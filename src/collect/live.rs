@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::dataset_files::StepRows;
 use super::endpoints::Request;
-use super::wire::STEP_SECONDS;
+use super::wire::{self, STEP_SECONDS};
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
 
@@ -36,7 +36,7 @@ pub(super) type Steps = BTreeMap<UnixSeconds, StepRows>;
 
 impl LivePass {
     pub(super) fn due_step(now: UnixSeconds) -> UnixSeconds {
-        UnixSeconds((now.0 - DELAY_SECONDS).div_euclid(STEP_SECONDS) * STEP_SECONDS)
+        wire::step(now.0 - DELAY_SECONDS)
     }
 
     /// Begins a pass over islands, the most played first. Returns `None` if there are none.
@@ -51,9 +51,8 @@ impl LivePass {
 
     pub(super) fn request(&self, now: UnixSeconds) -> Option<Request> {
         let from = UnixSeconds(self.step.0 - BACK_SECONDS);
-        let next_step = (now.0.div_euclid(STEP_SECONDS) + 1) * STEP_SECONDS;
         let code = *self.islands.last()?;
-        Some(Request::Steps(code, from..UnixSeconds(next_step)))
+        Some(Request::Steps(code, from..wire::step(now.0)))
     }
 
     pub(super) fn advance(&mut self, code: IslandCode, values: &[(UnixSeconds, u64)]) {
@@ -113,7 +112,8 @@ mod tests {
         let mut asked = Vec::new();
         while let Some(Request::Steps(code, times)) = pass.request(now) {
             let back = UnixSeconds(step.0 - 20 * 60);
-            assert_eq!(times, back..UnixSeconds(step.0 + 40 * 60));
+            // Not into the future.
+            assert_eq!(times, back..UnixSeconds(step.0 + 30 * 60));
             let later = UnixSeconds(step.0 + 600);
             pass.advance(code, &[(step, code.number()), (later, 7)]);
             asked.push(code.number());

@@ -116,8 +116,9 @@ impl Collector {
                 }
                 Ok(Outcome::Usable.into())
             }),
-            Request::Platform(_) => {
-                let points = classify(raw, |body| wire::steps(body, self.settings.platform));
+            Request::Platform(times) => {
+                let series = self.settings.platform;
+                let points = classify(raw, |body| wire::steps(body, series, times));
                 points.map_or_else(Ok, |points| {
                     // If the upstream lacks the series, it is not requested again for this step either.
                     self.store.set_task(Task::PLATFORM, now.0)?;
@@ -131,8 +132,8 @@ impl Collector {
                 let days = classify(raw, |body| wire::island_days(body, &window));
                 days.map_or_else(Ok, |days| self.record_days(*code, days, &window, now))
             }
-            Request::Steps(code, _) => {
-                let steps = classify(raw, |body| wire::steps(body, "peakCCU"));
+            Request::Steps(code, times) => {
+                let steps = classify(raw, |body| wire::steps(body, "peakCCU", times));
                 steps.map_or_else(Ok, |steps| {
                     self.advance_live(*code, &steps.unwrap_or_default())?;
                     Ok(Outcome::Usable.into())

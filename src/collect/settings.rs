@@ -137,6 +137,16 @@ impl HttpAddress {
         is_sound.then_some(address)
     }
 
+    /// Returns host and port, as in a CONNECT, which always has both.
+    pub fn host_and_port(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') {
+            format!("[{host}]:{port}")
+        } else {
+            format!("{host}:{port}")
+        }
+    }
+
     /// Returns whether it is on this machine.
     pub fn is_loopback(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
@@ -156,8 +166,9 @@ pub fn proxy(text: &str) -> Option<HttpAddress> {
     address.filter(|address| !address.is_tls && address.base_path.is_empty())
 }
 
-/// Returns whether `NO_PROXY` names a host: itself, a domain above it, or `*`.
+/// Returns whether `NO_PROXY` names a host, which is in lower case: itself, a domain above it, or `*`.
 pub fn is_excluded(host: &str, no_proxy: &str) -> bool {
+    let no_proxy = no_proxy.to_ascii_lowercase();
     no_proxy.split(',').map(str::trim).any(|name| {
         let domain = name.trim_start_matches('.');
         let above = host.strip_suffix(domain);
@@ -229,6 +240,17 @@ mod tests {
             "http://127.0.0.1.example/",
         ] {
             assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_connect_names_host_and_port_with_brackets_around_ipv6() {
+        for (text, want) in [
+            ("https://api.fortnite.com/", "api.fortnite.com:443"),
+            ("https://[2001:db8::1]/", "[2001:db8::1]:443"),
+            ("https://[::1]:8443", "[::1]:8443"),
+        ] {
+            assert_eq!(upstream(text).unwrap().host_and_port(), want);
         }
     }
 
@@ -305,6 +327,7 @@ mod tests {
             ("api.fortnite.com", true),
             ("localhost, fortnite.com", true),
             (".fortnite.com", true),
+            ("API.Fortnite.com", true),
             ("nite.com", false),
             ("x.api.fortnite.com", false),
         ] {

@@ -295,14 +295,28 @@ fn count(value: &Value) -> Option<u64> {
     count.filter(|count| *count <= COUNT_MAX)
 }
 
-/// Parses a series of 10-minute buckets: the non-null values, oldest first. One bucket at least must be there.
-pub(super) fn steps(body: &[u8], name: &str) -> Result<Vec<(UnixSeconds, u64)>, String> {
+/// Returns the start of the 10-minute bucket of a time.
+pub(super) fn step(time: i64) -> UnixSeconds {
+    UnixSeconds(time - time.rem_euclid(STEP_SECONDS))
+}
+
+/// Parses a series of 10-minute buckets: the non-null values, oldest first. One bucket of the `requested` times at least
+/// must be there.
+pub(super) fn steps(
+    body: &[u8],
+    name: &str,
+    requested: &Range<UnixSeconds>,
+) -> Result<Vec<(UnixSeconds, u64)>, String> {
     let body = parse(body)?;
     let buckets = buckets(&body, name, STEP_SECONDS);
     let buckets = buckets.filter_map(|(start, point)| Some((start?, count(&point["value"]))));
-    let buckets: Vec<_> = buckets.collect();
+    let buckets: Vec<_> = buckets
+        .filter(|(start, _)| requested.contains(start))
+        .collect();
     if buckets.is_empty() {
-        return Err(unexpected(format_args!("{name} has no bucket")));
+        return Err(unexpected(format_args!(
+            "{name} has no bucket of the requested times"
+        )));
     }
     let steps = buckets.into_iter();
     let steps = steps.filter_map(|(start, value)| Some((start, value?)));

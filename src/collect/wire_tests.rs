@@ -93,9 +93,9 @@ fn a_response_without_anything_that_was_requested_is_refused() {
         assert!(days(body).is_err(), "{body}");
     }
     assert!(catalogue(b"{\"islands\":[]}").is_err());
-    assert!(steps(b"[]", "peakCCU").is_err());
-    assert!(steps(b"{\"peakCCU\":[]}", "peakCCU").is_err());
-    assert!(steps(b"{\"inMatchPeakCCU\":[]}", "inClientPeakCCU").is_err());
+    assert!(steps(b"[]", "peakCCU", &times(0..9)).is_err());
+    assert!(steps(b"{\"peakCCU\":[]}", "peakCCU", &times(0..9)).is_err());
+    assert!(steps(b"{\"inMatchPeakCCU\":[]}", "inClientPeakCCU", &times(0..9)).is_err());
     assert!(genres(b"{\"data\":[]}").is_err());
 }
 
@@ -155,16 +155,23 @@ fn genres_are_slugs_or_objects() {
     assert_eq!(missing, Page::default());
 }
 
+/// Times of some 10-minute steps of a day.
+fn times(steps: Range<i64>) -> Range<UnixSeconds> {
+    let start = UnixSeconds::parse("2026-09-21T00:00:00Z").unwrap().0;
+    UnixSeconds(start + 600 * steps.start)..UnixSeconds(start + 600 * steps.end)
+}
+
 #[test]
-fn steps_are_those_with_a_value() {
+fn steps_are_those_of_the_requested_times_with_a_value() {
     let body = br#"{"peakCCU":[{"value":7,"timestamp":"2026-09-21T00:10:00.000Z"},{"value":null,"timestamp":"2026-09-21T00:20:00.000Z"},
         {"value":5,"timestamp":"2026-09-21T00:00:00.000Z"},{"value":5,"timestamp":"2026-09-21T00:00:01.000Z"}]}"#;
-    let steps = steps(body, "peakCCU").unwrap();
-    let start = UnixSeconds::parse("2026-09-21T00:00:00Z").unwrap().0;
-    assert_eq!(
-        steps,
-        [(UnixSeconds(start), 5), (UnixSeconds(start + 600), 7)]
-    );
+    let found = |requested| steps(body, "peakCCU", &times(requested)).ok();
+    let at = |step| times(step..step).start;
+    assert_eq!(found(0..3), Some(vec![(at(0), 5), (at(1), 7)]));
+    assert_eq!(found(1..3), Some(vec![(at(1), 7)]));
+    assert_eq!(found(0..1), Some(vec![(at(0), 5)]));
+    assert_eq!(found(2..3), Some(Vec::new()));
+    assert_eq!(found(3..9), None);
 }
 
 fn row(json: Value) -> (Option<Island>, Cleaned) {
