@@ -13,6 +13,7 @@ use super::plan::{self, PlanSizes};
 use super::readings;
 use super::reply::Outcome;
 use super::rules;
+use super::save;
 use super::settings::{CollectSettings, check};
 use super::store::{Store, Task};
 use crate::calendar::UnixSeconds;
@@ -108,6 +109,9 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
     Gauge "island_metrics_collect_daily_written_timestamp_seconds"
         "Last write of a file of daily/, in Unix seconds; 0 before the first."
         |it, page| page.value(task(it, Task::DAYS_WRITTEN));
+    Gauge "island_metrics_collect_unwritten_timestamp_seconds"
+        "Time at which the oldest value that daily/ lacks was read, in Unix seconds. None if it has all values."
+        |it, page| page.optional(save::unwritten_since(&it.store).unwrap_or(None));
     Gauge "island_metrics_collect_complete_day_timestamp_seconds"
         "Start of the newest day for which each island with a value on the day before was read after the day had settled, in Unix seconds; 0 before the first."
         |it, page| page.value(it.complete_day.map_or(0, rules::start));

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::endpoints::Endpoint;
 use super::faults_tests::{Spell, Trouble};
 use super::plan;
+use super::save;
 use super::simulated_collector_tests::Simulation;
 use super::simulation_tests::compare;
 use super::store::Task;
@@ -107,6 +108,7 @@ fn alerts(run: &Simulation, before: &mut HourAgo) -> Vec<&'static str> {
     let is_contrary = sizes.contradicted * 2 > sizes.active && sizes.contradicted > 10;
     let believed = before.believed.max(task(Task::BELIEVED_ISLANDS));
     let complete_end = collector.complete_day.map_or(0, |day| day.end().0);
+    let unwritten = save::unwritten_since(&collector.store).unwrap();
     let since = |time: i64| now - time.max(started);
     let fired = [
         (
@@ -116,6 +118,10 @@ fn alerts(run: &Simulation, before: &mut HourAgo) -> Vec<&'static str> {
         (now - complete_end > 33 * HOUR, "DayIncomplete"),
         (before.has_no_value && has_no_value(run), "NoValue"),
         (before.is_contrary && is_contrary, "Contradictions"),
+        (
+            unwritten.is_some_and(|time| now - time > 13 * HOUR),
+            "Unwritten",
+        ),
         (since(collector.counts.live_written) > 40 * 60, "NoLiveStep"),
         (since(collector.counts.last_usable) > 15 * 60, "NoResponse"),
         (

@@ -42,6 +42,12 @@ pub(super) fn changed_days(store: &Store) -> Result<Vec<(UtcDay, UnixSeconds, Un
     })
 }
 
+/// Returns the time of the oldest value that the files lack, if any.
+pub(super) fn unwritten_since(store: &Store) -> Result<Option<i64>> {
+    let days = changed_days(store)?;
+    Ok(days.iter().map(|(_, changed_at, _)| changed_at.0).min())
+}
+
 /// Records that the file of a day has all values.
 pub(super) fn record_written(store: &Store, day: UtcDay, now: UnixSeconds) -> Result<()> {
     let sql = "UPDATE day SET changed_at = NULL, written_at = ?2 WHERE day = ?1";

@@ -12,7 +12,7 @@ use super::collector::Next;
 use super::scratch_tests::{island, record_reply};
 use super::simulated_collector_tests::Simulation;
 use super::virtual_upstream_tests::{FIRST_DAY, VirtualUpstream, code, hash, number};
-use super::{catalogue, rules};
+use super::{catalogue, rules, save};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::Metrics;
 use crate::durable;
@@ -327,6 +327,10 @@ fn a_fault_of_one_file_keeps_values_out_of_that_file_only() {
         };
         let written = run.collector.finish(true, run.now);
         assert_eq!(written.is_err(), is_error, "{faulty}");
+        // The alert for a file that cannot be written.
+        let unwritten = save::unwritten_since(&run.collector.store).unwrap();
+        let is_lacking = is_error && faulty.starts_with("daily");
+        assert_eq!(unwritten, is_lacking.then_some(run.now.0), "{faulty}");
         check(run, &faulty);
         // Nothing is lost for the faulty one either.
         fs::remove_file(folder.join(&faulty)).unwrap();
