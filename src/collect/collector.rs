@@ -60,6 +60,8 @@ pub(super) struct Counts {
     pub(super) last_value: i64,
     /// Time at which the last live step was written; 0 for none.
     pub(super) live_written: i64,
+    /// Time of the newest point of platform.csv that was written; 0 for none.
+    pub(super) platform_point: i64,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
@@ -265,6 +267,7 @@ impl Collector {
                 last_usable: self.counts.last_usable.min(now.0),
                 last_value: self.counts.last_value.min(now.0),
                 live_written: self.counts.live_written.min(now.0),
+                platform_point: self.counts.platform_point.min(now.0),
                 ..self.counts
             },
             log: mem::take(&mut self.log),

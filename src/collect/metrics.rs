@@ -94,6 +94,9 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
             let has_live = it.settings.live > 0;
             page.optional(has_live.then(|| it.counts.live_written.max(it.started.0)));
         };
+    Gauge "island_metrics_collect_platform_point_timestamp_seconds"
+        "Time of the newest point of platform.csv that was written, or else of the start, in Unix seconds."
+        |it, page| page.value(it.counts.platform_point.max(it.started.0));
     Gauge "island_metrics_collect_last_value_timestamp_seconds"
         "Time of the last response with a value of an island's day, or else of the start, in Unix seconds."
         |it, page| page.value(it.counts.last_value.max(it.started.0));

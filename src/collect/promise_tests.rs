@@ -123,6 +123,10 @@ fn alerts(run: &Simulation, before: &mut HourAgo) -> Vec<&'static str> {
             "Unwritten",
         ),
         (since(collector.counts.live_written) > 40 * 60, "NoLiveStep"),
+        (
+            since(collector.counts.platform_point) > 2 * HOUR,
+            "NoPlatform",
+        ),
         (since(collector.counts.last_usable) > 15 * 60, "NoResponse"),
         (
             task(Task::LISTED_ISLANDS) * 10 < believed * 9,
@@ -192,7 +196,10 @@ fn each_fault_of_an_endpoint_alerts_within_a_day_and_loses_nothing_within_four()
     ];
     let all = days.map(|trouble| (trouble, Endpoint::Days)).into_iter();
     let all = all.chain(catalogue.map(|trouble| (trouble, Endpoint::Catalogue)));
-    let all = all.chain([(Trouble::Status(400), Endpoint::Steps)]);
+    let all = all.chain([
+        (Trouble::Status(400), Endpoint::Steps),
+        (Trouble::EmptyObject, Endpoint::Platform),
+    ]);
     for (number, (trouble, endpoint)) in all.enumerate() {
         // A third of them in a fast run.
         if !slow && number % 3 > 0 {

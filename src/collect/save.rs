@@ -246,13 +246,13 @@ impl Collector {
         let before = self.dataset.platform()?;
         let mut all = before.clone();
         all.extend(&self.platform_points);
-        if let Some((&newest, _)) = all.last_key_value() {
-            all = all.split_off(&UnixSeconds(newest.0 - PLATFORM_KEPT_SECONDS));
-        }
+        let newest = all.last_key_value().map_or(0, |(time, _)| time.0);
+        all = all.split_off(&UnixSeconds(newest - PLATFORM_KEPT_SECONDS));
         if all != before {
             self.dataset.write_platform(&all)?;
         }
         self.platform_points.clear();
+        self.counts.platform_point = newest;
         Ok(())
     }
 
