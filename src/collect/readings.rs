@@ -94,16 +94,16 @@ pub(super) fn record_days(
         return Ok(Outcome::Usable);
     };
     let (mut peaks, mut any, mut is_contradicted) = (BTreeMap::new(), false, false);
-    let mut had_peak = false;
+    let mut peak_before = false;
     for day in window.start.0..window.end.0 {
         let old = stored(store, code, day)?;
         let read = days.get(&UtcDay(day)).unwrap_or(&Metrics::NULL);
         any |= *read != Metrics::NULL;
         let has_peak = |metrics: &Metrics| metrics.count(SortField::PeakCcu).is_some();
         is_contradicted |= *read == Metrics::NULL && old != Metrics::NULL;
-        is_contradicted |= *read != Metrics::NULL && !has_peak(read) && had_peak;
+        is_contradicted |= *read != Metrics::NULL && !has_peak(read) && peak_before;
         let merged = newer(&old, read);
-        had_peak = has_peak(&merged);
+        peak_before = has_peak(&merged);
         if merged != old {
             write_value(store, code, day, &merged, now)?;
         }

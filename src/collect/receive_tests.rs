@@ -1,3 +1,4 @@
+use hyper::Response;
 use serde_json::json;
 
 use super::*;
@@ -27,14 +28,14 @@ fn week_before(number: u64, now: UnixSeconds) -> Request {
     Request::Days(code(number), from..to)
 }
 
-/// The reply to a request at a time, with a peak for each day from the oldest on; no bucket for `None`.
-fn week(peaks: [Option<u64>; 7], now: UnixSeconds) -> Raw {
-    let days = (rules::window(now).start.0..).map(UtcDay).zip(peaks);
-    let buckets = days.filter_map(|(day, peak)| {
-        peak.map(|peak| json!({"value": peak, "timestamp": format!("{day}T00:00:00.000Z")}))
-    });
+/// The reply to a request at a time, with the same peak on each day.
+fn week_of_peak(peak: u64, now: UnixSeconds) -> Response<Vec<u8>> {
+    let window = rules::window(now);
+    let buckets = (window.start.0..window.end.0)
+        .map(UtcDay)
+        .map(|day| json!({"value": peak, "timestamp": format!("{day}T00:00:00.000Z")}));
     let body = json!({"peakCCU": buckets.collect::<Vec<_>>()});
-    Ok(reply(200, &body.to_string()))
+    reply(200, &body.to_string())
 }
 
 /// What a reply has is of the window that was requested.
@@ -44,7 +45,7 @@ fn a_reply_that_arrives_after_midnight_keeps_its_oldest_day() {
     let midnight = start().day().end();
     let (sent, received) = (UnixSeconds(midnight.0 - 1), UnixSeconds(midnight.0 + 29));
     let request = week_before(0, sent);
-    let raw = week([Some(7); 7], sent);
+    let raw = Ok(week_of_peak(7, sent));
     let recorded = run.collector.receive(&request, raw, received).unwrap();
     assert_eq!(recorded.outcome, Outcome::Usable);
     run.collector.finish(true, received).unwrap();
