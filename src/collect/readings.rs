@@ -76,6 +76,35 @@ fn write_value(
     store.execute(sql, (day, now.0)).map(drop)
 }
 
+/// Merges the days of a reply into the values of the window. Returns the peaks of the days with a value, and whether a
+/// day of the reply contradicts what was known.
+fn merge_days(
+    store: &Store,
+    code: IslandCode,
+    days: &BTreeMap<UtcDay, Metrics>,
+    window: &Range<UtcDay>,
+    now: UnixSeconds,
+) -> Result<(BTreeMap<i32, u32>, bool)> {
+    let has_peak = |metrics: &Metrics| metrics.count(SortField::PeakCcu).is_some();
+    let (mut peaks, mut is_contradicted, mut peak_before) = (BTreeMap::new(), false, false);
+    for day in window.start.0..window.end.0 {
+        let old = stored(store, code, day)?;
+        let read = days.get(&UtcDay(day)).unwrap_or(&Metrics::NULL);
+        is_contradicted |= *read == Metrics::NULL && old != Metrics::NULL;
+        is_contradicted |= *read != Metrics::NULL && !has_peak(read) && peak_before;
+        let merged = newer(&old, read);
+        peak_before = has_peak(&merged);
+        if merged != old {
+            write_value(store, code, day, &merged, now)?;
+        }
+        if merged != Metrics::NULL {
+            let peak = merged.count(SortField::PeakCcu).unwrap_or(0);
+            peaks.insert(day, u32::try_from(peak).unwrap_or(u32::MAX));
+        }
+    }
+    Ok((peaks, is_contradicted))
+}
+
 /// Records the days of an island that a reply has, of the window that was requested: midnight may have passed since,
 /// and what the reply says is about that window. Returns the outcome: [`Outcome::Vanished`] if a day has no value
 /// although an earlier reply had one, the newest has none although one of the two before it has one, or a day has
@@ -93,25 +122,7 @@ pub(super) fn record_days(
         // Not an island of the catalogue.
         return Ok(Outcome::Usable);
     };
-    let (mut peaks, mut any, mut is_contradicted) = (BTreeMap::new(), false, false);
-    let mut peak_before = false;
-    for day in window.start.0..window.end.0 {
-        let old = stored(store, code, day)?;
-        let read = days.get(&UtcDay(day)).unwrap_or(&Metrics::NULL);
-        any |= *read != Metrics::NULL;
-        let has_peak = |metrics: &Metrics| metrics.count(SortField::PeakCcu).is_some();
-        is_contradicted |= *read == Metrics::NULL && old != Metrics::NULL;
-        is_contradicted |= *read != Metrics::NULL && !has_peak(read) && peak_before;
-        let merged = newer(&old, read);
-        peak_before = has_peak(&merged);
-        if merged != old {
-            write_value(store, code, day, &merged, now)?;
-        }
-        if merged != Metrics::NULL {
-            let peak = merged.count(SortField::PeakCcu).unwrap_or(0);
-            peaks.insert(day, u32::try_from(peak).unwrap_or(u32::MAX));
-        }
-    }
+    let (peaks, mut is_contradicted) = merge_days(store, code, days, window, now)?;
     let newest = window.end.0 - 1;
     let has_value = peaks.contains_key(&newest);
     let had_before = peaks.contains_key(&(newest - 1)) || peaks.contains_key(&(newest - 2));
@@ -147,6 +158,8 @@ pub(super) fn record_days(
         postponed_until,
     );
     store.execute(sql, values)?;
+    let mut read = days.range(window.clone());
+    let any = read.any(|(_, metrics)| *metrics != Metrics::NULL);
     Ok(match (is_contradicted, any) {
         (true, _) => Outcome::Vanished,
         (false, true) => Outcome::Usable,
