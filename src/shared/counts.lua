@@ -48,12 +48,13 @@ local function is_due()
 end
 
 -- A node that was a replica since its start may have another copy of the data. All servers see the same: it is looked
--- up by the script, now and then.
-local replica = string.match(fields.run or '', ':(%x*)$') or ''
-if is_due() then
-  replica = string.match(redis.call('INFO', 'replication'), 'master_replid2:(%x+)') or ''
+-- up by the script, now and then. Zeros say nothing: an hour after its last replica has gone, a node has them again.
+local start, replica = string.match(fields.run or '', '^(%x+):(%x*)$')
+if is_due() or start ~= ARGV[3] then
+  local found = string.match(redis.call('INFO', 'replication'), 'master_replid2:(%x+)') or ''
+  replica = string.find(found, '[^0]') and found or replica
 end
-local run = ARGV[3] .. ':' .. replica
+local run = ARGV[3] .. ':' .. (replica or '')
 -- No clock is days ahead of this server's and of the store's.
 local lost_day = integer(fields.day, math.max(store_day, tonumber(today)) + 1)
 local marker, begun = fields.marker, integer(fields.begun, MILLIS_MAX)
