@@ -95,7 +95,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
             page.optional(has_live.then(|| it.counts.live_written.max(it.started.0)));
         };
     Gauge "island_metrics_collect_platform_point_timestamp_seconds"
-        "Time of the newest point of platform.csv that was written, or else of the start, in Unix seconds."
+        "Time of the newest point of platform.csv that was written, or of the start if that is later, in Unix seconds."
         |it, page| page.value(it.counts.platform_point.max(it.started.0));
     Gauge "island_metrics_collect_last_value_timestamp_seconds"
         "Time of the last response with a value of an island's day, or else of the start, in Unix seconds."
@@ -116,7 +116,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         "Time at which the oldest value that daily/ lacks was read, in Unix seconds. None if it has all values."
         |it, page| page.optional(save::unwritten_since(&it.store).unwrap_or(None));
     Gauge "island_metrics_collect_complete_day_timestamp_seconds"
-        "Start of the newest day for which each island with a value on the day before was read after the day had settled, in Unix seconds; 0 before the first."
+        "Start of the newest day for which each island whose last reading had a value was read after the day had settled, in Unix seconds; 0 before the first."
         |it, page| page.value(it.complete_day.map_or(0, rules::start));
     Gauge "island_metrics_collect_database_bytes"
         "Size of the database in the state directory with its log, in bytes."

@@ -57,12 +57,13 @@ fn check_promises(run: &Simulation) {
         return;
     }
     for number in 0..run.upstream.islands {
-        // An island that was away returns with the catalogue.
+        let is_known = |before| run.upstream.given.contains_key(&(number, before, 0));
+        // An island that was away returns with the catalogue, which may take days.
+        let since = if is_known(day.0 - 1) { 0 } else { 7 };
         let is_public =
-            (day.0 - 7..=run.now.day().0).all(|later| run.upstream.is_public(number, later));
+            (day.0 - since..=run.now.day().0).all(|later| run.upstream.is_public(number, later));
         // As far as it is known: an inactive island that wakes up is read within the window. The value that was known
         // may be older than the day before, which an outage can leave unread.
-        let is_known = |before| run.upstream.given.contains_key(&(number, before, 0));
         let is_active =
             run.upstream.has_data(number, day.0 - 1) && (day.0 - 7..day.0).any(is_known);
         let settled = UnixSeconds(day.end().0 + 6 * HOUR);

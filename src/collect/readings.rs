@@ -143,9 +143,9 @@ pub(super) fn record_days(
          missing = 0, contradicted_at = ?8, postponed_until = ?9 WHERE code = ?1";
     let (class, due_at) = (rules::class(facts), rules::due_at(facts, now));
     let contradicted_at = if is_contradicted { now.0 } else { 0 };
-    // Otherwise, its oldest day that is not covered would keep it first in its queue.
-    let has_gap = covered < newest - 1;
-    let postponed_until = if has_gap { now.0 + GAP_SECONDS } else { 0 };
+    // Otherwise, its oldest day that is not covered would keep it first in the queue of islands at risk.
+    let is_at_risk = covered <= rules::risk_day(now).0;
+    let postponed_until = if is_at_risk { now.0 + GAP_SECONDS } else { 0 };
     let values = (
         code,
         now.0,
@@ -208,7 +208,8 @@ pub(super) fn postponed(store: &Store) -> Result<i64> {
 
 /// Returns the newest whole day up to which all days of each active island were read after they had settled, if it is
 /// in the window. An island is active if its last reading had a value, also if that was before an outage. No day is
-/// complete before a first crawl has ended and while islands remain that were never read.
+/// complete before a first crawl has ended and while islands remain that were never read. One that always fails keeps
+/// the day where it is: without its values, no later day is complete.
 pub(super) fn complete_day(store: &Store, now: UnixSeconds) -> Result<Option<UtcDay>> {
     if store.task(Task::FULL_CRAWL)? == 0 {
         return Ok(None);

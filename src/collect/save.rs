@@ -81,13 +81,13 @@ impl Collector {
                 let sql = "UPDATE reading SET covered = min(covered, ?1 - 1), due_at = 0
                      WHERE class >= 0 AND read_at > 0";
                 self.store.execute(sql, [day.0])?;
-                "and requested again"
+                " and requested again"
             } else {
-                "the upstream no longer has it"
+                "; the upstream no longer has it"
             };
             self.log.push(format!(
                 "the dataset lacks {day}, which this collector wrote; it is written again with what the database \
-                 has, {requested}"
+                 has{requested}"
             ));
             self.is_state_replaced = true;
         }
