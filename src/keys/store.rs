@@ -192,9 +192,9 @@ impl KeyStore {
         Ok(is_change)
     }
 
-    /// Merges records of other servers. On success they are durable. If they cannot be stored, this process applies them
-    /// all the same, since a revocation must not wait for the disk. Returns the ids of records that were ignored, since the known
-    /// records with these ids are of other keys.
+    /// Merges records of other servers. On success they are durable. If they cannot be stored, this process applies
+    /// them all the same, since a revocation must not wait for the disk. Returns the ids of records that were ignored,
+    /// since the known records with these ids are of other keys.
     pub fn merge(&self, shared: &[KeyRecord]) -> Result<Vec<KeyId>, KeyStoreError> {
         let changed = self.create_directory();
         let changed = changed.and_then(|()| self.change(|records| records.merge(shared, 0)));
