@@ -83,7 +83,7 @@ fn a_damaged_key_file_keeps_the_loaded_keys_and_is_logged_once() {
     let complaints = server.lines();
     let complaints = complaints
         .iter()
-        .filter(|line| line.contains("the previous keys stay"));
+        .filter(|line| line.contains("the known keys stay in use"));
     assert_eq!(complaints.count(), 4);
 }
 
