@@ -53,8 +53,7 @@ pub(crate) fn start(
     Ok((quota, trigger))
 }
 
-/// Loads issued, revoked and restored keys. A key file that cannot be loaded is refused, and the previous keys stay
-/// valid.
+/// Loads issued, revoked and restored keys. A key file that cannot be loaded is refused, and the known keys stay in use.
 struct KeyReloader {
     store: KeyStore,
     prefix: KeyPrefix,
