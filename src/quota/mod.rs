@@ -40,6 +40,8 @@ pub use newest_day::NewestDay;
 
 #[cfg(all(test, not(island_metrics_loom)))]
 mod counter_file_tests;
+#[cfg(all(test, not(island_metrics_loom)))]
+mod keyed_tests;
 #[cfg(all(test, island_metrics_loom))]
 #[path = "models_tests.rs"]
 mod models;
