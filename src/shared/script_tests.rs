@@ -34,6 +34,14 @@ fn request(client: u64) -> LeaseRequest {
     }
 }
 
+/// Runs a test in a store; nothing if there is no program of one.
+fn in_store(test: impl AsyncFnOnce(&TestStore)) {
+    if let Some(store) = TestStore::start() {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(test(&store));
+    }
+}
+
 /// A start of a server, and its state.
 struct Start {
     directory: u32,
@@ -139,11 +147,7 @@ fn random_request(rng: &mut impl FnMut(u32) -> u32) -> LeaseRequest {
 
 #[test]
 fn the_scripts_agree_with_the_plain_rules() {
-    let Some(store) = TestStore::start() else {
-        return;
-    };
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    in_store(async |store| {
         let mut both = Both {
             node: store.connect().await,
             model: StoreModel::default(),
@@ -207,12 +211,8 @@ async fn joined(store: &TestStore) -> (Both, Start) {
 
 #[test]
 fn figures_expire_an_hour_after_their_day() {
-    let Some(store) = TestStore::start() else {
-        return;
-    };
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (mut both, mut start) = joined(&store).await;
+    in_store(async |store| {
+        let (mut both, mut start) = joined(store).await;
         let request = request(0x1_7f00_0001);
         both.call(&mut start, today(), false, &[request]).await;
         let name = key(&request);
@@ -238,11 +238,7 @@ fn figures_expire_an_hour_after_their_day() {
 
 #[test]
 fn the_seed_is_final_when_all_servers_have_sent_their_counts() {
-    let Some(store) = TestStore::start() else {
-        return;
-    };
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    in_store(async |store| {
         let node = store.connect().await;
         // Server, seed, whether it has counts of today, and whether it has sent them.
         let new = [
@@ -275,11 +271,7 @@ fn the_seed_is_final_when_all_servers_have_sent_their_counts() {
 
 #[test]
 fn a_node_that_was_a_replica_has_lost_data() {
-    let Some(store) = TestStore::start() else {
-        return;
-    };
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    in_store(async |store| {
         // Two servers, which stay connected.
         let mut servers = [1, 2].map(|number| Start::new(number, number).client);
         let node = store.connect().await;
@@ -307,12 +299,8 @@ fn a_node_that_was_a_replica_has_lost_data() {
 
 #[test]
 fn what_no_server_writes_counts_as_nothing() {
-    let Some(store) = TestStore::start() else {
-        return;
-    };
-    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (mut both, mut start) = joined(&store).await;
+    in_store(async |store| {
+        let (mut both, mut start) = joined(store).await;
         let mut node = store.connect().await;
         node.run_id.clone_from(&both.node.run_id);
         let write = async |words: &[&str]| run(&node, words).await.unwrap();
