@@ -38,7 +38,7 @@ fn week_of_peak(peak: u64, now: UnixSeconds) -> Response<Vec<u8>> {
     reply(200, &body.to_string())
 }
 
-/// What a reply has is of the window that was requested.
+/// The days of a reply are those of the window that was requested.
 #[test]
 fn a_reply_that_arrives_after_midnight_keeps_its_oldest_day() {
     let mut run = collector_of(1);
