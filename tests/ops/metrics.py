@@ -48,7 +48,8 @@ shared_quota_requests_total result=answered|late|failed
 worker_heartbeat_age_seconds worker
 build_info version commit
 """
-# Metrics without a sample while there is nothing to measure: no store, no certificate, no value that could be lost.
+# Metrics without a sample while there is nothing to measure: no store, no certificate, no value that could be lost or
+# that daily/ lacks.
 OPTIONAL = r"island_metrics_(shared_|tls_certificate_|collect_next_loss_|collect_unwritten_)"
 # By metric: its labels with their known values, and `None` for any value.
 LABELS = {}
