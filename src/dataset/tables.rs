@@ -22,8 +22,8 @@ pub struct Catalogue {
     pub islands: Vec<Island>,
     /// creators.csv, by slug ascending; empty if the file does not exist.
     pub profiles: Vec<Profile>,
-    /// Codes of `islands`, close together for searches.
-    codes: Vec<IslandCode>,
+    /// Codes of `islands`, close together: searches and rows of days find them in the CPU cache.
+    pub(crate) codes: Vec<IslandCode>,
     /// Whether islands.csv has faults, in which case islands may be missing here.
     is_faulty: bool,
 }

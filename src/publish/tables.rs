@@ -54,24 +54,23 @@ fn read_days(
     catalogue: &Catalogue,
     notify: EventSink<'_>,
 ) -> Result<Vec<PackedDay>, PublishError> {
-    let (days, islands) = (&dataset.days, &catalogue.islands);
+    let (days, codes) = (&dataset.days, &catalogue.codes);
     let read = |text: &mut Vec<u8>, at: usize| {
         let files = &days[at];
         let rows = dataset.day(catalogue, files)?;
         for (kind, name) in &files.files {
             let is_daily = *kind == FileKind::Daily;
             let of_kind = rows.iter().filter(|row| row.is_daily == is_daily);
-            let code = |row: &DayRow| islands[row.island as usize].code;
+            let code = |row: &DayRow| codes[row.island as usize];
             dumps.write(text, (name, *kind), of_kind.map(|row| row.cells(code(row))))?;
         }
-        Ok(PackedDay::new(files.day, &rows, islands.len()))
+        Ok(PackedDay::new(files.day, &rows, codes.len()))
     };
     let mut packed = Vec::with_capacity(days.len());
     let keep = |day| packed.push(day);
     for_all("reading days", days.len(), read, keep, notify)?;
     let (what, files) = ("writing dumps of all days", WHOLE_FILES);
-    let write =
-        |text: &mut _, at: usize| dumps.write_days(text, islands, (days, &packed), files[at]);
+    let write = |text: &mut _, at: usize| dumps.write_days(text, codes, (days, &packed), files[at]);
     for_all(what, files.len(), write, drop, notify)?;
     Ok(packed)
 }
@@ -92,7 +91,7 @@ fn read_live(
         }
         let read = dataset.step(catalogue, step)?;
         let rows = read.players.iter().map(|(island, players)| {
-            let code = catalogue.islands[*island as usize].code;
+            let code = catalogue.codes[*island as usize];
             [Cell::Code(code), Cell::Count(Some(*players))]
         });
         dumps.write(text, (&step.name, FileKind::Live), rows)?;
