@@ -1,6 +1,6 @@
 //! Writer of JSON objects, member by member.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::dataset::{Cell, FileKind, Metrics};
 
@@ -65,15 +65,24 @@ impl<'o> Object<'o> {
         cells: impl IntoIterator<Item = Cell<'c>>,
     ) -> Object<'o> {
         for (name, cell) in columns.iter().zip(cells) {
+            let out = self.name(name);
+            // Numbers, which are most of a publish, need no serializer, and digits no search for characters to escape.
             match cell {
-                // Digits need no search for characters to escape.
                 Cell::Code(code) => {
-                    let out = self.name(name);
                     out.push(b'"');
                     out.extend_from_slice(code.text().as_bytes());
                     out.push(b'"');
                 }
-                cell => self = self.member(name, cell),
+                Cell::Count(Some(count)) => {
+                    out.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
+                }
+                Cell::Decimal(Some(decimal)) => {
+                    out.extend_from_slice(zmij::Buffer::new().format_finite(decimal).as_bytes());
+                }
+                Cell::Count(None) | Cell::Decimal(None) => out.extend_from_slice(b"null"),
+                Cell::Text(text) => json(out, &text),
+                Cell::Tags(tags) => json(out, &tags.split_terminator('|').collect::<Vec<_>>()),
+                Cell::Time(time) => json(out, &time.0),
             }
         }
         self
@@ -92,19 +101,6 @@ impl<'o> Object<'o> {
         self.0.extend_from_slice(name.as_bytes());
         self.0.extend_from_slice(b"\":");
         self.0
-    }
-}
-
-impl Serialize for Cell<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Cell::Code(code) => code.text().as_str().serialize(to),
-            Cell::Text(text) => text.serialize(to),
-            Cell::Tags(tags) => to.collect_seq(tags.split_terminator('|')),
-            Cell::Count(count) => count.serialize(to),
-            Cell::Decimal(decimal) => decimal.serialize(to),
-            Cell::Time(time) => time.0.serialize(to),
-        }
     }
 }
 
