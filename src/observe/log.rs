@@ -14,9 +14,6 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// Maximum number of queued lines of the server log.
 const QUEUE_MAX: usize = 1024;
-/// journald accepts 10,000 lines of a service in 30 seconds and drops the rest.
-const INTERVAL: Duration = Duration::from_secs(30);
-const INTERVAL_LINES_MAX: u32 = 5_000;
 /// Longer lines are cut: journald splits lines of more than 48 KiB.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 /// A batch of a [`LogBuffer`] of this size is queued immediately, a smaller one by [`LogBuffer::flush`].
@@ -59,7 +56,7 @@ pub(crate) struct Log {
 impl Log {
     /// Starts the log of the server, which passes each line to `write`.
     pub(crate) fn start(write: fn(&str)) -> io::Result<Log> {
-        Log::spawn("log", QUEUE_MAX, Console::new(write))
+        Log::spawn("log", QUEUE_MAX, write)
     }
 
     pub(super) fn spawn(name: &str, queue_max: usize, mut target: impl Target) -> io::Result<Log> {
@@ -113,41 +110,10 @@ impl Log {
     }
 }
 
-/// Passes on at most [`INTERVAL_LINES_MAX`] lines in each interval.
-struct Console {
-    write: fn(&str),
-    begun: Instant,
-    written: u32,
-    suppressed: u32,
-}
-
-impl Console {
-    fn new(write: fn(&str)) -> Console {
-        Console {
-            write,
-            begun: Instant::now(),
-            written: 0,
-            suppressed: 0,
-        }
-    }
-}
-
-impl Target for Console {
+impl Target for fn(&str) {
     fn write(&mut self, line: &Lines) -> bool {
-        if self.begun.elapsed() > INTERVAL {
-            if self.suppressed > 0 {
-                (self.write)(&format!("{} log lines were suppressed", self.suppressed));
-            }
-            *self = Console::new(self.write);
-        }
-        let is_written = self.written < INTERVAL_LINES_MAX;
-        if is_written {
-            self.written += 1;
-            (self.write)(&line.text);
-        } else {
-            self.suppressed += 1;
-        }
-        is_written
+        self(&line.text);
+        true
     }
 }
 
