@@ -7,8 +7,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SystemdEnvironment {
     pub(crate) notify_socket: Option<OsString>,
@@ -68,16 +66,9 @@ impl Notifier {
         })
     }
 
-    /// Reports that the server is ready, also after a reload.
+    /// Reports that the service is ready.
     pub(crate) fn ready(&mut self, status: &str) {
         self.send_reliably(format!("READY=1\nSTATUS={status}"));
-    }
-
-    /// Reports the start of a reload; [`ready`](Self::ready) ends it.
-    pub(crate) fn reloading(&mut self) {
-        let now = clock_gettime(ClockId::Monotonic);
-        let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
-        self.send_reliably(format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     }
 
     pub(crate) fn stopping(&mut self, status: &str) {
@@ -167,7 +158,6 @@ mod tests {
         ] {
             let mut notifier = Notifier::connect(Some(&name)).unwrap();
             notifier.ready("serving");
-            notifier.reloading();
             notifier.alive();
             let mut datagram = [0; 100];
             let mut next = || {
@@ -175,7 +165,6 @@ mod tests {
                 String::from_utf8(datagram[..length].to_vec()).unwrap()
             };
             assert_eq!(next(), "READY=1\nSTATUS=serving");
-            assert!(next().starts_with("RELOADING=1"));
             assert_eq!(next(), "WATCHDOG=1");
         }
         fs::remove_file(&path).unwrap();

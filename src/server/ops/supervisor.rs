@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,7 +16,6 @@ use crate::observe::Notifier;
 use crate::server::conn::registry::TICK;
 use crate::server::ops::state::{ServerState, ThreadStatus, ended_thread};
 use crate::server::settings::Settings;
-use crate::sync::PollTrigger;
 #[cfg(feature = "shared-quota")]
 use crate::sync::lock;
 
@@ -26,8 +24,6 @@ const STATUS_TICKS: u64 = 50;
 const STALL_MIN: Duration = Duration::from_secs(2);
 /// A longer poll is reported. Most take less than a millisecond, one that loads data takes seconds.
 const POLL_MAX: Duration = Duration::from_secs(10);
-/// A reload is reported as complete after this time, even if a poll has not ended.
-const RELOAD_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy)]
 enum Event {
@@ -79,8 +75,6 @@ pub(crate) struct Supervisor {
     ticks: u64,
     /// Responses until the last status report.
     responses: u64,
-    /// The start of a reload, and its polls that have not been completed.
-    reload: Option<(Instant, Vec<Receiver<()>>)>,
     stopping: Option<Instant>,
     /// Polls that take too long, by source, with the age of the last completed one.
     stalled: BTreeMap<&'static str, Duration>,
@@ -104,7 +98,6 @@ impl Supervisor {
             started: Instant::now(),
             ticks: 0,
             responses: 0,
-            reload: None,
             stopping: None,
             stalled: BTreeMap::new(),
         }
@@ -116,7 +109,7 @@ impl Supervisor {
         loop {
             match events.next().await {
                 Event::Tick => self.tick(),
-                Event::Reload if self.stopping.is_none() => self.start_reload(),
+                Event::Reload if self.stopping.is_none() => self.reload(),
                 Event::Reload | Event::ReopenLogs => self.reopen_logs(),
                 Event::Stop if self.stopping.is_some() => {
                     let line = "second signal: requests in progress are aborted";
@@ -165,7 +158,6 @@ impl Supervisor {
         }
         self.notifier.retry();
         self.notify_watchdog(before);
-        self.end_reload();
         for thread in self.server.threads() {
             if let Some(line) = stall_report(&mut self.stalled, thread) {
                 self.server.log.write(&line);
@@ -193,22 +185,11 @@ impl Supervisor {
         }
     }
 
-    fn start_reload(&mut self) {
-        self.notifier.reloading();
+    fn reload(&self) {
         self.server.log.write("reloading keys and data");
         self.reopen_logs();
-        let polls = self.server.pollers.iter().map(PollTrigger::poll_now);
-        self.reload = Some((Instant::now(), polls.collect()));
-    }
-
-    fn end_reload(&mut self) {
-        let Some((started, polls)) = &mut self.reload else {
-            return;
-        };
-        polls.retain(|poll| poll.try_recv() == Err(TryRecvError::Empty));
-        if polls.is_empty() || started.elapsed() > RELOAD_MAX {
-            self.notifier.ready(&self.server.status());
-            self.reload = None;
+        for poller in &self.server.pollers {
+            poller.poll_now();
         }
     }
 
