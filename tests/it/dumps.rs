@@ -397,8 +397,9 @@ fn damaged_dumps_keep_nothing_else_from_being_served_and_heal() {
         code == Some(65) && stderr.contains("dumps-1.json"),
         "{stderr}"
     );
-    // Like a copy of the directory that is now complete.
+    // Like a copy of the directory that is now complete: read again at a reload.
     fs::rename(&aside, &inside).unwrap();
+    server.hang_up();
     comes_to_status(&mut client, "/dumps/islands.csv", 200);
     assert_eq!(check().0, Some(0));
 

@@ -2,11 +2,9 @@
 //! refused, and the previous one is served on.
 
 use std::io;
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::dataset::FileStamp;
 use crate::regular_file::Directory;
 use crate::server::ops::reload::ReloadStatus;
 use crate::site::SiteSettings;
@@ -18,29 +16,9 @@ pub(crate) struct PublishReloader {
     service: SiteSettings,
     status: ReloadStatus,
     snapshot: Arc<Replicated<Snapshot>>,
-    /// The manifest of the served snapshot.
-    manifest: Option<Manifest>,
-    /// The publish that cannot be used, or whose dumps cannot. It is not read again until it changes, or a
-    /// poll is requested.
-    refused: Option<FoundPublish>,
-}
-
-/// A manifest, and the stamps of its own file and of those that it names.
-#[derive(PartialEq, Eq)]
-struct FoundPublish(Manifest, Vec<Option<FileStamp>>);
-
-impl FoundPublish {
-    /// To be called before payloads and dumps are read, so that later changes of them show.
-    fn of(published: &Directory, manifest: &Manifest) -> FoundPublish {
-        let payloads = manifest.files().map(|payload| payload.file.as_str());
-        // That of the manifest too: it can be touched in order to have all files read again.
-        let names = iter::once(Manifest::FILE).chain(payloads);
-        let stamp = |name: &str| {
-            let found = published.file(name).and_then(|file| file.metadata());
-            found.ok().map(|found| FileStamp::of(&found))
-        };
-        FoundPublish(manifest.clone(), names.map(stamp).collect())
-    }
+    /// The last manifest whose files were loaded, or refused as damaged. They are not read again unless a poll
+    /// is requested.
+    seen: Option<Manifest>,
 }
 
 /// Opens the published directory and reads its manifest; `None` if nothing is published.
@@ -64,8 +42,7 @@ impl PublishReloader {
             service: service.clone(),
             status,
             snapshot: Arc::clone(snapshot),
-            manifest: None,
-            refused: None,
+            seen: None,
         };
         reloader.poll(false);
         PollTrigger::start("data", move |is_requested| {
@@ -93,7 +70,8 @@ impl PublishReloader {
         }
     }
 
-    /// Loads the current publish unless it is the one that is served, and in any case if `is_requested`.
+    /// Loads the current publish unless it is the last one that was loaded or refused, and in any case if
+    /// `is_requested`.
     fn load(&mut self, is_requested: bool) -> Result<Option<Snapshot>, String> {
         // The directory is opened for each poll, since it can be a link with a new target.
         let read = read_manifest(&self.directory).map_err(|error| {
@@ -105,26 +83,16 @@ impl PublishReloader {
             return Ok(None);
         };
         let served = self.snapshot.current();
-        let is_new = self.manifest.as_ref() != Some(&manifest);
-        // Dumps that are named and not served were not usable, as in a directory that is still being copied.
-        let lacks_dumps = manifest.dumps.is_some() && served.dumps().is_none();
-        if !is_new && !is_requested && !lacks_dumps {
+        if self.seen.as_ref() == Some(&manifest) && !is_requested {
             self.status.errors.reset();
-            return Ok(None);
-        }
-        let found = Some(FoundPublish::of(&published, &manifest));
-        if self.refused == found && !is_requested {
             return Ok(None);
         }
         let reusable = Some(&*served).filter(|_| !is_requested);
         let named = (&published, &manifest);
         let opened = Snapshot::open(named, &self.service, reusable);
         // An error of the system may be gone at the next poll.
-        let is_refused = match &opened {
-            Ok(snapshot) => matches!(snapshot.dumps, Some(Err(_))),
-            Err(error) => matches!(error, SnapshotError::Damaged(_)),
-        };
-        self.refused = found.filter(|_| is_refused);
+        let is_final = !matches!(opened, Err(SnapshotError::Io(_)));
+        self.seen = is_final.then_some(manifest);
         let snapshot = opened.map_err(|error| error.to_string())?;
         if let Some(published) = snapshot.published {
             let line = format!("serving the publish of {published}");
@@ -135,7 +103,6 @@ impl PublishReloader {
             self.status.errors.log.write(&line);
         }
         self.status.loaded();
-        self.manifest = Some(manifest);
         Ok(Some(snapshot))
     }
 
