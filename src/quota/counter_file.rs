@@ -20,8 +20,8 @@ use crate::regular_file::{self, with_path};
 const MAGIC: &[u8; 8] = b"im-quota";
 const FORMAT: u32 = 1;
 const NUMBERS_AT: usize = 24;
-const CHECKSUM_AT: usize = 64;
-const HEADER_BYTES: usize = CHECKSUM_AT + 4;
+/// Magic, four numbers of 32 bits, five of 64 bits, and a checksum.
+const HEADER_BYTES: usize = 8 + 4 * 4 + 5 * 8 + 4;
 /// Offset of the words. The header has a page of its own, so that the words are page-aligned.
 const WORDS_AT: u64 = 4096;
 
@@ -126,7 +126,7 @@ pub(crate) fn write_numbers(
 fn existing(
     path: &Path,
     layout: FileLayout,
-) -> io::Result<Option<(File, Result<FileNumbers, String>)>> {
+) -> io::Result<Option<(File, Result<FileNumbers, &'static str>)>> {
     // Opening a pipe for reading and writing does not block.
     let mut file = match File::options().read(true).write(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -135,7 +135,7 @@ fn existing(
     let mut header = [0; HEADER_BYTES];
     match file.read_exact(&mut header) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            return Ok(Some((file, Err("is too short".to_owned()))));
+            return Ok(Some((file, Err("is too short"))));
         }
         read => read?,
     }
@@ -148,20 +148,10 @@ fn existing(
         tag_seed: number(2),
         directory_id: number(3),
     };
-    let checksum = crc32(0, &header[..CHECKSUM_AT]).to_le_bytes();
-    let (bytes, expected) = (file.metadata()?.len(), layout.file_bytes());
-    let fault = if header[..8] != *MAGIC {
-        "is not a counter file".to_owned()
-    } else if header[CHECKSUM_AT..] != checksum {
-        "is damaged".to_owned()
-    } else if header != encode(layout, numbers) {
-        "was created for another size or by another build".to_owned()
-    } else if bytes != expected {
-        format!("has {bytes} bytes, expected {expected}")
-    } else {
-        return Ok(Some((file, Ok(numbers))));
-    };
-    Ok(Some((file, Err(fault))))
+    let is_ours =
+        header == encode(layout, numbers) && file.metadata()?.len() == layout.file_bytes();
+    let fault = "is damaged, or was created for another size or by another build";
+    Ok(Some((file, is_ours.then_some(numbers).ok_or(fault))))
 }
 
 fn create(path: &Path, layout: FileLayout) -> io::Result<(File, FileNumbers)> {
