@@ -7,6 +7,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+/// Maximum wait for a service manager that does not read. Its socket holds hundreds of notifications.
+const SEND_MAX: Duration = Duration::from_millis(100);
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SystemdEnvironment {
     pub(crate) notify_socket: Option<OsString>,
@@ -43,8 +46,6 @@ impl SystemdEnvironment {
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
     socket: Option<UnixDatagram>,
-    /// The last change of state, if the socket was full.
-    unsent: Option<String>,
 }
 
 impl Notifier {
@@ -59,53 +60,40 @@ impl Notifier {
         };
         let socket = UnixDatagram::unbound()?;
         socket.connect_addr(&address)?;
-        socket.set_nonblocking(true)?;
+        socket.set_write_timeout(Some(SEND_MAX))?;
         Ok(Notifier {
             socket: Some(socket),
-            unsent: None,
         })
     }
 
     /// Reports that the service is ready.
-    pub(crate) fn ready(&mut self, status: &str) {
-        self.send_reliably(format!("READY=1\nSTATUS={status}"));
+    pub(crate) fn ready(&self, status: &str) {
+        self.send(&format!("READY=1\nSTATUS={status}"));
     }
 
-    pub(crate) fn stopping(&mut self, status: &str) {
-        self.send_reliably(format!("STOPPING=1\nSTATUS={status}"));
+    pub(crate) fn stopping(&self, status: &str) {
+        self.send(&format!("STOPPING=1\nSTATUS={status}"));
     }
 
     pub(crate) fn status(&self, status: &str) {
-        let _ = self.send(&format!("STATUS={status}"));
+        self.send(&format!("STATUS={status}"));
     }
 
     pub(crate) fn alive(&self) {
-        let _ = self.send("WATCHDOG=1");
+        self.send("WATCHDOG=1");
     }
 
-    /// Sends the last change of state again if the socket was full.
-    pub(crate) fn retry(&mut self) {
-        if let Some(text) = self.unsent.take() {
-            self.send_reliably(text);
+    fn send(&self, text: &str) {
+        if let Some(socket) = &self.socket {
+            let _ = socket.send(text.as_bytes());
         }
-    }
-
-    /// Sends a change of state, which replaces an unsent one.
-    fn send_reliably(&mut self, text: String) {
-        let is_full = self.send(&text);
-        self.unsent = is_full.then_some(text);
-    }
-
-    /// Sends a datagram. Returns `true` if the socket is full.
-    fn send(&self, text: &str) -> bool {
-        let sent = self.socket.as_ref().map(|to| to.send(text.as_bytes()));
-        sent.is_some_and(|sent| sent.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Instant;
 
     use super::*;
 
@@ -156,7 +144,7 @@ mod tests {
                 UnixDatagram::bind_addr(&address).unwrap(),
             ),
         ] {
-            let mut notifier = Notifier::connect(Some(&name)).unwrap();
+            let notifier = Notifier::connect(Some(&name)).unwrap();
             notifier.ready("serving");
             notifier.alive();
             let mut datagram = [0; 100];
@@ -172,21 +160,26 @@ mod tests {
     }
 
     #[test]
-    fn readiness_is_sent_again_after_the_socket_was_full() {
+    fn a_full_socket_delays_a_notification_and_loses_no_later_one() {
         let path = std::env::temp_dir().join(format!("im-full-{}", std::process::id()));
         let listener = UnixDatagram::bind(&path).unwrap();
-        let mut notifier = Notifier::connect(Some(path.as_os_str())).unwrap();
-        while !notifier.send("WATCHDOG=1") {}
-        notifier.ready("serving");
-        notifier.retry();
-        listener.set_nonblocking(true).unwrap();
+        listener.set_read_timeout(Some(50 * SEND_MAX)).unwrap();
+        let notifier = Notifier::connect(Some(path.as_os_str())).unwrap();
+        let socket = notifier.socket.as_ref().unwrap();
+        while socket.send(b"WATCHDOG=1").is_ok() {}
+        let begun = Instant::now();
+        notifier.alive();
+        let waited = begun.elapsed();
+        assert!(
+            waited > SEND_MAX / 2 && waited < 50 * SEND_MAX,
+            "{waited:?}"
+        );
         let mut datagram = [0; 100];
-        while listener.recv(&mut datagram).is_ok() {}
-        notifier.retry();
-        notifier.retry();
-        let length = listener.recv(&mut datagram).unwrap();
-        assert!(datagram[..length].starts_with(b"READY=1"));
-        assert!(listener.recv(&mut datagram).is_err(), "sent twice");
+        listener.recv(&mut datagram).unwrap();
+        notifier.ready("serving");
+        while !datagram.starts_with(b"READY=1") {
+            listener.recv(&mut datagram).unwrap();
+        }
         fs::remove_file(&path).unwrap();
     }
 

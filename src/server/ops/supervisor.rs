@@ -85,7 +85,7 @@ impl Supervisor {
     pub(crate) fn new(
         settings: &Settings,
         server: Arc<ServerState>,
-        mut notifier: Notifier,
+        notifier: Notifier,
         threads: Vec<JoinHandle<()>>,
     ) -> Supervisor {
         notifier.ready(&server.status());
@@ -156,7 +156,6 @@ impl Supervisor {
         for worker in &self.server.workers {
             worker.registry.tick(ticks);
         }
-        self.notifier.retry();
         self.notify_watchdog(before);
         for thread in self.server.threads() {
             if let Some(line) = stall_report(&mut self.stalled, thread) {
