@@ -75,6 +75,7 @@ impl Notifier {
         self.send(&format!("STOPPING=1\nSTATUS={status}"));
     }
 
+    #[cfg(feature = "collect")]
     pub(crate) fn status(&self, status: &str) {
         self.send(&format!("STATUS={status}"));
     }

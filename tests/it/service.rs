@@ -64,7 +64,7 @@ fn a_service_manager_is_notified_of_readiness_and_the_end() {
     let manager = Manager::new();
     let server = manager.start(&[]);
     let ready = manager.next();
-    assert!(ready.starts_with("READY=1\nSTATUS=serving 300 islands, published 20"));
+    assert!(ready.starts_with("READY=1\nSTATUS=at the start: serving 300 islands, published 20"));
     assert_eq!(server.connect().get(HEALTH).status, 200);
     let begun = Stopwatch::start();
     for _ in 0..6 {

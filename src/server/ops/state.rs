@@ -126,15 +126,6 @@ impl ServerState {
             .sum()
     }
 
-    pub(crate) fn responses(&self) -> u64 {
-        let counters = self
-            .workers
-            .iter()
-            .map(|worker| &worker.registry.metrics.responses);
-        let counters = counters.flat_map(|rows| rows.as_flattened());
-        counters.map(LocalCounter::get).sum()
-    }
-
     pub(crate) fn status(&self) -> String {
         let snapshot = self.snapshot.current();
         match snapshot.published {

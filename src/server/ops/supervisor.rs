@@ -19,7 +19,6 @@ use crate::server::settings::Settings;
 #[cfg(feature = "shared-quota")]
 use crate::sync::lock;
 
-const STATUS_TICKS: u64 = 50;
 /// Minimum age of a heartbeat that stops the watchdog: a worker has one a second, later under load.
 const STALL_MIN: Duration = Duration::from_secs(2);
 /// A longer poll is reported. Most take less than a millisecond, one that loads data takes seconds.
@@ -73,8 +72,6 @@ pub(crate) struct Supervisor {
     drain: Duration,
     started: Instant,
     ticks: u64,
-    /// Responses until the last status report.
-    responses: u64,
     stopping: Option<Instant>,
     /// Polls that take too long, by source, with the age of the last completed one.
     stalled: BTreeMap<&'static str, Duration>,
@@ -88,7 +85,8 @@ impl Supervisor {
         notifier: Notifier,
         threads: Vec<JoinHandle<()>>,
     ) -> Supervisor {
-        notifier.ready(&server.status());
+        // Not repeated, so it must stay true.
+        notifier.ready(&format!("at the start: {}", server.status()));
         Supervisor {
             server,
             notifier,
@@ -97,7 +95,6 @@ impl Supervisor {
             drain: settings.drain,
             started: Instant::now(),
             ticks: 0,
-            responses: 0,
             stopping: None,
             stalled: BTreeMap::new(),
         }
@@ -161,14 +158,6 @@ impl Supervisor {
             if let Some(line) = stall_report(&mut self.stalled, thread) {
                 self.server.log.write(&line);
             }
-        }
-        if before / STATUS_TICKS != ticks / STATUS_TICKS && self.stopping.is_none() {
-            let responses = self.server.responses();
-            let rate = (responses - self.responses) * 10 / STATUS_TICKS;
-            self.responses = responses;
-            let (status, connections) = (self.server.status(), self.server.connections());
-            let text = format!("{status}; {connections} connections, {rate} requests per second");
-            self.notifier.status(&text);
         }
     }
 
