@@ -1,4 +1,4 @@
-//! The thread that checks the clock, the key file and the quota counters.
+//! The thread that checks the clock and the key file.
 
 use std::sync::Arc;
 
@@ -7,13 +7,9 @@ use crate::observe::Log;
 use crate::server::ops::quota_state::QuotaState;
 use crate::server::ops::reload::{ReloadStatus, StateMetrics};
 use crate::server::settings::{Settings, StartError};
-use crate::sync::{Ordering, PollTrigger};
+use crate::sync::PollTrigger;
 
-/// Polls between two counts of anonymous clients: 15 seconds, as a count reads the whole table.
-const POLLS_PER_COUNT: u32 = 60;
-
-/// Opens the counters and the keys, and starts a thread that checks the clock, the key file and the
-/// counters.
+/// Opens the counters and the keys, and starts a thread that checks the clock and the key file.
 pub(crate) fn start(
     settings: &Settings,
     metrics: &StateMetrics,
@@ -31,18 +27,11 @@ pub(crate) fn start(
         let records = keys.store.current().map_err(StartError::Keys)?;
         keys.load(records)?;
     }
-    let (polled, metrics, log) = (quota.clone(), metrics.clone(), log.clone());
-    let mut polls: u32 = 0;
+    let (clock, log) = (Arc::clone(&quota.clock), log.clone());
     let poll = move |_| {
-        if let Some(line) = polled.clock.check() {
+        if let Some(line) = clock.check() {
             log.write(&line);
         }
-        if polls.is_multiple_of(POLLS_PER_COUNT) {
-            let (clients, overflow) = polled.anonymous.in_use(polled.clock.now().day);
-            metrics.clients.store(clients, Ordering::Relaxed);
-            metrics.overflow_clients.store(overflow, Ordering::Relaxed);
-        }
-        polls = polls.wrapping_add(1);
         if let Some(keys) = &mut keys
             && let Err(error) = keys.poll()
         {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::observe::{DedupLog, LocalCounter, Log};
-use crate::sync::{AtomicI64, AtomicU64};
+use crate::sync::AtomicI64;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateMetrics {
@@ -12,10 +12,6 @@ pub(crate) struct StateMetrics {
     pub(crate) certificate_reloads: Arc<ReloadCounters>,
     /// Time at which the TLS certificate expires, in Unix seconds; 0 if there is none.
     pub(crate) certificate_expiry: Arc<AtomicI64>,
-    /// Today's anonymous clients with a counter of their own.
-    pub(crate) clients: Arc<AtomicU64>,
-    /// Counters in use that several anonymous clients share.
-    pub(crate) overflow_clients: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
