@@ -7,39 +7,27 @@ use crate::calendar::UnixSeconds;
 use crate::signup::{GcraLimiter, network_of};
 use crate::sync::{Mutex, lock};
 
-/// Burst and refill interval in seconds of a client (an IPv4 address or an IPv6 /64).
+/// Burst and refill interval in seconds of an IPv4 address, or of an eighth of an IPv6 /48: its clients (/64) with the
+/// same last three bits. A network with more would use up the slots that all clients share.
 const CLIENT: (u16, u16) = (120, 1);
-/// An IPv6 /48 may send as many requests as this many clients. Intervals are whole seconds, so that a network has this
-/// many buckets with the rate of a client.
-const NETWORK_BUCKETS: u128 = 8;
+const NETWORK_PARTS: u128 = 8;
 
 /// A rate limiter shared by all workers: a client gains nothing from several connections.
 #[derive(Debug)]
-pub(crate) struct PageRateLimiter {
-    clients: Mutex<GcraLimiter>,
-    networks: Mutex<GcraLimiter>,
-}
+pub(crate) struct PageRateLimiter(Mutex<GcraLimiter>);
 
 impl PageRateLimiter {
     pub(crate) fn new() -> PageRateLimiter {
-        let limiter = || Mutex::new(GcraLimiter::new(CLIENT.0, CLIENT.1));
-        PageRateLimiter {
-            clients: limiter(),
-            networks: limiter(),
-        }
+        PageRateLimiter(Mutex::new(GcraLimiter::new(CLIENT.0, CLIENT.1)))
     }
 
     /// Counts a request. If it exceeds the rate, returns the seconds until one is allowed.
     pub(crate) fn check(&self, address: IpAddr, now: UnixSeconds) -> Result<(), u32> {
-        match address.to_canonical() {
-            IpAddr::V4(address) => lock(&self.clients).take(address, now),
-            IpAddr::V6(v6) => {
-                let client = v6.to_bits() >> 64;
-                let bucket = (network_of(address), client % NETWORK_BUCKETS);
-                let by_network = || lock(&self.networks).take(bucket, now);
-                lock(&self.clients).take_if(client, now, by_network)
-            }
-        }
+        let part = match address.to_canonical() {
+            IpAddr::V4(_) => 0,
+            IpAddr::V6(address) => (address.to_bits() >> 64) % NETWORK_PARTS,
+        };
+        lock(&self.0).take((network_of(address), part), now)
     }
 }
 
@@ -76,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_a_network_may_not_send_do_not_count_for_its_clients() {
+    fn refused_requests_of_a_network_use_up_no_slots_of_others() {
         let limiter = PageRateLimiter::new();
         let now = UnixSeconds(1_800_000_000);
         let six = |at: u128| IpAddr::from(Ipv6Addr::from_bits((0x2001_0db8 << 96) + (at << 64)));
