@@ -80,8 +80,7 @@ pub(crate) fn write<W: Write>(
     list_sections::write(input, &rows, &creators, &mut out)?;
     out.array::<U64>(Section::CcuHistories, [ccu_histories])?;
     let row_end = render::null_metrics_suffix(input.latest_day());
-    let templates = render::page_templates(input.published, &row_end);
-    out.array::<u8>(Section::PageTemplates, templates)?;
+    out.array::<u8>(Section::RowEnd, row_end)?;
     out.array::<I32>(Section::Days, input.days.iter().map(|packed| packed.day.0))?;
     out.finish(input.published)
 }

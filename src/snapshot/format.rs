@@ -48,7 +48,7 @@ pub enum Section {
     /// All bodies, in the order of the file.
     Bodies = 1,
     CcuHistories,
-    PageTemplates,
+    RowEnd,
     Days,
     Rows,
     Codes,

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
+use bytes::Bytes;
 use zerocopy::little_endian::{I32, U32, U64};
 
 use super::error::SnapshotError;
 use super::file::{BodySlice, Identity, Lists, SnapshotFile, Texts, U32Slice, U64Slice};
 use super::format::Section;
 use super::layout::BodyCounts;
-use super::page_template::PageTemplate;
 use super::row_set::RowSet;
 use super::search::{SLUGS, TITLES, TextIndex};
 use super::storage::Storage;
@@ -24,6 +24,8 @@ pub struct History {
     codes: U64Slice,
     /// The JSON of each island in lists.
     pub(super) rows: Texts,
+    /// The end that many rows of islands share. A NUL at the end of a row stands for it.
+    pub(super) row_end: Bytes,
     /// The values of all sort fields, each once, ascending.
     values: U64Slice,
     /// For each sort field, the rank of each row's value among the values, from 1; 0 if it is null.
@@ -43,8 +45,8 @@ pub struct History {
     /// All bodies, in the order of the layout.
     pub(super) bodies: BodySlice,
     pub(super) body_counts: BodyCounts,
-    pub(super) island_template: PageTemplate,
-    pub(super) creator_template: PageTemplate,
+    /// The publish timestamp as text.
+    pub(super) published: String,
     pub(super) storage: Storage,
 }
 
@@ -75,8 +77,11 @@ impl History {
         let groups = Grouping::ALL.iter();
         let groups = groups.map(|grouping| Groups::open(&file, *grouping, islands));
         let groups = groups.collect::<Result<_, _>>()?;
-        let [island_template, creator_template] =
-            PageTemplate::pair(&file.section(Section::PageTemplates)?)?;
+        let row_end = file.section(Section::RowEnd)?;
+        if row_end.len() > ROW_END_BYTES_MAX {
+            let problem = format!("it has more than {ROW_END_BYTES_MAX} bytes");
+            return Err(Section::RowEnd.malformed(&problem));
+        }
         let body_counts = BodyCounts {
             islands,
             creators,
@@ -100,8 +105,8 @@ impl History {
             bodies: file.bodies(body_counts.total())?,
             body_counts,
             days,
-            island_template,
-            creator_template,
+            published: file.identity.published.to_string(),
+            row_end,
             identity: file.identity,
             storage: file.storage,
         })
@@ -181,6 +186,8 @@ impl History {
 /// Bytes of a row: a list page has 200. A title and the tags of an island have a kilobyte each, in which
 /// every character may be escaped.
 const ROW_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of the shared end of rows, which a page repeats with each of them. It has 200.
+const ROW_END_BYTES_MAX: usize = 1024;
 /// Bytes of the name of a group. Pages offer 200 tags, which have as many bytes in a dataset.
 const NAME_BYTES_MAX: usize = 1024;
 

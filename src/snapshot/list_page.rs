@@ -1,10 +1,13 @@
 //! List pages, assembled from rows that were serialized by the publish and the text around them.
 
+use std::iter::once;
+
 use bytes::Bytes;
 use memchr::memmem;
 
 use super::body::{Content, Encoded, EntityTag, gzip};
 use super::history::History;
+use super::service_bodies;
 use crate::request::{Endpoint, KEY_MARK, LIMIT_MAX, ListQuery, Page};
 
 /// Maximum length of a `Link` header (CONTRACT section 5), far above that of links with honest filters.
@@ -13,6 +16,9 @@ use crate::request::{Endpoint, KEY_MARK, LIMIT_MAX, ListQuery, Page};
 const LINKS_BYTES_MAX: usize = 2048;
 /// Bytes of a link besides its address: punctuation, the longest relation and the longest offset.
 const LINK_BYTES_MAX: usize = ", <>; rel=\"first\"".len() + 20;
+
+/// The last byte of a row whose end is the one that many rows share. No JSON contains this byte.
+const SHARED_END: u8 = 0;
 
 /// Reads a byte of every cache line of the rows, which are spread over memory: copied one after the
 /// other, each would be waited for separately; touched first, they are loaded in parallel.
@@ -38,12 +44,10 @@ impl ListPage<'_> {
     /// gzip form is not known then.
     pub(super) fn read(self, etag: EntityTag, needs_content: bool) -> Encoded {
         let (history, query, page) = (self.history, self.query, self.query.page);
-        let (selected, texts, template) = if self.endpoint == Endpoint::Creators {
-            let selected = history.select_creators(query);
-            (selected, &history.creator_rows, &history.creator_template)
+        let (selected, texts) = if self.endpoint == Endpoint::Creators {
+            (history.select_creators(query), &history.creator_rows)
         } else {
-            let selected = history.select_islands(query);
-            (selected, &history.rows, &history.island_template)
+            (history.select_islands(query), &history.rows)
         };
         let total = selected.total;
         let mut rows: [&[u8]; LIMIT_MAX as usize] = [&[]; LIMIT_MAX as usize];
@@ -53,16 +57,15 @@ impl ListPage<'_> {
             count += 1;
         }
         let rows = &rows[..count];
-        let mut digits = [itoa::Buffer::new(); 3];
-        let [total_digits, limit_digits, offset_digits] = &mut digits;
-        let end = page.offset.saturating_add(page.limit.into());
-        let numbers = [
-            total_digits.format(total),
-            if end < total { "true" } else { "false" },
-            limit_digits.format(page.limit),
-            offset_digits.format(page.offset),
-        ];
-        let pieces = || template.pieces(rows, numbers);
+        let has_more = page.offset.saturating_add(page.limit.into()) < total;
+        let start = service_bodies::list_start(self.endpoint);
+        let end = service_bodies::list_end(&history.published, total, has_more, page);
+        let pieces = || {
+            let rows = pieces(rows, &history.row_end);
+            once(start.as_bytes())
+                .chain(rows)
+                .chain(once(end.as_bytes()))
+        };
         let bytes: usize = pieces().map(<[u8]>::len).sum();
         // Even if the page is short: its entity tag is known before its length.
         let is_gzip = self.accepts_gzip;
@@ -82,6 +85,17 @@ impl ListPage<'_> {
             ..Encoded::new(content, etag, is_gzip)
         }
     }
+}
+
+/// Returns the pieces of the rows of a page in order.
+fn pieces<'a>(rows: &'a [&'a [u8]], shared_end: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    rows.iter().enumerate().flat_map(move |(at, row)| {
+        let comma: &[u8] = if at > 0 { b"," } else { b"" };
+        match row.strip_suffix(&[SHARED_END]) {
+            Some(start) => [comma, start, shared_end],
+            None => [comma, row, b""],
+        }
+    })
 }
 
 /// Returns the `Link` header of a page (RFC 8288): first, prev, next and last; `None` if it would be too
@@ -120,7 +134,6 @@ fn links(page: Page, total: u64, url: &str) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::page_template::PageTemplate;
 
     #[test]
     fn links_are_left_out_where_they_would_be_too_long() {
@@ -142,21 +155,16 @@ mod tests {
 
     #[test]
     fn the_rows_of_a_page_are_separated_and_their_shared_end_is_inserted() {
-        let section = Bytes::from_static(
-            b"{\"islands\":[\0],\"total\":\0,\"more\":\0,\"limit\":\0,\"offset\":\0}\0,\"end\":null}\0\
-            {\0]\0a\0b\0c\0d\0e",
-        );
-        let [islands, creators] = PageTemplate::pair(&section).unwrap();
-        let page = |template: &PageTemplate, rows: &[&[u8]]| {
-            let pieces = template.pieces(rows, ["3", "true", "2", "0"]);
-            String::from_utf8(pieces.collect::<Vec<_>>().concat()).unwrap()
+        let rows: [&[u8]; 3] = [b"{\"a\":1\0", b"{}", b"{\"b\":2\0"];
+        let joined = |count| {
+            let pieces: Vec<&[u8]> = pieces(&rows[..count], b",\"end\":null}").collect();
+            String::from_utf8(pieces.concat()).unwrap()
         };
         assert_eq!(
-            page(&islands, &[b"{\"a\":1\0", b"{}", b"{\"b\":2\0"]),
-            "{\"islands\":[{\"a\":1,\"end\":null},{},{\"b\":2,\"end\":null}],\
-            \"total\":3,\"more\":true,\"limit\":2,\"offset\":0}"
+            joined(3),
+            "{\"a\":1,\"end\":null},{},{\"b\":2,\"end\":null}"
         );
-        assert_eq!(page(&creators, &[]), "{]3atrueb2c0d");
-        assert_eq!(page(&creators, &[b"row"]), "{row]3atrueb2c0d");
+        assert_eq!(joined(1), "{\"a\":1,\"end\":null}");
+        assert_eq!(joined(0), "");
     }
 }

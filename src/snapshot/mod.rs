@@ -2,8 +2,7 @@
 //!
 //! In: the two payload files and the dumps of a publish, or payloads in memory. Out: response
 //! bodies, list pages and their entity tags by route; dumps by name; the HTML of the home page and of
-//! the reference. Only `service_bodies` names members of responses: the text around the rows of list
-//! pages is in the file. Knows no sockets, clients or quotas.
+//! the reference. Only `service_bodies` names members of responses. Knows no sockets, clients or quotas.
 //!
 //! A *payload* is a file, of which there are two: history and live. The `payloads` of `/v1/health` are
 //! the parts of these files.
@@ -13,8 +12,8 @@
 //! - The file: `format`, `layout`, `writer`, `file` (the reader), `storage` (the bytes behind it), `stored_body`
 //!   (bodies, whole and in pieces), `manifest`.
 //! - The lookup: `read` (opening, `Snapshot`), `lookup` (by route), `history`, `body`, `service_bodies`.
-//! - The lists: `select` (the rows of a page), `condition` (filters), `row_set` and `search` behind these, `list_page`
-//!   and `page_template` (the text around the rows).
+//! - The lists: `select` (the rows of a page), `condition` (filters), `row_set` and `search` behind these, and
+//!   `list_page`.
 //! - Beside these: `dumps`, `check` (verification of everything), `error`.
 
 mod body;
@@ -29,7 +28,6 @@ mod layout;
 mod list_page;
 mod lookup;
 mod manifest;
-mod page_template;
 mod read;
 mod row_set;
 mod search;

@@ -1,11 +1,11 @@
 //! Bodies that describe the service, rendered when a snapshot is opened: `/v1`, which contains the
-//! base URL, and `/v1/health`, which covers both payloads.
+//! base URL, and `/v1/health`, which covers both payloads. And the text of list pages around their rows.
 
 use serde_json::Value;
 
 use super::history::History;
 use crate::calendar::UnixSeconds;
-use crate::request::{Endpoint, Payload};
+use crate::request::{Endpoint, Page, Payload};
 
 /// Renders `/v1`.
 pub(super) fn index(published: UnixSeconds, history: &History, base_url: &str) -> Vec<u8> {
@@ -49,6 +49,24 @@ pub(super) fn health(has: impl Fn(Payload) -> bool, published: Option<UnixSecond
             "meta":{{"generatedAt":{published}}}
         }}"#
     ))
+}
+
+/// Returns the text of a list page in front of its rows.
+pub(super) fn list_start(endpoint: Endpoint) -> &'static str {
+    if endpoint == Endpoint::Creators {
+        r#"{"creators":["#
+    } else {
+        r#"{"islands":["#
+    }
+}
+
+/// Returns the text of a list page behind its rows. The entity tag does not depend on it: with another text, the
+/// version of the content changes (`layout.rs`).
+pub(super) fn list_end(published: &str, total: u64, has_more: bool, page: Page) -> String {
+    let Page { limit, offset } = page;
+    format!(
+        r#"],"meta":{{"generatedAt":"{published}","total":{total},"hasMore":{has_more},"limit":{limit},"offset":{offset}}}}}"#
+    )
 }
 
 /// Removes line breaks and indentation.

@@ -4,7 +4,7 @@
 use std::os::unix::fs::FileExt;
 
 use crate::payload_file::{
-    CREATOR_ROWS, DAYS, PAGE_TEMPLATES, PayloadFile, ROWS, TAG_NAMES, manifest, replace_manifest,
+    CREATOR_ROWS, DAYS, PayloadFile, ROW_END, ROWS, TAG_NAMES, manifest, replace_manifest,
 };
 use crate::prelude::*;
 use zlib_rs::crc32::crc32;
@@ -327,7 +327,7 @@ fn of_a_long_body_a_page_reads_only_the_start() {
 }
 
 #[test]
-fn rows_tags_and_templates_longer_than_those_of_a_publish_are_refused() {
+fn rows_tags_and_row_ends_longer_than_those_of_a_publish_are_refused() {
     for (section, bytes, text) in [
         (ROWS, 17 << 10, "section Rows: a text has more than 16384"),
         (
@@ -340,15 +340,11 @@ fn rows_tags_and_templates_longer_than_those_of_a_publish_are_refused() {
             1025,
             "section TagNames: a text has more than 1024",
         ),
-        (
-            PAGE_TEMPLATES,
-            4 << 10,
-            "section PageTemplates: it has more than 4096",
-        ),
+        (ROW_END, 1 << 10, "section RowEnd: it has more than 1024"),
     ] {
         let scene = Scene::new(&[]);
         let mut history = scene.payload("history");
-        if section == PAGE_TEMPLATES {
+        if section == ROW_END {
             history.section(section).resize(bytes + 1, b' ');
         } else {
             history.lengthen_last_text(section, bytes);

@@ -14,7 +14,7 @@ use crate::prelude::*;
 
 /// Ids of sections.
 const BODIES: u32 = 1;
-pub(crate) const PAGE_TEMPLATES: u32 = 3;
+pub(crate) const ROW_END: u32 = 3;
 pub(crate) const DAYS: u32 = 4;
 pub(crate) const ROWS: u32 = 5;
 const CODES: u32 = 6;

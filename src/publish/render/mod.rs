@@ -65,21 +65,6 @@ pub(crate) fn null_metrics_suffix(date: Option<&str>) -> Vec<u8> {
     object(|row| row.member("date", date).metrics(&Metrics::NULL)).split_off(1)
 }
 
-/// Returns the text around the rows of list pages, in parts that end with NUL: islands, then
-/// creators. The last part of the islands is the common end of rows.
-pub(crate) fn page_templates(published: UnixSeconds, island_end: &[u8]) -> Vec<u8> {
-    let parts = |name: &str| {
-        format!(
-            "{{\"{name}\":[\0],\"meta\":{{\"generatedAt\":\"{published}\",\"total\":\0,\"hasMore\":\0,\"limit\":\0,\"offset\":\0}}}}\0"
-        )
-    };
-    let mut out = parts("islands").into_bytes();
-    out.extend_from_slice(island_end);
-    out.push(0);
-    out.extend_from_slice(parts("creators").as_bytes());
-    out
-}
-
 /// `/v1/islands/{code}`, from the island's summary and its daily rows, oldest first.
 pub(crate) fn island<'a>(
     summary: &[u8],
