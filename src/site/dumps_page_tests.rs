@@ -1,30 +1,22 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::*;
 
-fn shown(names: &[String], group: Option<&str>, folder: &str) -> String {
-    let files = names.iter().map(|name| (name.clone(), 1_234_567));
-    shown_of(&files.collect(), group, folder)
-}
-
-fn shown_of(files: &BTreeMap<String, u64>, group: Option<&str>, folder: &str) -> String {
-    let between = |from: &str, to: &str| {
-        let bounds = from.to_owned()..to.to_owned();
-        (from <= to)
-            .then(|| files.range(bounds))
-            .into_iter()
-            .flatten()
-    };
+fn shown(names: &[String], folder: &str) -> String {
+    let names: BTreeSet<&String> = names.iter().collect();
     dumps(DumpsPage {
         published: "2026-11-21T12:05:00Z",
         credit: "<us>",
         base_url: "https://x.test",
         notice: Some("<made up>"),
-        list: &|from, to, max| {
-            let found = between(from, to).take(max);
-            found.map(|(name, bytes)| (name.clone(), *bytes)).collect()
+        list: &|folder, max| {
+            let names = names.iter().filter(|name| {
+                let rest = name.strip_prefix(folder);
+                rest.is_some_and(|rest| !rest.contains('/'))
+            });
+            let names: Vec<_> = names.map(|name| ((*name).clone(), 1_234_567)).collect();
+            names[names.len().saturating_sub(max)..].to_vec()
         },
-        group,
         root: "../",
         folder,
     })
@@ -42,145 +34,78 @@ fn names() -> Vec<String> {
         .chain(days)
         .chain(live);
     let mut names: Vec<String> = stems.flat_map(|stem| forms(&stem)).collect();
-    names.extend(["ccu.csv.gz", "history.csv.gz", "index.json", "x/<y>"].map(str::to_owned));
+    names.extend(["ccu.csv.gz", "history.csv.gz", "index.json", "x/y.csv"].map(str::to_owned));
     names
 }
 
 #[test]
-fn every_file_is_a_link_on_the_page_of_its_group() {
+fn top_level_files_and_the_newest_of_each_folder_are_links() {
     let names = names();
-    let first = shown(&names, None, "");
-    let groups = first
-        .split("?group=")
-        .skip(1)
-        .map(|rest| rest.split('#').next().unwrap());
-    let groups: Vec<&str> = groups.collect();
-    assert_eq!(
-        groups,
-        [
-            "daily/2026-11",
-            "daily/2026-09",
-            "live/2026-11-22",
-            "live/2026-11-21",
-            "live/2026-11-20"
-        ]
-    );
-    let pages: Vec<String> = groups
-        .iter()
-        .map(|group| shown(&names, Some(group), ""))
-        .collect();
+    let page = shown(&names, "");
+    let is_shown = |name: &str| match name.split_once('/') {
+        None => true,
+        // The days of a month and the eleven before them; and the last five hours.
+        Some(("daily", day)) => day >= "2026-09-20",
+        Some(("live", step)) => step >= "1795337400",
+        Some(_) => false,
+    };
     for name in &names {
-        let link = format!("href=\"{}\"", name.replace('<', "%3C").replace('>', "%3E"));
-        assert!(pages.iter().any(|page| page.contains(&link)), "{name}");
+        let link = format!("href=\"{name}\"");
+        assert_eq!(page.contains(&link), is_shown(name), "{name}");
     }
     // One row per table, with the newest first.
-    assert_eq!(first.matches("<tr><td>2026-11-").count(), 20 + 84);
-    assert!(first.find("<td>2026-11-20<").unwrap() < first.find("<td>2026-11-19<").unwrap());
-    assert!(first.contains("<tr><td>2026-11-22 13:50 UTC<"), "{first}");
-    assert!(first.contains("aria-label=\"1.2 MB, islands.csv\">1.2 MB</a>"));
+    assert_eq!(page.matches("<tr><td>2026-").count(), 31 + 31);
+    assert!(page.find("<td>2026-11-20<").unwrap() < page.find("<td>2026-11-19<").unwrap());
+    assert!(page.contains("<tr><td>2026-11-22 13:50 UTC<"), "{page}");
+    assert!(page.contains("aria-label=\"1.2 MB, islands.csv\">1.2 MB</a>"));
+    let older = "Older files: <a href=\"index.json\">index.json</a>, with names such as \
+        <code>daily/2026-03-04.csv.gz</code>";
+    assert!(page.contains(older) && !page.contains("peaks of earlier days"));
     let request = "<pre>curl --fail --remote-name 'https://x.test/dumps/history.csv.gz'</pre>";
-    assert!(first.contains(request) && !shown(&[], None, "").contains("<pre>"));
-    assert!(first.contains("All history: the daily metrics") && first.contains("&lt;us&gt;"));
-    let beside = shown(&names, None, "dumps/");
+    assert!(page.contains(request) && !shown(&[], "").contains("<pre>"));
+    assert!(page.contains("All history: the daily metrics") && page.contains("&lt;us&gt;"));
+    let beside = shown(&names, "dumps/");
     assert!(
-        beside.contains("href=\"dumps/islands.csv\"") && beside.contains("href=\"dumps?group=")
+        beside.contains("href=\"dumps/islands.csv\"")
+            && beside.contains("href=\"dumps/daily/2026-11-20.csv\"")
+            && beside.contains("href=\"dumps/index.json\">index.json</a>, with")
     );
 }
 
 #[test]
-fn a_file_name_out_of_order_does_not_keep_the_page_from_ending() {
-    let odd = [
-        "live/0.csv",
-        "live/600.csv",
-        "live/9000.csv",
-        "live/10000.csv",
-        "live/172200.csv",
-        "live/999999600.csv",
-        "live/10000000000.csv",
-        "live/0000172200.csv",
-        "live/+1795176000.csv",
-        "live/-600.csv",
-        "live/9223372036854775807.csv",
-        "live/\u{10ffff}",
-        "daily/2026-11\u{10ffff}.csv",
-        "daily/9999-99",
-        "ccu/-271821-04.csv",
-    ];
-    let groups = ["live/1970-01-02", "live/1970-01-01", "live/2001-09-09"];
-    for odd in odd {
-        let mut names = names();
-        names.push(odd.to_owned());
-        let first = shown(&names, None, "");
-        assert!(first.contains("islands.csv"), "{odd}");
-        for group in groups {
-            shown(&names, Some(group), "");
-            shown(&[odd.to_owned()], Some(group), "");
-        }
-    }
-}
-/// The places that a page links to, decoded.
-fn places(page: &str) -> Vec<String> {
-    let links = page.split("?group=").skip(1);
-    let links = links.map(|rest| rest.split(['#', '"']).next().unwrap());
-    let decoded = links.map(|link| percent_encoding::percent_decode_str(link).decode_utf8());
-    decoded.map(|link| link.unwrap().into_owned()).collect()
-}
-
-/// Indexes of `count` names, each of another kind.
-fn many(count: usize) -> Vec<BTreeMap<String, u64>> {
-    let kinds: [fn(usize) -> String; 7] = [
+fn of_any_number_of_files_of_any_names_a_page_shows_few() {
+    let kinds: [fn(usize) -> String; 8] = [
         |at| format!("{at:06}.csv"),
         |at| format!("folder {:03}/{at:06}.csv.gz", at / 3),
         |at| format!("other/{at:06}.txt"),
+        |at| format!("daily/{at:06}.txt"),
         |at| format!("daily/{:04}-{:02}-01.csv", at / 12, at % 12 + 1),
         |at| format!("daily/2026-11-{at:06}.csv"),
         |at| format!("live/{}.csv", 1_500_000_000 + at * 600),
         |at| format!("live/{}.csv", 999_000_000 + at * 7_919),
     ];
-    let index = |kind: fn(usize) -> String| (0..count).map(|at| (kind(at), 1)).collect();
-    kinds.map(index).into()
-}
-
-#[test]
-fn of_any_number_of_files_a_page_shows_few() {
-    for files in many(200_000) {
-        let page = shown_of(&files, None, "");
-        assert!(page.len() < 600_000, "{} bytes", page.len());
-        for place in places(&page) {
-            let page = shown_of(&files, Some(&place), "");
-            assert!(page.len() < 600_000, "{place}: {} bytes", page.len());
-        }
+    for kind in kinds {
+        let names: Vec<String> = (0..200_000).map(kind).collect();
+        let page = shown(&names, "");
+        assert!(page.len() < 60_000, "{}: {} bytes", names[0], page.len());
     }
-}
-
-#[test]
-fn links_lead_to_every_file() {
-    for files in many(3_000) {
-        let mut found = BTreeSet::from([String::new()]);
-        let (mut visits, mut linked) = (vec![String::new()], BTreeSet::new());
-        while let Some(place) = visits.pop() {
-            let place = Some(place.as_str()).filter(|place| !place.is_empty());
-            let page = shown_of(&files, place, "");
-            let links = page.split("<a href=\"").skip(1);
-            let links = links.map(|rest| rest.split('"').next().unwrap());
-            let decoded =
-                links.map(|link| percent_encoding::percent_decode_str(link).decode_utf8());
-            linked.extend(decoded.map(|link| link.unwrap().into_owned()));
-            let new = places(&page)
-                .into_iter()
-                .filter(|place| found.insert(place.clone()));
-            visits.extend(new);
-        }
-        let missing: Vec<_> = files
-            .keys()
-            .filter(|name| !linked.contains(*name))
-            .collect();
-        assert!(
-            missing.is_empty(),
-            "{} of them: {:?}",
-            missing.len(),
-            missing[0]
-        );
+    for odd in [
+        "live/0.csv",
+        "live/9000.csv",
+        "live/10000000000.csv",
+        "live/0000172200.csv",
+        "live/+1795176000.csv",
+        "live/-600.csv",
+        "live/9223372036854775807.csv",
+        "live/\u{10ffff}.csv",
+        "live/.csv",
+        "daily/2026-11\u{10ffff}.csv",
+        "daily/9999-99.csv",
+        "ccu/-271821-04.csv",
+    ] {
+        let page = shown(&[odd.to_owned()], "");
+        let end = format!("{odd}\">1.2 MB</a>");
+        assert!(page.contains(&end), "{page}");
     }
 }
 
@@ -195,8 +120,7 @@ fn links_to_files_of_any_name_lead_to_them() {
         "data:text,x",
         "é\u{202e}",
     ] {
-        let files = BTreeMap::from([(name.to_owned(), 1)]);
-        let page = shown_of(&files, None, "");
+        let page = shown(&[name.to_owned()], "");
         let links = page.split("href=\"").skip(1);
         let mut links = links.map(|rest| rest.split('"').next().unwrap());
         let decoded = |link| percent_encoding::percent_decode_str(link).decode_utf8();

@@ -170,16 +170,26 @@ impl Dumps {
         })
     }
 
-    /// Returns names and lengths of the files from a name up to another one, at most `max`; none if the
-    /// names are not in order.
-    pub fn list(&self, from: &str, to: &str, max: usize) -> Vec<(String, u64)> {
-        // A range whose bounds are not in order panics.
-        let range = (Bound::Included(from), Bound::Excluded(to));
-        let range = (from < to).then(|| self.by_name.range::<str, _>(range));
-        let found = range.into_iter().flatten().take(max);
+    /// Returns names and lengths of the last files of a folder, by name ascending. The folder ends with a slash; an
+    /// empty one is the top level. Files and folders in it are at most `max`.
+    pub fn list(&self, folder: &str, max: usize) -> Vec<(String, u64)> {
+        let mut end = format!("{folder}\u{10ffff}");
+        let mut found = Vec::new();
+        // A step skips a whole folder: a walk over all its files would take milliseconds.
+        for _ in 0..max {
+            let range = (Bound::Included(folder), Bound::Excluded(end.as_str()));
+            let Some((name, dump)) = self.by_name.range::<str, _>(range).next_back() else {
+                break;
+            };
+            if let Some((inner, _)) = name[folder.len()..].split_once('/') {
+                end = format!("{folder}{inner}/");
+            } else {
+                found.push((name.clone(), dump.file.bytes));
+                end.clone_from(name);
+            }
+        }
+        found.reverse();
         found
-            .map(|(name, dump)| (name.clone(), dump.file.bytes))
-            .collect()
     }
 
     /// Returns the files that the index names.

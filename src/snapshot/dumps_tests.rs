@@ -237,21 +237,24 @@ fn dumps_of_a_version_that_had_a_directory_are_refused_and_nothing_else_is() {
 }
 
 #[test]
-fn files_are_listed_between_any_two_names() {
+fn the_last_files_of_a_folder_are_listed() {
     let published = Published::new("listed");
-    let dumps = published.open(&[file("a", 1), file("b", 2), file("c", 3)]);
-    let dumps = dumps.unwrap();
-    for (from, to, max, want) in [
-        ("", "\u{10ffff}", 9, "a b c index.json"),
-        ("a", "c", 9, "a b"),
-        ("a", "c", 1, "a"),
-        ("b", "b", 9, ""),
-        ("c", "a", 9, ""),
-        ("x", "", 9, ""),
+    let names = ["a", "b", "d/1", "d/2", "d/3", "d/e/1", "da", "d0/1", "z"];
+    let files = names.map(|name| file(name, 1));
+    let dumps = published.open(&files).unwrap();
+    for (folder, max, want) in [
+        ("", 9, "a b da index.json z"),
+        ("", 2, "index.json z"),
+        ("d/", 9, "d/1 d/2 d/3"),
+        ("d/", 2, "d/3"),
+        ("d/e/", 9, "d/e/1"),
+        ("d/", 0, ""),
+        ("x/", 9, ""),
+        ("\u{10ffff}", 9, ""),
     ] {
-        let found = dumps.list(from, to, max);
+        let found = dumps.list(folder, max);
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names.join(" "), want, "{from} to {to}");
+        assert_eq!(names.join(" "), want, "{folder}, at most {max}");
     }
 }
 

@@ -52,7 +52,7 @@ impl RequestContext<'_> {
     }
 
     /// The dumps as a page, at the path of their index.
-    pub(super) fn dumps(&self, dumps: &Dumps, group: Option<&str>) -> ApiResponse {
+    pub(super) fn dumps(&self, dumps: &Dumps) -> ApiResponse {
         let (root, folder) = if self.head.path.ends_with('/') {
             ("../", "")
         } else {
@@ -65,8 +65,7 @@ impl RequestContext<'_> {
                 credit: &dumps.credit,
                 base_url: &self.snapshot.service.base_url,
                 notice: dumps.notice.as_deref(),
-                list: &|from, to, max| dumps.list(from, to, max),
-                group,
+                list: &|folder, max| dumps.list(folder, max),
                 root,
                 folder,
             };

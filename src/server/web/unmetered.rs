@@ -77,8 +77,7 @@ impl RequestContext<'_> {
         let dump = dumps.find(name).ok_or_else(|| request::no_dump(name))?;
         let is_page = matches!(head.path, "/dumps" | "/dumps/");
         if is_page && names_html(head.headers) {
-            let group = request::first_value(head.query, "group");
-            return Ok(self.dumps(dumps, group.as_deref()));
+            return Ok(self.dumps(dumps));
         }
         // By the clock of `Date`, which no date of a file may exceed (RFC 9110 section 8.8.2.1); the
         // publisher's clock, or `--generated-at`, may be ahead.
