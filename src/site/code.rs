@@ -1,7 +1,4 @@
-//! Code on pages: JSON, indented and shortened, and light syntax colours, made when a page is
-//! rendered.
-
-use std::fmt::Write as _;
+//! JSON on pages: indented, shortened, and with colours for values.
 
 use serde::de::IgnoredAny;
 use serde_json::Deserializer;
@@ -100,81 +97,6 @@ pub(super) fn json_lines(text: &[u8]) -> Option<Vec<String>> {
     lines_of(json).filter(|_| after.is_empty())
 }
 
-const KEYWORDS: &str = "\
-    and as async await by case class const create def desc distinct do done each else error \
-    esac exit export extends fi for from function group having if import in interface is join \
-    let limit new not null of or order print raise return select set table then throw type \
-    using where while with yield None True False";
-
-/// Returns source code as HTML in which comments, strings, numbers and keywords are marked. `file`
-/// is the name of a file of the language.
-pub(super) fn highlighted(source: &str, file: &str) -> String {
-    let comments: &[(&str, &str)] = match file.rsplit('.').next().unwrap_or_default() {
-        "sh" => &[("#", "\n")],
-        "py" => &[("#", "\n"), ("\"\"\"", "\"\"\"")],
-        "sql" => &[("--", "\n")],
-        "html" => &[("<!--", "-->"), ("// ", "\n"), ("/*", "*/")],
-        _ => &[("// ", "\n"), ("//\n", ""), ("/*", "*/")],
-    };
-    let (mut out, mut rest, mut before) = (String::new(), source, ' ');
-    while let Some(first) = rest.chars().next() {
-        let is_start = before.is_whitespace() || !matches!(first, '#' | '-');
-        let comment = comments
-            .iter()
-            .find(|(begin, _)| is_start && rest.starts_with(begin));
-        let (class, end) = if let Some((begin, end)) = comment {
-            let found = rest[begin.len()..].find(end);
-            let end_bytes = if *end == "\n" { 0 } else { end.len() };
-            (
-                "c",
-                found.map_or(rest.len(), |at| begin.len() + at + end_bytes),
-            )
-        } else if matches!(first, '"' | '\'' | '`') {
-            ("s", string_end(rest, first))
-        } else if first.is_alphanumeric() || first == '_' {
-            let is_word = |c: char| c.is_alphanumeric() || c == '_';
-            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            let class = if first.is_ascii_digit() {
-                "n"
-            } else if before != '.' && KEYWORDS.split(' ').any(|word| word == &rest[..end]) {
-                "w"
-            } else {
-                ""
-            };
-            (class, end)
-        } else {
-            ("", first.len_utf8())
-        };
-        let (token, after) = rest.split_at(end);
-        let text = Escaped(token);
-        let _ = match class {
-            "" => write!(out, "{text}"),
-            class => write!(out, "<span class={class}>{text}</span>"),
-        };
-        before = token.chars().next_back().unwrap_or(' ');
-        rest = after;
-    }
-    out
-}
-
-/// Returns the end of a string on its line. An apostrophe without another is not a string.
-fn string_end(rest: &str, quote: char) -> usize {
-    let mut is_escaped = false;
-    for (at, c) in rest.char_indices().skip(1) {
-        match c {
-            '\n' if quote != '`' => return 1,
-            '\\' if !is_escaped => {
-                is_escaped = true;
-                continue;
-            }
-            c if c == quote && !is_escaped => return at + 1,
-            _ => {}
-        }
-        is_escaped = false;
-    }
-    1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,26 +127,5 @@ mod tests {
                 .contains("<span class=s>&quot;&lt;&quot;</span>")
         );
         assert!(json_lines(b"{\"a\":[1").is_none());
-    }
-
-    #[test]
-    fn highlighted_code_is_the_same_text() {
-        arbtest::arbtest(|u| {
-            let parts = [
-                "# a", "\n", "'x'", "\"", "\\", "<b>", "return", " 12", "-- c", "/* d", "*/", "`",
-                "é", "'",
-            ];
-            let mut source = String::new();
-            for _ in 0..u.int_in_range(0..=12)? {
-                source.push_str(u.choose(&parts)?);
-            }
-            for file in ["a.sh", "a.py", "a.ts", "a.sql", "a.html"] {
-                assert_eq!(plain(&highlighted(&source, file)), source, "{file}");
-            }
-            Ok(())
-        });
-        let code = highlighted("x = f('a') # b\nreturn 12", "a.py");
-        let want = "x = f(<span class=s>'a'</span>) <span class=c># b</span>\n<span class=w>return</span> <span class=n>12</span>";
-        assert_eq!(code, want);
     }
 }

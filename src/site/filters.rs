@@ -1,11 +1,11 @@
-//! Filters and functions of the templates: numbers, times, addresses, and HTML of Markdown and code.
+//! Filters and functions of the templates: numbers, times, addresses, and HTML of Markdown and JSON.
 
 use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, Error, Value};
 use percent_encoding::{AsciiSet, utf8_percent_encode};
 use serde_json::Value as Json;
 
-use super::code::{highlighted, json_lines};
+use super::code::json_lines;
 use super::markdown::{anchor, inline, prose};
 use super::metrics::metric_text;
 use super::openapi::{allowed, kind};
@@ -23,9 +23,6 @@ pub(super) fn add_to(templates: &mut Environment<'_>) {
     templates.add_filter("encoded", encoded);
     templates.add_filter("encoded_path", encoded_path);
     templates.add_filter("example", move |text: &str| html(example(text)));
-    templates.add_filter("highlighted", move |code: &str, file: &str| {
-        html(highlighted(code, file))
-    });
     templates.add_filter("inline", move |text: &str| html(inline(text)));
     templates.add_filter("kind", |schema: Serde<Json>, has_links: bool| {
         kind(&schema.0, has_links)
