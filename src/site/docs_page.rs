@@ -6,8 +6,8 @@ use minijinja::{Value, context};
 use serde_json::{Value as Json, from_slice};
 
 use super::bodies::BodyOf;
-use super::code::json_lines;
 use super::filters::encoded;
+use super::json::json_lines;
 use super::openapi::Document;
 use super::settings::SiteSettings;
 use super::templates::page;

@@ -5,7 +5,7 @@ use minijinja::{Environment, Error, Value};
 use percent_encoding::{AsciiSet, utf8_percent_encode};
 use serde_json::Value as Json;
 
-use super::code::json_lines;
+use super::json::json_lines;
 use super::markdown::{anchor, inline, prose};
 use super::metrics::metric_text;
 use super::openapi::{allowed, kind};

@@ -8,17 +8,17 @@
 //! The HTML is in `templates/`, in the language of Jinja; the code of this module prepares the values.
 //!
 //! Reading order: `settings` (settings that pages state), `templates`, `guides`, `filters`, `metrics`, `text`, `chart`,
-//! `markdown`, `code`; `bodies` and the pages drawn from them: `data_pages`, `dumps_page`; `openapi`, which
+//! `markdown`, `json`; `bodies` and the pages drawn from them: `data_pages`, `dumps_page`; `openapi`, which
 //! completes `openapi.json`, and the page written from it and from bodies: `docs_page`; `keys_pages`.
 
 mod bodies;
 mod chart;
-mod code;
 mod data_pages;
 mod docs_page;
 mod dumps_page;
 mod filters;
 mod guides;
+mod json;
 mod keys_pages;
 mod markdown;
 mod metrics;

@@ -7,7 +7,7 @@ use minijinja::context;
 use minijinja::value::Serde;
 use serde_json::{Value, json};
 
-use super::code::member;
+use super::json::member;
 use super::settings::SiteSettings;
 use super::text::count;
 use crate::request::{CREATOR_PARAMETERS, ISLAND_PARAMETERS, Kind, Parameter};

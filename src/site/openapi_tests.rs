@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::request::{Endpoint, parse};
-use crate::site::code::json_lines;
+use crate::site::json::json_lines;
 
 #[test]
 fn every_member_and_parameter_has_a_type_and_a_description() {
