@@ -46,6 +46,10 @@ pub(crate) fn network_of(client: IpAddr) -> IpAddr {
 /// limit, one new client in a thousand shares both of its slots with them.
 const SLOTS: usize = 1 << 15;
 
+/// Times of several threads arrive out of order, by less than this. A client gains these seconds once at most, since a
+/// slot keeps its time; otherwise the clock was set back.
+const LATE_SECONDS: i64 = 60;
+
 /// A rate limiter (generic cell rate algorithm) in fixed memory.
 ///
 /// Stores for each client the time at which its burst is available again, in one slot of each of two
@@ -57,7 +61,6 @@ pub(crate) struct GcraLimiter {
     interval_seconds: i64,
     /// Unix seconds at which bursts are available again.
     rows: [Box<[i64]>; 2],
-    latest: UnixSeconds,
     hasher: RandomState,
 }
 
@@ -68,7 +71,6 @@ impl GcraLimiter {
             burst_seconds: i64::from(burst) * i64::from(interval_seconds),
             interval_seconds: interval_seconds.into(),
             rows: [(); 2].map(|()| vec![0; SLOTS].into()),
-            latest: UnixSeconds(0),
             hasher: RandomState::new(),
         }
     }
@@ -86,7 +88,7 @@ impl GcraLimiter {
         now: UnixSeconds,
         further: impl FnOnce() -> Result<(), u32>,
     ) -> Result<(), u32> {
-        let now = monotonic(&mut self.latest, now).0;
+        let now = now.0;
         let hash = self.hasher.hash_one(client);
         let slots = self.rows[0].len() as u64;
         let at = |half: u64| usize::try_from(half % slots).expect("below a length");
@@ -94,8 +96,12 @@ impl GcraLimiter {
         let one = &mut row[at(hash & u64::from(u32::MAX))];
         let other = &mut other_row[at(hash >> 32)];
         // If the clock was set back, a client waits for no longer than a burst takes.
-        *one = (*one).min(now + self.burst_seconds);
-        *other = (*other).min(now + self.burst_seconds);
+        let full = now + self.burst_seconds;
+        for slot in [&mut *one, &mut *other] {
+            if *slot - full > LATE_SECONDS {
+                *slot = full;
+            }
+        }
         let next = (*one).min(*other).max(now) + self.interval_seconds;
         let wait = next - self.burst_seconds - now;
         if wait > 0 {
@@ -107,19 +113,6 @@ impl GcraLimiter {
         *other = (*other).max(next);
         Ok(())
     }
-}
-
-/// A time that is earlier than the latest by less than this is late; otherwise the clock was set back.
-const LATE_SECONDS: i64 = 60;
-
-/// Returns a time that does not decrease. Times of several threads arrive out of order, and a client
-/// must not gain the seconds by which they go back.
-pub(super) fn monotonic(latest: &mut UnixSeconds, now: UnixSeconds) -> UnixSeconds {
-    let is_late = now < *latest && latest.0 - now.0 < LATE_SECONDS;
-    if !is_late {
-        *latest = now;
-    }
-    *latest
 }
 
 /// Returns the keys of an address, the oldest first. Searched from end to end: that takes a millisecond

@@ -11,9 +11,7 @@ use super::LogLine;
 use super::email;
 use super::error::SignupError;
 use super::mailer::Mailer;
-use super::policy::{
-    GcraLimiter, check_issue, daily_limit, keys_of, monotonic, network_of, number_of,
-};
+use super::policy::{GcraLimiter, check_issue, daily_limit, keys_of, network_of, number_of};
 use super::tokens::{SignedToken, TokenPurpose, expiry, read_or_create_secret};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::keys::{
@@ -93,7 +91,6 @@ pub(crate) struct SignupService {
     /// Keys and mails by network.
     network: GcraLimiter,
     mails_today: (UtcDay, u32),
-    latest: UnixSeconds,
     log: LogLine,
     logged: Option<(UnixSeconds, String)>,
 }
@@ -137,7 +134,6 @@ impl SignupService {
             // A fifth of the default daily maximum.
             network: GcraLimiter::new(60, 600),
             mails_today: (UtcDay(0), 0),
-            latest: UnixSeconds(0),
             log,
             logged: None,
         })
@@ -149,7 +145,6 @@ impl SignupService {
         request: SignupRequest,
         now: UnixSeconds,
     ) -> SignupResult {
-        let now = monotonic(&mut self.latest, now);
         let allowed = self.requests.take(KeyAddress::from(client), now);
         allowed.map_err(SignupError::RateLimited)?;
         if let Some(sharing) = &self.sharing {
