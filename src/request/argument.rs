@@ -78,19 +78,6 @@ pub(super) const ISLANDS_FORM: Takes = Takes {
     parse: |sent| parse_form(sent, &ISLANDS),
     ..ISLANDS
 };
-/// A list of islands if the query has one of its parameters.
-pub(super) const ISLANDS_IF_SENT: Takes = Takes {
-    parse: |sent| {
-        // A broken pair might be one of them.
-        let is_declared = |name: &str| ISLAND_PARAMETERS.iter().any(|one| one.name == name);
-        let mut pairs = query::pairs(sent.query);
-        if pairs.any(|pair| pair.is_none_or(|(name, _)| is_declared(&name))) {
-            return (ISLANDS.parse)(sent);
-        }
-        Ok(Argument::None)
-    },
-    ..ISLANDS
-};
 pub(super) const CREATORS: Takes = Takes {
     parameters: CREATOR_PARAMETERS,
     parse: |sent| ListQuery::parse(sent.query, CREATOR_PARAMETERS).map(Argument::Creators),

@@ -6,8 +6,8 @@
 //! table.
 
 use super::argument::{
-    CHART, CODE, CREATORS, CREATORS_FORM, DAY, DAY_IF_SENT, DUMP, ISLANDS, ISLANDS_FORM,
-    ISLANDS_IF_SENT, NOTHING, SLUG, Takes,
+    CHART, CODE, CREATORS, CREATORS_FORM, DAY, DAY_IF_SENT, DUMP, ISLANDS, ISLANDS_FORM, NOTHING,
+    SLUG, Takes,
 };
 use super::lists::Parameter;
 use crate::model::named;
@@ -100,7 +100,7 @@ endpoints! {
     NewDays: "v1" "new", NOTHING, Published(Payload::New);
     New: "v1" "new" "{date}", DAY, Published(Payload::New);
     OpenApi: "openapi.json", NOTHING, File;
-    Home: "", ISLANDS_IF_SENT, Page;
+    Home: "", NOTHING, Page;
     IslandsPage: "islands", ISLANDS_FORM, Page;
     IslandPage: "islands" "{code}", CHART, Page;
     CreatorsPage: "creators", CREATORS_FORM, Page;

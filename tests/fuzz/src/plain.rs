@@ -112,13 +112,7 @@ impl Plain {
         }
         // An encoded slash is part of a segment, and no fixed segment contains one.
         if segments == [String::new()] {
-            // With a parameter of the list, the request is a search.
-            let is_declared = |sent: &str| ISLAND_PARAMETERS.iter().any(|one| one.name == sent);
-            let is_plain = |pairs: &Pairs| pairs.iter().all(|(name, _)| !is_declared(name));
-            return match self.pairs(query) {
-                Some(pairs) if is_plain(&pairs) => Meaning::Fixed("/"),
-                _ => self.list("/", query),
-            };
+            return Meaning::Fixed("/");
         }
         if segments.last().is_some_and(String::is_empty) {
             return Meaning::Unknown;
