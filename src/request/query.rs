@@ -14,9 +14,7 @@ use super::percent::{RESERVED, decode_form};
 /// Returns the pairs of a raw query string in the order sent, names and values decoded. A pair
 /// whose encoding is broken is `None`. Empty pairs are skipped; a pair without `=` has an empty
 /// value.
-fn pairs(
-    raw: Option<&str>,
-) -> impl Iterator<Item = Option<(Cow<'_, str>, Cow<'_, str>)>> {
+fn pairs(raw: Option<&str>) -> impl Iterator<Item = Option<(Cow<'_, str>, Cow<'_, str>)>> {
     raw_pairs(raw).map(|(name, value)| Some((decode_form(name)?, decode_form(value)?)))
 }
 
