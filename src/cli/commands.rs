@@ -3,10 +3,9 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::arguments::{Arguments, parsed};
-use super::error::{CliError, INTERRUPTED};
+use super::error::CliError;
 use super::help;
 use super::keys;
 use super::progress::Progress;
@@ -18,10 +17,8 @@ use crate::dataset::{
 };
 use crate::durable;
 use crate::publish::{self, PublishError, PublishEvent, PublishOptions};
-use crate::server;
 use crate::site::{self, SiteSettings};
 use crate::snapshot::check_published;
-use crate::sync::{Mutex, lock};
 
 /// The first last day of synthetic datasets, 2017-01-01: live steps, which are of the day after it, are
 /// later than that.
@@ -67,7 +64,6 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<(), CliError>
 fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
     let from: PathBuf = arguments.required("dataset", parsed)?;
     let to: PathBuf = arguments.required("to", parsed)?;
-    let is_committing = end_on_interrupt();
     let published = arguments.optional("generated-at", UnixSeconds::parse)?;
     let published = published.unwrap_or_else(UnixSeconds::now);
     let credit = arguments.required("credit", |text| {
@@ -87,7 +83,6 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
         &options,
         &mut |event| match event {
             PublishEvent::Warnings(warnings) => report_warnings(warnings),
-            PublishEvent::Committing => *lock(&is_committing) = true,
             PublishEvent::Progress { what, done, all } => progress.show(what, done, all),
             PublishEvent::CleanupFailed(error) => {
                 report(&format!("an old file was not removed: {error}"));
@@ -119,22 +114,6 @@ fn report_warnings(warnings: &Faults) {
     for line in warnings.to_string().lines() {
         report(&format!("warning: {line}"));
     }
-}
-
-/// Ends the process on SIGINT with a message, until the returned flag is set. A publish that has set it ends
-/// soon, and reports whether the new data is published.
-fn end_on_interrupt() -> Arc<Mutex<bool>> {
-    let is_committing = Arc::new(Mutex::new(false));
-    let flag = Arc::clone(&is_committing);
-    server::on_interrupt(move || {
-        // Locked until the end of the process, so that the flag cannot be set after the message.
-        let is_committing = lock(&flag);
-        if !*is_committing {
-            report(&format!("island-metrics: interrupted{NOTHING_PUBLISHED}"));
-            std::process::exit(INTERRUPTED);
-        }
-    });
-    is_committing
 }
 
 fn check(arguments: &Arguments) -> Result<(), CliError> {

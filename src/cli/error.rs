@@ -20,8 +20,6 @@ const UNAVAILABLE: u8 = 69;
 const SOFTWARE: u8 = 70;
 const IO: u8 = 74;
 const CONFIG: u8 = 78;
-/// Ended by SIGINT, as shells report it.
-pub(super) const INTERRUPTED: i32 = 130;
 
 #[derive(Debug)]
 pub(crate) struct CliError {

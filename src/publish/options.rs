@@ -28,8 +28,6 @@ pub struct PublishOptions<'a> {
 pub enum PublishEvent<'a> {
     /// The warnings of the dataset, perhaps none.
     Warnings(&'a Faults),
-    /// The manifest is about to be replaced, which publishes everything.
-    Committing,
     Progress {
         what: &'static str,
         done: usize,

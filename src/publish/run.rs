@@ -120,7 +120,6 @@ fn publish_changes(
     let path = directory.join(Manifest::FILE);
     let mut text = serde_json::to_vec_pretty(&manifest).expect("a manifest is text and numbers");
     text.push(b'\n');
-    notify(PublishEvent::Committing);
     durable::replace(&path, &text).map_err(|error| {
         let error = SnapshotError::from(error).in_file(&path);
         // The file may have been renamed, and the directory not have been synced.

@@ -60,5 +60,5 @@ mod worker;
 pub use http::identity::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 pub use ops::in_memory_server::InMemoryServer;
 pub(crate) use ops::run::run;
-pub(crate) use ops::signals::{on_interrupt, report_size_limit};
+pub(crate) use ops::signals::report_size_limit;
 pub(crate) use settings::{ConnectionLimits, OTHER_FDS, Settings, StartError};

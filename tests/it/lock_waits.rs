@@ -1,5 +1,4 @@
-//! Commands that wait for a lock: they report the lock after a second, and go on when they get it. Publishes
-//! that are interrupted, also while they wait.
+//! Commands that wait for a lock: they report the lock after a second, and go on when they get it.
 
 use crate::killed_publishes::succeeds;
 use crate::prelude::*;
@@ -118,63 +117,4 @@ fn a_command_that_waits_for_a_lock_reports_its_path_after_a_second() {
     drop(lock);
     let stderr = stderr_of(&child.wait_with_output().unwrap(), 0);
     assert!(!stderr.contains("waiting"), "{stderr}");
-}
-
-#[test]
-fn an_interrupted_publish_reports_that_nothing_was_published() {
-    let mut scene = Scene::new();
-    succeeds(scene.publish());
-    let before = scene.published.manifest();
-    let lock = held(scene.published.path());
-    let log = scene.dir.join("log");
-    let mut waiting = scene.publish();
-    waiting.stderr(File::create(&log).unwrap());
-    let mut waiting = waiting.spawn().unwrap();
-    wait_for("the lock", || {
-        fs::read_to_string(&log).unwrap().contains("waiting")
-    });
-    signal(waiting.id(), "-INT");
-    assert_eq!(waiting.wait().unwrap().code(), Some(130));
-    let want =
-        waits_for(scene.published.path()) + "island-metrics: interrupted\nnothing was published\n";
-    assert_eq!(fs::read_to_string(&log).unwrap(), want);
-    assert_eq!(scene.published.manifest(), before);
-    drop(lock);
-    succeeds(scene.publish());
-    scene.published.is_sound();
-}
-
-#[test]
-fn a_publish_interrupted_at_any_moment_reports_what_is_published() {
-    let mut scene = Scene::new();
-    succeeds(scene.publish());
-    let begun = Instant::now();
-    succeeds(scene.publish());
-    let mut moments = Moments::of(begun.elapsed());
-    let mut rng = Rng(1);
-    let mut interrupted = 0;
-    for _ in 0..if is_slow() { 300 } else { 30 } {
-        let before = scene.published.manifest();
-        let child = scene.publish().stderr(Stdio::piped()).spawn().unwrap();
-        thread::sleep(moments.next(&mut rng));
-        // It may have ended, and is not reaped yet.
-        signal(child.id(), "-INT");
-        let output = child.wait_with_output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        let is_published = scene.published.manifest() != before;
-        match output.status.code() {
-            Some(130) => {
-                assert!(stderr.ends_with("\nnothing was published\n"), "{stderr}");
-                interrupted += 1;
-            }
-            // Published, or interrupted before the handler was installed.
-            Some(0) | None => {}
-            code => panic!("{code:?}: {stderr}"),
-        }
-        assert_eq!(is_published, output.status.success(), "{stderr}");
-        moments.hear(is_published);
-        scene.published.is_sound();
-    }
-    moments.were_of_both_kinds();
-    assert!(interrupted > 0);
 }

@@ -7,7 +7,7 @@
 //! counters. `supervisor` is the main thread, with signals, watchdog and shutdown; `metrics` is
 //! the table of all metrics of a server, with names, help texts and values; `admin` has the responses of
 //! the admin listener. `in_memory_server` is a server without sockets, for fuzzing; `signals` handles
-//! the other signals.
+//! the signal at the limit of a file's size.
 
 mod admin;
 mod capacity;

@@ -1,6 +1,4 @@
-//! Signals of commands: SIGINT of those that are no server, and the limit of a file's size.
-
-use std::thread;
+//! The signal at the limit of a file's size.
 
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -16,26 +14,4 @@ pub(crate) fn report_size_limit() {
         // The handler stays when the stream of its signals is dropped.
         let _ = signal(SignalKind::from_raw(SIZE_LIMIT));
     }
-}
-
-/// Calls `action` on another thread for each SIGINT, which no longer ends the process. If the thread or the
-/// handler cannot be created, SIGINT ends the process as before.
-pub(crate) fn on_interrupt(mut action: impl FnMut() + Send + 'static) {
-    let wait = move || {
-        let Ok(runtime) = Builder::new_current_thread().enable_io().build() else {
-            return;
-        };
-        runtime.block_on(async {
-            let Ok(mut interrupts) = signal(SignalKind::interrupt()) else {
-                return;
-            };
-            while interrupts.recv().await.is_some() {
-                action();
-            }
-        });
-    };
-    // Not joined: it ends with the process.
-    let _ = thread::Builder::new()
-        .name("interrupt".to_owned())
-        .spawn(wait);
 }
