@@ -57,7 +57,6 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
     if !listen_tls.is_empty() && !arguments.has("listen") {
         listen.clear();
     }
-    require_features(arguments)?;
     Ok(Settings {
         #[cfg(feature = "shared-quota")]
         shared_quota: shared_quota(arguments)?,
@@ -87,26 +86,6 @@ fn settings(arguments: &Arguments) -> Result<Settings, CliError> {
         signup: sign_up(arguments)?,
         systemd: SystemdEnvironment::read(std::process::id(), |name| std::env::var_os(name)),
     })
-}
-
-fn require_features(arguments: &Arguments) -> Result<(), CliError> {
-    let tls = ("tls", cfg!(feature = "tls"), "has no TLS");
-    let is_shared = cfg!(feature = "shared-quota");
-    let sharing = ("shared-quota", is_shared, "does not support shared quotas");
-    for (name, (feature, is_built, lack)) in [
-        ("shared-quota", sharing),
-        ("listen-tls", tls),
-        ("tls-certificate", tls),
-        ("tls-key", tls),
-    ] {
-        if !is_built && arguments.has(name) {
-            let source = arguments.source(name);
-            return Err(CliError::configuration(format!(
-                "{source}: this build {lack}; build it with `cargo build --release --features {feature}`"
-            )));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(feature = "shared-quota")]

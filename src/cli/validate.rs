@@ -34,8 +34,15 @@ fn require_others(arguments: &Arguments) -> Result<(), CliError> {
     let store = "requires --shared-quota redis://HOST";
     let is_by_mail = arguments.texts("signup") == ["email"];
     let has_command = !arguments.texts("mailer").concat().trim().is_empty();
+    let (has_tls, has_sharing) = (cfg!(feature = "tls"), cfg!(feature = "shared-quota"));
+    let tls = "requires TLS, which this build lacks; build it with `cargo build --release --features tls`";
+    let sharing = "requires shared quotas, which this build lacks; build it with `cargo build --release --features shared-quota`";
     #[rustfmt::skip] // one row per requirement
     let requirements = [
+        ("shared-quota", has_sharing, sharing),
+        ("listen-tls", has_tls, tls),
+        ("tls-certificate", has_tls, tls),
+        ("tls-key", has_tls, tls),
         ("tls-certificate", has("tls-key"), "requires --tls-key PATH"),
         ("tls-key", has("tls-certificate"), "requires --tls-certificate PATH"),
         ("listen-tls", has("tls-key"), "requires --tls-certificate PATH and --tls-key PATH"),

@@ -224,7 +224,11 @@ const INCOMPLETE_TLS: &str = "
 --tls-certificate x | --tls-certificate requires --tls-key PATH
 ";
 #[cfg(not(feature = "tls"))]
-const INCOMPLETE_TLS: &str = "";
+const INCOMPLETE_TLS: &str = "
+--listen-tls 127.0.0.1:0 | --listen-tls requires TLS, which this build lacks
+--tls-key x | build it with `cargo build --release --features tls`
+--tls-certificate x | --tls-certificate requires TLS
+";
 
 #[cfg(feature = "shared-quota")]
 const INCOMPLETE_SHARED: &str = "
@@ -239,7 +243,9 @@ const INCOMPLETE_SHARED: &str = "
 --shared-quota redis://h --shared-keys | requires --state
 ";
 #[cfg(not(feature = "shared-quota"))]
-const INCOMPLETE_SHARED: &str = "";
+const INCOMPLETE_SHARED: &str = "
+--shared-quota redis://h | build it with `cargo build --release --features shared-quota`
+";
 
 #[test]
 fn settings_without_those_that_they_require_are_rejected() {
