@@ -150,8 +150,8 @@ impl LogBuffer {
     }
 }
 
-/// A log for files that are damaged or cannot be read when they are requested: counts the responses
-/// that fail, and writes at most one line in ten seconds.
+/// A log for errors that any client can repeat, such as a damaged file that is requested: counts the responses that
+/// fail, and writes at most one line in ten seconds.
 #[derive(Debug)]
 pub(crate) struct RateLimitedLog {
     log: Log,
@@ -243,8 +243,23 @@ impl DedupLog {
 mod tests {
     // Statics need std's mutex, also when the tests run with loom's.
     use std::sync::Mutex as StdMutex;
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::*;
+
+    impl Target for Sender<String> {
+        fn write(&mut self, lines: &Lines) -> bool {
+            self.send(lines.text.clone()).is_ok()
+        }
+    }
+
+    impl Log {
+        /// Starts a log whose lines a test receives. It ends with the last handle.
+        pub(crate) fn received() -> (Log, Receiver<String>) {
+            let (sender, lines) = channel();
+            (Log::spawn("log", QUEUE_MAX, sender).unwrap(), lines)
+        }
+    }
 
     #[test]
     fn a_blocked_writer_does_not_block_the_log() {
@@ -284,5 +299,9 @@ mod tests {
         log.flush();
         assert_eq!(*WRITTEN.lock().unwrap(), ["0"]);
         assert_eq!(limited.count(), 1000);
+        *lock(&limited.last) = Instant::now().checked_sub(RATE_LIMIT);
+        limited.write("after the interval");
+        log.flush();
+        assert_eq!(*WRITTEN.lock().unwrap(), ["0", "after the interval"]);
     }
 }

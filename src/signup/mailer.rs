@@ -16,9 +16,9 @@ use tokio::runtime::Builder;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
 
-use super::LogLine;
 use super::tokens::MAC_CHARS;
 use crate::keys::KeyAddress;
+use crate::observe::Log;
 
 /// Length of the queue, without the mail being sent.
 const QUEUE_MAX: usize = 64;
@@ -37,14 +37,14 @@ pub(crate) struct Mailer {
 
 impl Mailer {
     /// Starts the thread. The command, which is not blank, is split at spaces; `-i -t` is appended.
-    pub(super) fn start(command: &str, log: LogLine, longest: Duration) -> io::Result<Mailer> {
+    pub(super) fn start(command: &str, log: Log, longest: Duration) -> io::Result<Mailer> {
         let words: Vec<String> = command.split_ascii_whitespace().map(String::from).collect();
         let (queue, mut mails) = channel::<String>(QUEUE_MAX);
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let run = async move {
             while let Some(mail) = mails.recv().await {
                 if let Err(problem) = send(&words, &mail, longest).await {
-                    log(&format!("mail was not sent: {}: {problem}", words[0]));
+                    log.write(&format!("mail was not sent: {}: {problem}", words[0]));
                 }
             }
         };

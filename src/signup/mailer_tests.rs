@@ -1,7 +1,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 use super::*;
@@ -32,11 +31,7 @@ fn scene(name: &str, script: &str, timeout: Duration) -> Scene {
 }
 
 fn start(command: &str, timeout: Duration) -> (Mailer, Receiver<String>) {
-    let (sender, lines) = channel();
-    let log = Arc::new(move |line: &str| {
-        // The test may have ended.
-        let _ = sender.send(line.to_owned());
-    });
+    let (log, lines) = Log::received();
     let mailer = Mailer::start(command, log, timeout).unwrap();
     (mailer, lines)
 }

@@ -2,7 +2,8 @@
 //!
 //! **In:** a client's IP address and a `SignupRequest`. **Out:** a `SignupResponse` or a
 //! `SignupError`. An address is verified before its keys are shown: an IP address is that of the
-//! connection, an e-mail address receives a link. **Independent of:** HTTP, HTML, request quotas.
+//! connection, an e-mail address receives a link. No line of the log contains a token or a key.
+//! **Independent of:** HTTP, HTML, request quotas.
 //!
 //! - `service`: the requests, and what the service does for each
 //! - `tokens`: signed, expiring tokens in forms and links
@@ -23,6 +24,3 @@ pub(crate) use policy::{GcraLimiter, SignupPolicy, network_of};
 pub(crate) use service::{SignupRequest, SignupResponse, SignupResult, SignupService};
 #[cfg(feature = "shared-quota")]
 pub(crate) use tokens::read_secret;
-
-/// Writes a line to the operator's log. No line contains a token or a key.
-pub(crate) type LogLine = std::sync::Arc<dyn Fn(&str) + Send + Sync>;

@@ -6,12 +6,12 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use ahash::RandomState;
 
-use super::LogLine;
 use super::error::{ISSUED_IN_24_HOURS_MAX, SignupError};
 use super::mailer::{self, Mailer};
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::keys::{KeyAddress, KeyRecord};
 use crate::model::{FREE_KEYS_MAX, Tier};
+use crate::observe::Log;
 
 /// Free keys in total, at which sign-up closes: a file of 22 MB, which each change rewrites.
 pub(super) const FREE_KEYS_TOTAL_MAX: usize = 100_000;
@@ -27,8 +27,8 @@ pub(crate) struct SignupPolicy {
 
 impl SignupPolicy {
     /// Starts the thread that sends mail, if there is a command for it.
-    pub(crate) fn start_mailer(&self, log: &LogLine) -> io::Result<Option<Mailer>> {
-        let start = |command| Mailer::start(command, LogLine::clone(log), mailer::TIMEOUT);
+    pub(crate) fn start_mailer(&self, log: &Log) -> io::Result<Option<Mailer>> {
+        let start = |command| Mailer::start(command, log.clone(), mailer::TIMEOUT);
         self.mailer.as_deref().map(start).transpose()
     }
 }

@@ -7,7 +7,6 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::LogLine;
 use super::email;
 use super::error::SignupError;
 use super::mailer::Mailer;
@@ -19,12 +18,11 @@ use crate::keys::{
     NewKey, SignupSecret,
 };
 use crate::model::Tier;
+use crate::observe::{Log, RateLimitedLog};
 use crate::sync::lock;
 
 /// Mails per key of the daily maximum: one may be lost, one may expire.
 const MAILS_PER_KEY: u32 = 3;
-/// Interval between two identical log lines.
-const LOG_INTERVAL_SECONDS: i64 = 60;
 
 /// A request of sign-up. Has no `Debug`: tokens must not be logged.
 pub(crate) enum SignupRequest {
@@ -91,8 +89,8 @@ pub(crate) struct SignupService {
     /// Keys and mails by network.
     network: GcraLimiter,
     mails_today: (UtcDay, u32),
-    log: LogLine,
-    logged: Option<(UnixSeconds, String)>,
+    /// Any client can repeat an internal error.
+    log: RateLimitedLog,
 }
 
 /// Shows nothing of the secret.
@@ -110,7 +108,7 @@ impl SignupService {
         (daily_max, mailer): (u32, Option<Mailer>),
         prefix: KeyPrefix,
         base_url: &str,
-        log: LogLine,
+        log: Log,
     ) -> io::Result<SignupService> {
         let secret = match &sharing {
             None => read_or_create_secret(store.directory())?,
@@ -134,8 +132,7 @@ impl SignupService {
             // A fifth of the default daily maximum.
             network: GcraLimiter::new(60, 600),
             mails_today: (UtcDay(0), 0),
-            log,
-            logged: None,
+            log: RateLimitedLog::new(log),
         })
     }
 
@@ -151,7 +148,7 @@ impl SignupService {
             let secret = lock(&sharing.state).secret;
             self.secret = secret.ok_or(SignupError::Unavailable)?;
         }
-        self.refresh(now)?;
+        self.refresh()?;
         match request {
             SignupRequest::Show { token } => self.show(client, token.as_deref(), now),
             SignupRequest::MailLink { email, token } => self.mail_link(client, &email, &token, now),
@@ -190,7 +187,7 @@ impl SignupService {
         // Before all checks that depend on the address: the response is the same for every address. And
         // before the rate limits: a request without a mail does not count.
         if mailer.is_full() {
-            self.fail(&"the queue of the mail command is full", now);
+            self.fail(&"the queue of the mail command is full");
             return Err(SignupError::MailQueueFull);
         }
         let by_network = || self.network.take(network_of(client), now);
@@ -211,7 +208,7 @@ impl SignupService {
         let token = self.sign(TokenPurpose::AddressHolder, &address, expiry(now));
         let link = format!("{}/keys?pass={token}", self.base_url);
         if !mailer.send(&address, &self.base_url, &link) {
-            return Err(self.fail(&"the thread that sends mail has ended", now));
+            return Err(self.fail(&"the thread that sends mail has ended"));
         }
         self.mails_today.1 += 1;
         Ok(SignupResponse::LinkMailed)
@@ -232,7 +229,7 @@ impl SignupService {
             None => {
                 let key = (address, Tier::Free);
                 let issued = self.store.issue_if(&self.prefix, key, now, check);
-                let (key, records) = issued.map_err(|error| self.store_failed(error, now))??;
+                let (key, records) = issued.map_err(|error| self.store_failed(error))??;
                 self.records = records;
                 key
             }
@@ -241,8 +238,8 @@ impl SignupService {
                 let is_added = sharing.add(&record).ok_or(SignupError::Unavailable)?;
                 is_added.then_some(()).ok_or(SignupError::TooManyActive)?;
                 let merged = self.store.merge(&[record]);
-                merged.map_err(|error| self.store_failed(error, now))?;
-                self.refresh(now)?;
+                merged.map_err(|error| self.store_failed(error))?;
+                self.refresh()?;
                 key
             }
         };
@@ -257,9 +254,9 @@ impl SignupService {
         let found = keys_of(self.records.as_slice(), &token.address).find(is_free);
         if found.ok_or(SignupError::UnknownKey)?.revoked.is_none() {
             let revoked = self.store.set_revoked(id, true, now);
-            revoked.map_err(|error| self.store_failed(error, now))?;
+            revoked.map_err(|error| self.store_failed(error))?;
             // The key is revoked even if this fails, which is logged.
-            let _ = self.refresh(now);
+            let _ = self.refresh();
         }
         Ok(self.keys(&token.address, self.renewed(&token, now), None, Some(id)))
     }
@@ -316,36 +313,29 @@ impl SignupService {
     }
 
     /// Takes over changes of the keys by others.
-    fn refresh(&mut self, now: UnixSeconds) -> Result<(), SignupError> {
+    fn refresh(&mut self) -> Result<(), SignupError> {
         let current = self.store.current();
-        self.records = current.map_err(|error| self.store_failed(error, now))?;
+        self.records = current.map_err(|error| self.store_failed(error))?;
         Ok(())
     }
 
-    fn store_failed(&mut self, error: KeyStoreError, now: UnixSeconds) -> SignupError {
+    fn store_failed(&self, error: KeyStoreError) -> SignupError {
         match error {
             KeyStoreError::TooManyFree(_) => SignupError::TooManyActive,
             KeyStoreError::Unknown(_) => SignupError::UnknownKey,
             KeyStoreError::Full => SignupError::Closed,
             // Another process has the lock, and releases it soon.
             error if error.is_busy() => {
-                self.fail(&error, now);
+                self.fail(&error);
                 SignupError::Busy
             }
-            error => self.fail(&error, now),
+            error => self.fail(&error),
         }
     }
 
-    /// Logs an internal error, the same line at most once per interval: any client can repeat it.
-    fn fail(&mut self, reason: &dyn Display, now: UnixSeconds) -> SignupError {
-        let line = format!("sign-up failed: {reason}");
-        let is_repeated = self.logged.as_ref().is_some_and(|(at, logged)| {
-            *logged == line && (0..LOG_INTERVAL_SECONDS).contains(&(now.0 - at.0))
-        });
-        if !is_repeated {
-            (self.log)(&line);
-            self.logged = Some((now, line));
-        }
+    /// Logs an internal error.
+    fn fail(&self, reason: &dyn Display) -> SignupError {
+        self.log.write(&format!("sign-up failed: {reason}"));
         SignupError::Internal
     }
 }

@@ -21,9 +21,7 @@ use crate::server::http::response::{ApiResponse, InvalidForm};
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::private_page;
 use crate::server::web::rate_limiter::PageRateLimiter;
-use crate::signup::{
-    LogLine, SignupError, SignupRequest, SignupResponse, SignupResult, SignupService,
-};
+use crate::signup::{SignupError, SignupRequest, SignupResponse, SignupResult, SignupService};
 use crate::site::{self, AddressKeys, ListedKey, SiteSettings};
 use crate::sync::PollTrigger;
 
@@ -63,12 +61,10 @@ impl SignupHandler {
                 "sign-up in a browser works only at {base_url}/keys, localhost or an IP address of this server; set --base-url to allow another host name"
             ));
         }
-        let lines = log.clone();
-        let log_line: LogLine = Arc::new(move |line: &str| lines.write(line));
         let prefix = settings.key_prefix.clone();
         let keys = (store.clone(), sharing);
-        let mail = (policy.daily_max, policy.start_mailer(&log_line)?);
-        let service = SignupService::open(keys, mail, prefix, base_url, log_line);
+        let mail = (policy.daily_max, policy.start_mailer(log)?);
+        let service = SignupService::open(keys, mail, prefix, base_url, log.clone());
         let service = service.map_err(StartError::SignUp)?;
         Ok(Some(SignupHandler {
             service: Arc::new(Mutex::new(service)),

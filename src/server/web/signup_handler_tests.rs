@@ -13,7 +13,7 @@ impl SignupHandler {
             (1, None),
             prefix,
             base_url,
-            Arc::new(|_: &str| {}),
+            Log::start(|_| {}).unwrap(),
         );
         SignupHandler {
             service: Arc::new(Mutex::new(service.unwrap())),
