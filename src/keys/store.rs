@@ -44,8 +44,10 @@ struct Known {
     records: Arc<KeyRecords>,
     /// The version of the file that was read or written last; `None` if there was none.
     version: Option<KeyFileVersion>,
-    /// The number of keys that the file lacks or has in another state.
+    /// The number of keys that the file was found to lack, or to have in another state.
     differ: usize,
+    /// The file lacks these, or records of other servers that were not written yet.
+    is_ahead: bool,
 }
 
 /// A version of the key file: its header, its length and when it was modified. Two versions differ if the file was
@@ -109,12 +111,12 @@ impl KeyStore {
         Ok(Arc::clone(&known.records))
     }
 
-    /// Writes the records to the file again that it lacks, if there are any.
+    /// Writes the known records that the file lacks, if there are any. On success they are durable.
     pub(crate) fn repair(&self) -> Result<(), KeyStoreError> {
-        let has_all = lock(&self.known).differ == 0;
-        if has_all {
+        if !lock(&self.known).is_ahead {
             return Ok(());
         }
+        self.create_directory()?;
         self.change(|_| Ok(())).map(drop)
     }
 
@@ -127,6 +129,7 @@ impl KeyStore {
             let mut records = KeyRecords::clone(&known.records);
             records.merge(file.as_slice(), file.next)?;
             known.differ = records.count_differing(&file);
+            known.is_ahead = known.differ > 0;
             if records != *known.records {
                 known.records = Arc::new(records);
             }
@@ -192,22 +195,22 @@ impl KeyStore {
         Ok(is_change)
     }
 
-    /// Merges records of other servers. On success they are durable. If they cannot be stored, this process applies
-    /// them all the same, since a revocation must not wait for the disk. Returns the ids of records that were ignored,
-    /// since the known records with these ids are of other keys.
+    /// Merges records of other servers. If they cannot be written, this process applies them all the same, since a
+    /// revocation must not wait for the disk, and [`KeyStore::repair`] writes them. Returns the ids of records that were
+    /// ignored, since the known records with these ids are of other keys.
     pub fn merge(&self, shared: &[KeyRecord]) -> Result<Vec<KeyId>, KeyStoreError> {
-        let changed = self.create_directory();
-        let changed = changed.and_then(|()| self.change(|records| records.merge(shared, 0)));
-        if changed.is_err() {
-            let mut known = lock(&self.known);
-            let mut records = KeyRecords::clone(&known.records);
-            records.merge(shared, 0)?;
-            if records != *known.records {
-                known.differ += records.count_differing(&known.records);
-                known.records = Arc::new(records);
-            }
+        let mut known = lock(&self.known);
+        // New keys get numbers after those of the file. `repair` reports one that cannot be read.
+        let _ = self.read_changed(&mut known);
+        let mut records = KeyRecords::clone(&known.records);
+        let ignored = records.merge(shared, 0)?;
+        if records != *known.records {
+            known.records = Arc::new(records);
+            known.is_ahead = true;
         }
-        changed.map(|(ignored, _)| ignored)
+        drop(known);
+        let _ = self.repair();
+        Ok(ignored)
     }
 
     fn create_directory(&self) -> Result<(), KeyStoreError> {
@@ -229,7 +232,7 @@ impl KeyStore {
         self.read_changed(&mut known)?;
         let mut records = KeyRecords::clone(&known.records);
         let outcome = change(&mut records)?;
-        if records != *known.records || known.differ > 0 {
+        if records != *known.records || known.is_ahead {
             let path = self.path();
             let written = durable::replace_private(&path, &records.to_file());
             written.map_err(KeyStoreError::io(&path))?;
@@ -353,14 +356,15 @@ mod tests {
         durable::replace_private(&server.path(), b"damaged").unwrap();
         let is_revoked = |records: &KeyRecords| records.as_slice()[0].revoked.is_some();
         let merge_again = || {
-            assert!(server.merge(records.as_slice()).is_err());
+            assert_eq!(server.merge(records.as_slice()).unwrap(), []);
+            assert!(server.repair().is_err());
             server.known()
         };
         let (first, second) = (merge_again(), merge_again());
         assert!(is_revoked(&first));
         assert!(Arc::ptr_eq(&first, &second), "they are not loaded again");
         durable::replace_private(&server.path(), &intact).unwrap();
-        assert_eq!(server.merge(records.as_slice()).unwrap(), []);
+        server.repair().unwrap();
         assert!(is_revoked(&server.read().unwrap()));
         std::fs::remove_dir_all(directory).unwrap();
     }
