@@ -27,6 +27,8 @@ pub use address::KeyAddress;
 pub(crate) use key_file::{hex, parse_hex};
 pub use key_table::{KeyEntry, KeyStatus, KeyTable};
 pub use records::{KeyRecord, KeyRecords, KeyStoreError};
+#[cfg(feature = "shared-quota")]
+pub(crate) use sharing::CheckRecords;
 pub use sharing::{KeySharing, SharedKeysState, SignupSecret};
 pub use store::KeyStore;
 pub use token::{KeyId, KeyPrefix, Malformed, NewKey, constant_time_eq};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::records::KeyRecord;
+use super::records::{KeyRecord, KeyRecords};
 use crate::durable;
 use crate::regular_file::with_path;
 use crate::sync::{Mutex, PollTrigger, lock};
@@ -55,8 +55,10 @@ pub struct SharedKeysState {
     pub secret: Option<SignupSecret>,
 }
 
-/// Adds a free key to the store. `false` and `None` are those of [`KeySharing::add`].
-type AddKey = Arc<dyn Fn(&KeyRecord) -> Option<bool> + Send + Sync>;
+/// Returns `true` if a key may be added to the records of all servers.
+pub(crate) type CheckRecords<'a> = &'a mut dyn FnMut(&KeyRecords) -> bool;
+
+type AddKey = Arc<dyn Fn(&KeyRecord, CheckRecords<'_>) -> bool + Send + Sync>;
 
 /// The exchange of keys with the store. It ends when all clones are dropped.
 #[derive(Clone)]
@@ -75,13 +77,13 @@ impl fmt::Debug for KeySharing {
 }
 
 impl KeySharing {
-    /// Adds a free key to the store unless its address has the most active ones there. Returns `false` if it
-    /// has; `None` if the store cannot be reached. Waits for an exchange with the store; must not be called with a lock
-    /// of the keys, which the exchange uses too.
-    pub(crate) fn add(&self, record: &KeyRecord) -> Option<bool> {
+    /// Adds a key to the store and to the key file if `check` accepts the records of all servers, which no server
+    /// changes in between. Returns `false` if it was not added: the check refused it, or the store cannot be reached.
+    /// Waits for an exchange with the store; must not be called with a lock of the keys, which the exchange uses too.
+    pub(crate) fn add(&self, record: &KeyRecord, check: CheckRecords<'_>) -> bool {
         // During an outage no request waits.
         let is_up = lock(&self.state).is_up;
-        is_up.then(|| (self.add_key)(record)).flatten()
+        is_up && (self.add_key)(record, check)
     }
 }
 

@@ -1,15 +1,14 @@
 -- Exchanges the records of keys with a server: stores those that are newer than the stored ones, and answers with
 -- those that have changed since a number.
--- KEYS: 1 hash of ids and records, 2 sorted set of ids by the number of their last change, 3 hash of addresses and
---       the ids of their active free keys
+-- KEYS: 1 hash of ids and records, 2 sorted set of ids by the number of their last change
 -- ARGV: 1 generation that the server knows, with the history, 2 number up to which it has the changes, 3 name of a new
---       generation, 4 secret of sign-up, or nothing, 5 most active free keys of an address if one is to be added, or
---       nothing, 6 most records in the answer, 7... records; an id alone removes a record that cannot be read
--- Answer: generation with the history, secret, 1 if the key was refused, number up to which records are answered, and
---         those records: an id and its record, which is empty if no valid one is stored. If the generation is not the
---         server's, the records are those from the beginning.
+--       generation, 4 secret of sign-up, or nothing, 5 "1" if the record is to be stored only if the server has all
+--       changes, 6 most records in the answer, 7... records; an id alone removes a record that cannot be read
+-- Answer: generation with the history, secret, 1 if such a record was stored, number up to which records are answered,
+--         and those records: an id and its record, which is empty if no valid one is stored. If the generation is not
+--         the server's, the records are those from the beginning.
 local GENERATION, SECRET = 'generation', 'secret'
-local ID_BYTES, RECORD_BYTES_MAX, IDS_BYTES_MAX = 10, 1024, 1100
+local ID_BYTES, RECORD_BYTES_MAX = 10, 1024
 -- Below 10^14, the texts of numbers are exact.
 local TIME_MAX, NUMBER_MAX, IDS_MAX = 2^40, 2^40, 2^20
 
@@ -38,40 +37,16 @@ local function stored(id)
   return parsed(field(KEYS[1], id, RECORD_BYTES_MAX))
 end
 
-local function is_active(record)
-  return record.tier == 'free' and record.revoked == cjson.null
-end
-
--- The ids of an address. Each is followed by a comma.
-local function free_ids(address)
-  return field(KEYS[3], address, IDS_BYTES_MAX) or ''
-end
-
-local generation, number, begin_generation
-
-local function set_active(record)
-  if redis.call('HSTRLEN', KEYS[3], record.address) > IDS_BYTES_MAX then
-    return begin_generation()
-  end
-  local ids = string.gsub(free_ids(record.address), record.id .. ',', '')
-  if is_active(record) and #ids < IDS_BYTES_MAX - ID_BYTES then
-    ids = ids .. record.id .. ','
-  end
-  if ids == '' then
-    redis.call('HDEL', KEYS[3], record.address)
-  else
-    redis.call('HSET', KEYS[3], record.address, ids)
-  end
-end
+local generation, number
 
 local function set_changed(id)
   number = number + 1
   redis.call('ZADD', KEYS[2], number, id)
 end
 
--- Begins a generation: numbers and active keys are those of the records, and all servers put theirs again.
-function begin_generation()
-  redis.call('DEL', KEYS[2], KEYS[3])
+-- Begins a generation: numbers are those of the records, and all servers put theirs again.
+local function begin_generation()
+  redis.call('DEL', KEYS[2])
   if redis.call('HLEN', KEYS[1]) > IDS_MAX then
     redis.call('DEL', KEYS[1])
   end
@@ -80,28 +55,10 @@ function begin_generation()
     local record = is_id(id) and stored(id)
     if record and record.id == id then
       set_changed(id)
-      set_active(record)
     end
   end
   redis.call('HSET', KEYS[1], GENERATION, generation)
-  redis.call('HSET', KEYS[3], GENERATION, generation)
   redis.call('ZADD', KEYS[2], 0, generation)
-end
-
--- The number of an address's active keys, or nothing if other programs have changed its ids.
-local function count_active(address)
-  local ids, count = free_ids(address), 0
-  if redis.call('HSTRLEN', KEYS[3], address) ~= #ids or #ids % (ID_BYTES + 1) ~= 0 then
-    return nil
-  end
-  for at = 1, #ids, ID_BYTES + 1 do
-    local record = stored(string.sub(ids, at, at + ID_BYTES - 1))
-    if not record or not is_active(record) or record.address ~= address then
-      return nil
-    end
-    count = count + 1
-  end
-  return count
 end
 
 local function is_newer(record, known)
@@ -122,7 +79,6 @@ local function put(text)
   if not known or not last or last <= 0 or not is_same_key(record, known) or is_newer(record, known) then
     redis.call('HSET', KEYS[1], record.id, text)
     set_changed(record.id)
-    set_active(record)
   end
 end
 
@@ -131,9 +87,8 @@ local function remove(id)
   set_changed(id)
 end
 
-for at, wanted in ipairs({'hash', 'zset', 'hash'}) do
-  mend(KEYS[at], wanted)
-end
+mend(KEYS[1], 'hash')
+mend(KEYS[2], 'zset')
 generation = field(KEYS[1], GENERATION, #ARGV[3])
 -- Numbers are those of one history of the data. A node that becomes a primary begins another one: it may lack changes,
 -- and have others with their numbers.
@@ -142,8 +97,8 @@ local function is_known()
   return generation .. history == ARGV[1]
 end
 number = tonumber(redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2])
-local is_whole = is_hex(generation, #ARGV[3]) and field(KEYS[3], GENERATION, #ARGV[3]) == generation
-  and redis.call('ZSCORE', KEYS[2], generation) and number and number < NUMBER_MAX and number % 1 == 0
+local is_whole = is_hex(generation, #ARGV[3]) and redis.call('ZSCORE', KEYS[2], generation)
+  and number and number < NUMBER_MAX and number % 1 == 0
 -- A lower number than the server has: an older copy of the data.
 if not is_whole or is_known() and number < tonumber(ARGV[2]) then
   begin_generation()
@@ -157,22 +112,9 @@ if not is_hex(secret, 64) then
     redis.call('HSET', KEYS[1], SECRET, secret)
   end
 end
-local is_refused = 0
-if ARGV[5] ~= '' and is_known() then
-  local record = parsed(ARGV[7])
-  local count = 0
-  -- It is stored if an answer was lost.
-  if not stored(record.id) then
-    count = count_active(record.address)
-  end
-  if not count then
-    begin_generation()
-  elseif count >= tonumber(ARGV[5]) then
-    is_refused = 1
-  else
-    put(ARGV[7])
-  end
-elseif ARGV[5] == '' then
+-- A limit that the server has checked holds for its records: no other server may have changed any since.
+local is_added = ARGV[5] == '1' and is_known() and number == tonumber(ARGV[2])
+if ARGV[5] == '0' or is_added then
   for at = 7, #ARGV do
     if #ARGV[at] == ID_BYTES then
       remove(ARGV[at])
@@ -208,4 +150,4 @@ for at = 1, #changed, 2 do
     table.insert(records, {'', ''})
   end
 end
-return {generation .. history, secret, is_refused, string.format('%.0f', from), records}
+return {generation .. history, secret, is_added and 1 or 0, string.format('%.0f', from), records}

@@ -79,11 +79,10 @@ fn damage(u: &mut Unstructured<'_>, own: &KeyRecord) -> Arbitrary<Vec<Vec<u8>>> 
         "s:0",
         &reserves,
     ];
-    let hashes: [(&str, &[&str]); 4] = [
+    let hashes: [(&str, &[&str]); 3] = [
         ("imq:3:service", service),
         (&of_client, &[credits, counted, "limit"]),
         ("imq:2:keys", &["generation", "secret", &id]),
-        ("imq:2:keys:free", &["generation", own.address.as_str()]),
     ];
     let (numbers, probe) = ("imq:2:keys:changes", "imq:probe");
     let bytes = |text: &str| text.as_bytes().to_vec();
@@ -172,7 +171,7 @@ async fn exchange(node: &NodeConnection, own: Arc<KeyRecords>) -> Vec<KeyRecord>
         for round in 0.. {
             assert!(round < 20, "the exchange does not end");
             let lines = view.next_lines(Arc::clone(&records));
-            let answer = view.call(node, "", "", &lines).await.unwrap();
+            let answer = view.call(node, "", &lines, false).await.unwrap();
             let Ok(taken) = view.take(answer) else {
                 view = KeyView::default();
                 continue;

@@ -9,8 +9,8 @@
 //! random generation is stored beside the records, so that a store that has lost keys is noticed: all servers
 //! then compare all their records with it again, as they do with each new connection.
 //!
-//! The script also keeps the active free keys of each address, so that all servers together issue at most
-//! [`FREE_KEYS_MAX`] by sign-up. Without the store, sign-up issues none.
+//! Sign-up checks its limits by the records of all servers: the script adds a key only if the server has received all
+//! changes. Otherwise the server receives them and checks again. Without the store, sign-up issues none.
 //!
 //! A thread polls the store, with a connection of its own: the key file and the comparison of many keys take time, for
 //! which no request for credits may wait.
@@ -28,10 +28,9 @@ use super::outage_log::{OutageLog, PROBLEMS_MAX};
 use super::settings::SharedQuotaSettings;
 use crate::calendar::UnixSeconds;
 use crate::keys::{
-    KeyId, KeyRecord, KeyRecords, KeySharing, KeyStore, SharedKeysState, SignupSecret, hex,
-    parse_hex,
+    CheckRecords, KeyId, KeyRecord, KeyRecords, KeySharing, KeyStore, KeyStoreError,
+    SharedKeysState, SignupSecret, hex, parse_hex,
 };
-use crate::model::FREE_KEYS_MAX;
 use crate::observe::{DedupLog, Log};
 use crate::sync::{Mutex, PollTrigger, lock};
 
@@ -45,9 +44,8 @@ const SECRET_PAUSE: Duration = Duration::from_secs(2);
 /// Most records in one call, in each direction.
 pub(super) const PAGE: usize = 256;
 
-/// The records; the numbers of their changes; the active free keys of each address. The number in the names is
-/// the version of their format.
-const KEYS: [&str; 3] = ["imq:2:keys", "imq:2:keys:changes", "imq:2:keys:free"];
+/// The records; the numbers of their changes. The number in the names is the version of their format.
+const KEYS: [&str; 2] = ["imq:2:keys", "imq:2:keys:changes"];
 static SCRIPT: LazyLock<StoreScript> =
     LazyLock::new(|| StoreScript::new(include_str!("exchange_keys.lua")));
 
@@ -69,8 +67,6 @@ pub(super) struct KeyExchange {
     runtime: Runtime,
     /// A connection, and what is known of the store since it began: the store may have lost keys before.
     connected: Option<(Arc<NodeConnection>, KeyView)>,
-    /// Records of the store that have not been merged into the key file yet.
-    received: Vec<KeyRecord>,
     state: Arc<Mutex<SharedKeysState>>,
     /// Dropped when the start of the server may continue: a server without keys would refuse valid ones.
     started: Option<mpsc::Sender<()>>,
@@ -78,14 +74,6 @@ pub(super) struct KeyExchange {
     repairs: DedupLog,
     /// Time since which neither this server nor the store has a secret, as far as is known.
     without_secret_since: Option<Instant>,
-}
-
-/// The reason why an exchange failed.
-pub(super) enum Problem {
-    /// The node, or the data of the store. The connection is closed, and what is known of the store is dropped.
-    OfStore(String),
-    /// The state directory.
-    OfDirectory(String),
 }
 
 impl KeyExchange {
@@ -107,7 +95,6 @@ impl KeyExchange {
             settings,
             runtime: Builder::new_current_thread().enable_all().build()?,
             connected: None,
-            received: Vec::new(),
             state: Arc::clone(&state),
             started: Some(started),
             repairs: DedupLog::new(log.clone(), PROBLEMS_MAX),
@@ -122,17 +109,21 @@ impl KeyExchange {
         let adding = Arc::downgrade(&exchange);
         let poll = move |_| {
             let mut exchange = lock(&exchange);
-            let exchanged = exchange.exchange(None);
+            let exchanged = exchange.exchange(true);
             exchange.report(exchanged);
         };
-        let add_key = move |record: &KeyRecord| {
+        let add_key = move |record: &KeyRecord, check: CheckRecords<'_>| {
             let latest = Instant::now() + ADD_MAX;
-            let exchange = adding.upgrade()?;
+            let Some(exchange) = adding.upgrade() else {
+                return false;
+            };
             let mut exchange = lock(&exchange);
             // An outage may have begun meanwhile.
-            exchange.connected.as_ref()?;
-            let exchanged = exchange.exchange(Some((record, latest)));
-            exchange.report(exchanged).flatten()
+            if exchange.connected.is_none() {
+                return false;
+            }
+            let added = exchange.add(record, check, latest);
+            exchange.report(added) == Some(true)
         };
         Ok(KeySharing {
             state,
@@ -156,107 +147,103 @@ impl KeyExchange {
         Some(exchanged)
     }
 
-    /// Exchanges with the store what this server or the store lacks. Then the store knows the keys that count, and a key
-    /// of sign-up is added if one is given, until a time. Returns `true` if it was added, and `None` if it was too late.
-    fn exchange(&mut self, added: Option<(&KeyRecord, Instant)>) -> Result<Option<bool>, String> {
+    /// Exchanges with the store what this server or the store lacks. No client waits while all keys are compared again.
+    fn exchange(&mut self, no_client_waits: bool) -> Result<(), String> {
+        // If a call fails, the connection is closed, and the store sends all its records again.
         let (node, mut view) = if let Some(connected) = self.connected.take() {
             connected
         } else {
-            // The store sends all its records again.
-            self.received.clear();
             let node = self.runtime.block_on(connect(&self.settings))?;
             (node, KeyView::default())
         };
-        let exchanged = self.exchange_with(&node, &mut view, added);
-        if !matches!(exchanged, Err(Problem::OfStore(_))) {
-            self.connected = Some((node, view));
-        }
-        let is_added =
-            exchanged.map_err(|(Problem::OfStore(text) | Problem::OfDirectory(text))| text)?;
-        self.merge()?;
-        Ok(is_added)
-    }
-
-    fn exchange_with(
-        &mut self,
-        node: &NodeConnection,
-        view: &mut KeyView,
-        added: Option<(&KeyRecord, Instant)>,
-    ) -> Result<Option<bool>, Problem> {
-        let mut is_first_view = true;
-        loop {
+        let (mut received, mut may_begin_again) = (Vec::new(), no_client_waits);
+        let secret = loop {
             // The loader reports a file that cannot be read. A revocation must arrive all the same.
             let own = self.own.store.current();
             let lines = view.next_lines(own.unwrap_or_else(|_| self.own.store.known()));
-            let answer = self.call(node, view, "", &lines)?;
+            let mut answer = self.call(&node, &view, &lines, false)?;
             // Another server may have noticed before that the store has lost keys. If it loses them again and again,
-            // it cannot be used. No client waits while all keys are compared.
-            if view.is_outdated(&answer) && added.is_none() && mem::take(&mut is_first_view) {
+            // it cannot be used.
+            if view.is_outdated(&answer) && mem::take(&mut may_begin_again) {
                 lock(&self.state).is_up = false;
-                *view = KeyView::default();
+                view = KeyView::default();
                 continue;
             }
-            self.received.extend(view.take(answer)?);
+            let secret = mem::take(&mut answer.secret);
+            received.extend(view.take(answer)?);
             if !view.is_incomplete() {
-                break;
+                break secret;
             }
-        }
-        // A client that waits longer may have gone.
-        let Some((record, _)) = added.filter(|(_, latest)| Instant::now() < *latest) else {
-            return Ok(None);
         };
-        let (limit, line) = (FREE_KEYS_MAX.to_string(), record.to_shared_line());
-        let answer = self.call(node, view, &limit, &[line])?;
-        let is_added = !answer.is_refused;
-        // `take` returns an error if the store has lost keys.
-        self.received.extend(view.take(answer)?);
-        Ok(Some(is_added))
+        self.connected = Some((node, view));
+        self.take_over(&received, &secret)
     }
 
-    /// Calls the script with lines that it adds; at most one, and the limit of active keys, if that is given.
+    /// Adds a key of sign-up to the store if `check` accepts the records of all servers. If others change them
+    /// meanwhile, they are checked again, until a time. Returns `true` if the key was added.
+    fn add(
+        &mut self,
+        key: &KeyRecord,
+        check: CheckRecords<'_>,
+        latest: Instant,
+    ) -> Result<bool, String> {
+        let mut is_added = false;
+        loop {
+            self.exchange(false)?;
+            // A client that waits longer may have gone.
+            let is_late = Instant::now() >= latest;
+            let is_done = is_added || is_late || !check(&self.own.store.known());
+            let Some((node, view)) = self.connected.take_if(|_| !is_done) else {
+                return Ok(is_added);
+            };
+            let answer = self.call(&node, &view, &[key.to_shared_line()], true)?;
+            is_added = answer.is_added;
+            self.connected = Some((node, view));
+        }
+    }
+
+    /// Calls the script with lines that it stores; with one, if that is to be added.
     fn call(
         &mut self,
         node: &NodeConnection,
         view: &KeyView,
-        free_max: &str,
         lines: &[String],
-    ) -> Result<Answer, Problem> {
+        is_added: bool,
+    ) -> Result<Answer, String> {
         let since = self.without_secret_since.get_or_insert_with(Instant::now);
         let is_due = self.own.has_signup && since.elapsed() >= SECRET_PAUSE;
         let known = lock(&self.state).secret;
         let secret = known.or_else(|| is_due.then(SignupSecret::random));
         let offered = secret.map(|secret| hex(&secret.0)).unwrap_or_default();
-        let called = view.call(node, &offered, free_max, lines);
-        let answer = self.runtime.block_on(called).map_err(Problem::OfStore)?;
-        if let Some(secret) = parse_hex(&answer.secret).map(SignupSecret)
-            && self.own.has_signup
-            && known != Some(secret)
-        {
-            let stored = secret.store(self.own.store.directory());
-            stored.map_err(|error| Problem::OfDirectory(error.to_string()))?;
-            lock(&self.state).secret = Some(secret);
-        }
-        Ok(answer)
+        let called = view.call(node, &offered, lines, is_added);
+        self.runtime.block_on(called)
     }
 
-    /// Merges the received records into the key file, and has them loaded. Where the store has another key in place of an
-    /// own one, the own one is sent again.
-    fn merge(&mut self) -> Result<(), String> {
-        if self.received.is_empty() {
-            return Ok(());
+    /// Merges received records into the key file, and has them loaded. Where the store has another key in place of an own
+    /// one, the own one is sent again. Stores the secret, if there is one.
+    fn take_over(&mut self, received: &[KeyRecord], secret: &str) -> Result<(), String> {
+        let failed = |error: KeyStoreError| error.to_string();
+        if !received.is_empty() {
+            let ignored = self.own.store.merge(received).map_err(failed)?;
+            let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
+            if let Some(id) = ignored.first() {
+                let count = ignored.len();
+                self.repairs.write(format!(
+                    "shared keys: the store had another key in place of {id}, which this server stores again ({count} in all)"
+                ));
+            }
+            if let Some((_, view)) = &mut self.connected {
+                view.repair(ignored);
+            }
         }
-        let merged = self.own.store.merge(&self.received);
-        let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
-        let ignored = merged.map_err(|error| error.to_string())?;
-        self.received.clear();
-        if let Some(id) = ignored.first() {
-            let count = ignored.len();
-            self.repairs.write(format!(
-                "shared keys: the store had another key in place of {id}, which this server stores again ({count} in all)"
-            ));
-        }
-        if let Some((_, view)) = &mut self.connected {
-            view.repair(ignored);
+        self.own.store.repair().map_err(failed)?;
+        if let Some(secret) = parse_hex(secret).map(SignupSecret)
+            && self.own.has_signup
+            && lock(&self.state).secret != Some(secret)
+        {
+            let stored = secret.store(self.own.store.directory());
+            stored.map_err(|error| error.to_string())?;
+            lock(&self.state).secret = Some(secret);
         }
         Ok(())
     }
@@ -267,8 +254,8 @@ pub(super) struct Answer {
     pub(super) generation: String,
     /// Number up to which the changes are in `records`.
     pub(super) seen: u64,
-    /// A key was not added, since its address has the most active ones.
-    pub(super) is_refused: bool,
+    /// A key was added.
+    pub(super) is_added: bool,
     /// Ids and lines. A line is empty if the store has no valid one.
     pub(super) records: Vec<(String, Vec<u8>)>,
     /// The secret of sign-up in hexadecimal; empty if the store has none.
@@ -321,27 +308,27 @@ impl KeyView {
         lines
     }
 
-    /// Calls the script with records to be stored; with `free_max`, the most active free keys of an address, one that
-    /// is to be added below it. The store gets the secret of sign-up if it had none.
+    /// Calls the script with records to be stored; with `is_added`, one that is stored only if all changes have been
+    /// received. The store gets the secret of sign-up if it had none.
     pub(super) async fn call(
         &self,
         node: &NodeConnection,
         secret: &str,
-        free_max: &str,
         lines: &[String],
+        is_added: bool,
     ) -> Result<Answer, String> {
         let random = getrandom::u64().expect("the system gives random numbers");
         let new_generation = format!("{random:016x}");
         let reply = node.run(&SCRIPT, KEYS.len(), |command| {
             command.arg(&KEYS).arg(&self.generation).arg(self.seen);
-            command.arg(&new_generation).arg(secret).arg(free_max);
-            command.arg(PAGE).arg(lines);
+            command.arg(&new_generation).arg(secret);
+            command.arg(u32::from(is_added)).arg(PAGE).arg(lines);
         });
-        let (generation, secret, is_refused, seen, records) = reply.await?;
+        let (generation, secret, is_added, seen, records) = reply.await?;
         Ok(Answer {
             generation,
             seen,
-            is_refused,
+            is_added,
             records,
             secret,
         })
@@ -354,9 +341,9 @@ impl KeyView {
 
     /// Takes over an answer, and returns the records in it. After the first answer, one of another generation is an
     /// error: all begins again with another view.
-    pub(super) fn take(&mut self, answer: Answer) -> Result<Vec<KeyRecord>, Problem> {
+    pub(super) fn take(&mut self, answer: Answer) -> Result<Vec<KeyRecord>, String> {
         if self.is_outdated(&answer) {
-            return Err(Problem::OfStore("the store has lost keys".to_owned()));
+            return Err("the store has lost keys".to_owned());
         }
         (self.generation, self.seen) = (answer.generation, answer.seen);
         self.has_more = answer.records.len() == PAGE;

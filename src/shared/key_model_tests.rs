@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::key_exchange::{Answer, KeyView};
 use crate::keys::KeyRecord;
-use crate::model::{FREE_KEYS_MAX, Tier};
 
 /// The store: the plainest form of what the script does.
 #[derive(Clone, Default)]
@@ -59,29 +58,18 @@ impl Model {
     pub(super) fn call(
         &mut self,
         view: &KeyView,
-        free_max: &str,
         lines: &[String],
+        is_added: bool,
         new: &str,
     ) -> Answer {
         self.begin_if_lost(view, new);
-        let mut is_refused = false;
-        if free_max.is_empty() {
+        let has_all = self.generation == view.generation && self.number == view.seen;
+        if !is_added || has_all {
             for line in lines {
                 match line.len() {
                     10 => self.change(line, None),
                     _ => self.put(line),
                 }
-            }
-        } else if self.generation == view.generation {
-            let added = KeyRecord::parse_shared_line(lines[0].as_bytes()).unwrap();
-            let known = self.records.keys().filter_map(|id| self.parsed(id));
-            let active = known.filter(|key| {
-                key.tier == Tier::Free && key.revoked.is_none() && key.address == added.address
-            });
-            let is_full = active.count() >= FREE_KEYS_MAX;
-            is_refused = is_full && self.parsed(&added.id.to_string()).is_none();
-            if !is_refused {
-                self.put(&lines[0]);
             }
         }
         let mut changed: Vec<(u64, String)> = self
@@ -107,7 +95,7 @@ impl Model {
         Answer {
             generation: self.generation.clone(),
             seen,
-            is_refused,
+            is_added: is_added && has_all,
             records,
             secret: String::new(),
         }

@@ -235,10 +235,13 @@ impl SignupService {
             }
             Some(sharing) => {
                 let (key, record) = KeyRecord::random(&self.prefix, (address, Tier::Free), now);
-                let is_added = sharing.add(&record).ok_or(SignupError::Unavailable)?;
-                is_added.then_some(()).ok_or(SignupError::TooManyActive)?;
-                let merged = self.store.merge(&[record]);
-                merged.map_err(|error| self.store_failed(error))?;
+                let mut checked = Ok(());
+                let is_added = sharing.add(&record, &mut |records| {
+                    checked = check(records);
+                    checked.is_ok()
+                });
+                checked?;
+                is_added.then_some(()).ok_or(SignupError::Unavailable)?;
                 self.refresh()?;
                 key
             }

@@ -6,7 +6,9 @@ mod mails;
 mod model;
 
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
@@ -16,7 +18,7 @@ use crate::calendar::DAY_SECONDS;
 use crate::durable;
 use crate::keys::SharedKeysState;
 use crate::signup::SignupPolicy;
-use crate::sync::{Mutex, PollTrigger, lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, PollTrigger, lock};
 
 const NOON: i64 = DAY_SECONDS * 20_000 + DAY_SECONDS / 2;
 const NOBODYS_ID: &str = "0123456789";
@@ -283,11 +285,20 @@ fn a_key_of_several_servers_is_issued_if_the_store_adds_it() {
         secret,
     };
     let shared = Arc::new(Mutex::new(exchanged(None)));
-    let answer = Arc::new(Mutex::new(None));
-    let given = Arc::clone(&answer);
+    let is_reached = Arc::new(AtomicBool::new(false));
+    // Keys that other servers add before.
+    let others: Arc<Mutex<Vec<KeyRecord>>> = Arc::default();
+    let (reaches, other_keys, own) = (Arc::clone(&is_reached), Arc::clone(&others), store.clone());
     let sharing = KeySharing {
         state: Arc::clone(&shared),
-        add_key: Arc::new(move |_| *lock(&given)),
+        add_key: Arc::new(move |key, check| {
+            own.merge(&mem::take(&mut *lock(&other_keys))).unwrap();
+            let is_added = reaches.load(Ordering::Relaxed) && check(&own.known());
+            if is_added {
+                own.merge(slice::from_ref(key)).unwrap();
+            }
+            is_added
+        }),
         exchange: PollTrigger::start("test", |_| {}).unwrap(),
     };
     let (prefix, (log, _lines)) = (KeyPrefix::default(), Log::received());
@@ -300,18 +311,24 @@ fn a_key_of_several_servers_is_issued_if_the_store_adds_it() {
     assert!(!state.join(SignupSecret::FILE).exists());
     *lock(&shared) = exchanged(Some(SignupSecret::random()));
     let (_, token) = seen(service.handle(ip(1), show(""), now));
-    let full = Seen::Rejected(SignupError::TooManyActive);
-    for (added, expected) in [(None, &unavailable), (Some(false), &full)] {
-        *lock(&answer) = added;
-        let got = seen(service.handle(ip(1), issue(&token), now)).0;
-        assert_eq!(got, *expected);
-        assert_eq!(store.read().unwrap(), KeyRecords::default());
-    }
-    *lock(&answer) = Some(true);
+    let got = seen(service.handle(ip(1), issue(&token), now)).0;
+    assert_eq!(got, unavailable);
+    assert_eq!(store.read().unwrap(), KeyRecords::default());
+    is_reached.store(true, Ordering::Relaxed);
     let (page, token) = seen(service.handle(ip(1), issue(&token), now));
     assert!(matches!(page, Seen::Keys { is_issued, .. } if is_issued));
+    let count = || store.read().unwrap().as_slice().len();
+    assert_eq!(count(), 1);
+    // The same form, sent to another server at the same time.
+    let of = (&ip(1).into(), Tier::Free);
+    let (_, other) = KeyRecord::random(&KeyPrefix::default(), of, now);
+    lock(&others).push(other);
+    let (got, _) = seen(service.handle(ip(1), issue(&token), now));
+    assert_eq!(got, Seen::Rejected(SignupError::UsedToken));
+    assert_eq!(count(), 2);
     // Revoking needs no store.
-    *lock(&answer) = None;
+    is_reached.store(false, Ordering::Relaxed);
+    let (_, token) = seen(service.handle(ip(1), show(""), now));
     let id = store.read().unwrap().as_slice()[0].id.to_string();
     let (page, _) = seen(service.handle(ip(1), revoke(&token, &id), now));
     assert!(matches!(page, Seen::Keys { .. }));

@@ -7,7 +7,6 @@ use crate::store::{Peer, Store};
 const SHARE: [&str; 1] = ["--shared-keys"];
 const RECORDS: &str = "imq:2:keys";
 const CHANGES: &str = "imq:2:keys:changes";
-const FREE: &str = "imq:2:keys:free";
 /// More than the memory of a server that has read a value of 200 MB, or a page of them.
 const MORE_KIB_MAX: u64 = 32 * 1024;
 
@@ -93,13 +92,11 @@ fn no_value_in_the_store_changes_a_key_file_or_takes_memory() {
     for script in [
         format!("redis.call('DEL', '{RECORDS}') redis.call('SET', '{RECORDS}', {long})"),
         format!("redis.call('DEL', '{CHANGES}') redis.call('SET', '{CHANGES}', {long})"),
-        format!("redis.call('DEL', '{FREE}') redis.call('SADD', '{FREE}', {overlong})"),
         format!(
             "redis.call('HSET', '{RECORDS}', ARGV[1], {long}) redis.call('ZADD', '{CHANGES}', 999, ARGV[1])"
         ),
         format!("redis.call('HSET', '{RECORDS}', 'generation', {overlong})"),
         format!("redis.call('HSET', '{RECORDS}', 'secret', {overlong})"),
-        format!("redis.call('HSET', '{FREE}', 'a@x.test', {overlong})"),
         format!("redis.call('ZADD', '{CHANGES}', 2000, {long})"),
         format!("redis.call('ZADD', '{CHANGES}', {huge}, ARGV[1])"),
         format!("redis.call('ZADD', '{CHANGES}', '-inf', ARGV[1])"),

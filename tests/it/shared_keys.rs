@@ -99,10 +99,22 @@ fn any_server_takes_the_form_of_another_one_and_all_together_issue_three_keys() 
     let directory = TempDir::new();
     let peers = store.peers(&directory.join(""), 3, &SIGN_UP);
     let form = page(&peers[0]);
-    let issued = make(&mut peers[1].connect(), &form);
-    let first = shown(&issued).unwrap();
-    assert_eq!(status(&peers[1], &first), 200, "at once");
-    await_status(&peers, &first, 200);
+    // One form, sent to all servers at the same time, makes one key.
+    let issued: Vec<(&Peer, String)> = thread::scope(|scope| {
+        let sent = peers.iter().map(|peer| {
+            let make = || shown(&make(&mut peer.connect(), &form));
+            (peer, scope.spawn(make))
+        });
+        let sent: Vec<_> = sent.collect();
+        let made = sent.into_iter();
+        made.filter_map(|(peer, key)| Some((peer, key.join().unwrap()?)))
+            .collect()
+    });
+    let [(server, first)] = &issued[..] else {
+        panic!("{} keys of one form", issued.len());
+    };
+    assert_eq!(status(server, first), 200, "at once");
+    await_status(&peers, first, 200);
     // Forms at all servers at the same time, twice.
     for _ in 0..2 {
         thread::scope(|scope| {
@@ -120,13 +132,9 @@ fn any_server_takes_the_form_of_another_one_and_all_together_issue_three_keys() 
         assert_eq!((refused.status, shown(&refused)), (409, None));
     }
     // Another one once any server has revoked one.
-    let fields = format!(
-        "do=revoke&id={}&pass={}",
-        id(&first),
-        pass(&page(&peers[2]))
-    );
+    let fields = format!("do=revoke&id={}&pass={}", id(first), pass(&page(&peers[2])));
     assert_eq!(post(&mut peers[2].connect(), &fields, "").status, 200);
-    await_status(&peers, &first, 403);
+    await_status(&peers, first, 403);
     let reply = make(&mut peers[0].connect(), &page(&peers[0]));
     assert!(shown(&reply).is_some(), "{}", reply.text());
     wait_for("three keys on each server", || counts() == [3, 3, 3]);
