@@ -12,7 +12,7 @@ use redis::{
     RedisError, ServerErrorKind,
 };
 use tokio::net::{TcpStream, lookup_host};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -50,16 +50,9 @@ pub(super) struct NodeConnection {
     pub(super) run_id: String,
     /// A line for the log if the node may remove figures while they are needed.
     pub(super) warning: Option<String>,
-    _driver: Driver,
-}
-
-/// The task that reads and writes a connection. It would wait for an answer for ever, and keep the connection open.
-struct Driver(AbortHandle);
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    /// The task that reads and writes the connection, which ends with this set. Else it would wait for an answer for
+    /// ever, and keep the connection open.
+    _driver: JoinSet<()>,
 }
 
 impl NodeConnection {
@@ -93,26 +86,10 @@ impl NodeConnection {
 /// Connects to the first node that accepts writes. The error names each node and its problem.
 pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<Arc<NodeConnection>, String> {
     let password = settings.password()?;
+    let (ca_file, password) = (settings.ca_file.as_deref(), password.as_deref());
     let mut problems = Vec::new();
-    let millis = CONNECT_MAX.as_millis();
     for node in &settings.nodes {
-        let opened = match resolve(node).await {
-            Err(problem) => Err(problem),
-            Ok(addresses) => {
-                let (ca_file, password) = (settings.ca_file.as_deref(), password.as_deref());
-                let opening = open(node, &addresses, ca_file, password);
-                timeout(CONNECT_MAX, opening).await.unwrap_or_else(|_| {
-                    // A store without TLS waits for the rest of what it takes for a command.
-                    let hint = if node.is_tls {
-                        "; if it does not use TLS, write redis://"
-                    } else {
-                        ""
-                    };
-                    Err(format!("no answer within {millis} ms{hint}"))
-                })
-            }
-        };
-        match opened {
+        match open(node, ca_file, password).await {
             Ok(connection) => return Ok(Arc::new(connection)),
             Err(problem) => problems.push(format!("{node}: {problem}")),
         }
@@ -120,19 +97,32 @@ pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<Arc<NodeCo
     Err(problems.join("; "))
 }
 
-/// Looks the name of a node up, each time: after a failover, it may lead to another node. A name server that does not
-/// answer is not taken for the store.
-async fn resolve(node: &StoreNode) -> Result<Vec<SocketAddr>, String> {
-    let found = timeout(CONNECT_MAX, lookup_host(&node.authority)).await;
+/// Opens a connection. Its name is looked up each time: after a failover, it may lead to another node. A name server that
+/// does not answer is not taken for the store.
+pub(super) async fn open(
+    node: &StoreNode,
+    ca_file: Option<&Path>,
+    password: Option<&str>,
+) -> Result<NodeConnection, String> {
     let millis = CONNECT_MAX.as_millis();
+    let found = timeout(CONNECT_MAX, lookup_host(&node.authority)).await;
     let found = found.map_err(|_| format!("no answer of the name server within {millis} ms"))?;
-    found
-        .map(Iterator::collect)
-        .map_err(|error| error.to_string())
+    let found = found.map_err(|error| error.to_string())?;
+    let addresses: Vec<SocketAddr> = found.collect();
+    let opening = open_at(node, &addresses, ca_file, password);
+    timeout(CONNECT_MAX, opening).await.unwrap_or_else(|_| {
+        // A store without TLS waits for the rest of what it takes for a command.
+        let hint = if node.is_tls {
+            "; if it does not use TLS, write redis://"
+        } else {
+            ""
+        };
+        Err(format!("no answer within {millis} ms{hint}"))
+    })
 }
 
-/// Opens a connection. It is closed when the returned value, or this future, is dropped.
-pub(super) async fn open(
+/// Opens a connection to addresses. It is closed when the returned value, or this future, is dropped.
+async fn open_at(
     node: &StoreNode,
     addresses: &[SocketAddr],
     ca_file: Option<&Path>,
@@ -164,7 +154,7 @@ pub(super) async fn open(
         };
         problem(error) + hint
     })?;
-    let driver = Driver(tokio::spawn(driver).abort_handle());
+    let driver = [driver].into_iter().collect();
     inspect(node, connection, driver).await
 }
 
@@ -172,7 +162,7 @@ pub(super) async fn open(
 async fn inspect(
     node: &StoreNode,
     mut connection: MultiplexedConnection,
-    driver: Driver,
+    driver: JoinSet<()>,
 ) -> Result<NodeConnection, String> {
     let info = redis::cmd("INFO").query_async(&mut connection).await;
     let info: InfoDict = info.map_err(problem)?;

@@ -48,9 +48,8 @@ impl TestStore {
     pub(super) async fn connect(&self) -> NodeConnection {
         let node = format!("redis://127.0.0.1:{}", self.port);
         let node = node.parse().expect("the URL is valid");
-        let address = ([127, 0, 0, 1], self.port).into();
         for _ in 0..500 {
-            if let Ok(connection) = open(&node, &[address], None, None).await {
+            if let Ok(connection) = open(&node, None, None).await {
                 return connection;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
