@@ -130,11 +130,8 @@ impl KeyRecord {
 
     /// Parses a line of the store. The record has no number.
     pub fn parse_shared_line(line: &[u8]) -> Result<KeyRecord, String> {
-        let record = parse_line(line)?;
-        match record.number {
-            KeyRecord::NO_NUMBER => Ok(record),
-            _ => Err("number must not be given".to_owned()),
-        }
+        let number = KeyRecord::NO_NUMBER;
+        parse_line(line).map(|record| KeyRecord { number, ..record })
     }
 
     fn line(&self) -> Line<'_> {

@@ -158,17 +158,10 @@ impl KeyRecords {
 
     /// Adds a key. Returns `false` if its id is taken and the caller has to retry with another one.
     pub(super) fn issue(&mut self, key: KeyRecord) -> Result<bool, KeyStoreError> {
-        if self.next == KEYS_MAX {
-            return Err(KeyStoreError::Full);
-        }
         self.check_free_limit(key.tier, &key.address)?;
-        let is_taken = self.records.iter().any(|record| record.id == key.id);
-        if !is_taken {
-            let number = self.next;
-            self.records.push(KeyRecord { number, ..key });
-            self.next += 1;
-        }
-        Ok(!is_taken)
+        let number = KeyRecord::NO_NUMBER;
+        let ignored = self.merge(&[KeyRecord { number, ..key }], 0)?;
+        Ok(ignored.is_empty())
     }
 
     /// Merges the records of a file, with the `next` of the file, or those of other servers, which have no
@@ -358,8 +351,11 @@ mod tests {
         let key = (&"a@x.test".parse().unwrap(), Tier::Pro);
         let (_, key) = KeyRecord::random(&KeyPrefix::default(), key, UnixSeconds(0));
         assert!(records.issue(key.clone()).unwrap());
-        assert!(!records.issue(key).unwrap());
-        assert_eq!(records.as_slice().len(), 1);
+        let mut other = key.clone();
+        other.digest[0] ^= 1;
+        assert!(!records.issue(other).unwrap());
+        let kept: Vec<[u8; 32]> = records.as_slice().iter().map(|key| key.digest).collect();
+        assert_eq!(kept, [key.digest]);
     }
 
     #[test]
