@@ -92,13 +92,11 @@ impl LeaseTable {
     /// Records that the connection to the store is lost.
     pub fn set_away(&self) {
         self.set_state(StoreState::Away);
-        for shard in &self.shards {
-            let mut shard = lock(shard);
-            for credits in shard.values_mut() {
-                credits.end_request(&self.metrics.failed);
-                credits.end_waiting();
-            }
-        }
+        self.requests(|_, credits| {
+            credits.end_request(&self.metrics.failed);
+            credits.end_waiting();
+            None
+        });
     }
 
     pub fn clients(&self) -> u64 {
