@@ -3,6 +3,7 @@
 //! The header contains the number of lines and their checksum, so that a truncated or changed file is
 //! reported as damaged and not read as a file with fewer keys.
 
+use std::array;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -107,14 +108,9 @@ pub(crate) fn hex(bytes: &[u8; 32]) -> String {
 }
 
 pub(crate) fn parse_hex(hex: &str) -> Option<[u8; 32]> {
-    let mut digest = [0; 32];
-    if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (at, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(digest)
+    let is_hex = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let byte = |at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("two digits");
+    is_hex.then(|| array::from_fn(byte))
 }
 
 impl KeyRecord {
