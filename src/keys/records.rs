@@ -69,7 +69,7 @@ impl KeyRecord {
     }
 
     /// Returns whether two records are of one key. Nothing of these members ever changes.
-    pub(crate) fn is_same_key(&self, other: &KeyRecord) -> bool {
+    fn is_same_key(&self, other: &KeyRecord) -> bool {
         let of = |key: &KeyRecord| (key.id, key.tier, key.issued, key.digest);
         of(self) == of(other) && self.address == other.address
     }

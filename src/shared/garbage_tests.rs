@@ -171,7 +171,7 @@ async fn exchange(node: &NodeConnection, own: Arc<KeyRecords>) -> Vec<KeyRecord>
         for round in 0.. {
             assert!(round < 20, "the exchange does not end");
             let lines = view.next_lines(Arc::clone(&records));
-            let answer = view.call(node, "", &lines, false).await.unwrap();
+            let answer = view.call(node, "", &lines).await.unwrap();
             let Ok(taken) = view.take(answer) else {
                 view = KeyView::default();
                 continue;

@@ -3,19 +3,19 @@
 //! The store has the record of each key, by its id. A server adds those of its records that the store lacks or has
 //! in an older state, and merges those that have changed since its last exchange into its key file. Both
 //! directions take the newer state of a key, and no key is removed: whichever copies are lost, or replaced by
-//! old ones, what one server or the store knows reaches all of them.
+//! old ones, what one server or the store knows reaches all of them. The script stores records only of a server that
+//! has received all changes. Otherwise the server receives them first, and compares its records again.
 //!
 //! A change gets the next number. A server asks for the changes after the last number that it has seen. A
 //! random generation is stored beside the records, so that a store that has lost keys is noticed: all servers
 //! then compare all their records with it again, as they do with each new connection.
 //!
-//! Sign-up checks its limits by the records of all servers: the script adds a key only if the server has received all
-//! changes. Otherwise the server receives them and checks again. Without the store, sign-up issues none.
+//! So sign-up can check its limits by the records of all servers. Without the store, it issues no key.
 //!
 //! A thread polls the store, with a connection of its own: the key file and the comparison of many keys take time, for
 //! which no request for credits may wait.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::mem;
 use std::sync::{Arc, LazyLock, mpsc};
@@ -161,7 +161,7 @@ impl KeyExchange {
             // The loader reports a file that cannot be read. A revocation must arrive all the same.
             let own = self.own.store.current();
             let lines = view.next_lines(own.unwrap_or_else(|_| self.own.store.known()));
-            let mut answer = self.call(&node, &view, &lines, false)?;
+            let mut answer = self.call(&node, &view, &lines)?;
             // Another server may have noticed before that the store has lost keys. If it loses them again and again,
             // it cannot be used.
             if view.is_outdated(&answer) && mem::take(&mut may_begin_again) {
@@ -196,26 +196,25 @@ impl KeyExchange {
             let Some((node, view)) = self.connected.take_if(|_| !is_done) else {
                 return Ok(is_added);
             };
-            let answer = self.call(&node, &view, &[key.to_shared_line()], true)?;
-            is_added = answer.is_added;
+            let line = (key.id.to_string(), key.to_shared_line());
+            is_added = self.call(&node, &view, &[line])?.is_stored;
             self.connected = Some((node, view));
         }
     }
 
-    /// Calls the script with lines that it stores; with one, if that is to be added.
+    /// Calls the script with ids and lines to be stored.
     fn call(
         &mut self,
         node: &NodeConnection,
         view: &KeyView,
-        lines: &[String],
-        is_added: bool,
+        lines: &[(String, String)],
     ) -> Result<Answer, String> {
         let since = self.without_secret_since.get_or_insert_with(Instant::now);
         let is_due = self.own.has_signup && since.elapsed() >= SECRET_PAUSE;
         let known = lock(&self.state).secret;
         let secret = known.or_else(|| is_due.then(SignupSecret::random));
         let offered = secret.map(|secret| hex(&secret.0)).unwrap_or_default();
-        let called = view.call(node, &offered, lines, is_added);
+        let called = view.call(node, &offered, lines);
         self.runtime.block_on(called)
     }
 
@@ -254,9 +253,9 @@ pub(super) struct Answer {
     pub(super) generation: String,
     /// Number up to which the changes are in `records`.
     pub(super) seen: u64,
-    /// A key was added.
-    pub(super) is_added: bool,
-    /// Ids and lines. A line is empty if the store has no valid one.
+    /// This server had all changes, so that the lines of the call were stored.
+    pub(super) is_stored: bool,
+    /// Ids and lines. A line is empty if the store has none.
     pub(super) records: Vec<(String, Vec<u8>)>,
     /// The secret of sign-up in hexadecimal; empty if the store has none.
     pub(super) secret: String,
@@ -274,61 +273,59 @@ pub(super) struct KeyView {
     has_more: bool,
     /// The states of the keys in the store.
     states: HashMap<KeyId, (UnixSeconds, Option<UnixSeconds>)>,
-    /// Ids of records that cannot be read.
-    unreadable: Vec<String>,
+    /// Ids of records in the store that cannot be read.
+    unreadable: BTreeSet<String>,
     own: Arc<KeyRecords>,
     /// The store is known to have as many of the own records.
     compared: usize,
 }
 
 impl KeyView {
-    /// Returns the lines of the next call: records that the store lacks. Those that it has are received first, so that
-    /// only these are sent.
-    pub(super) fn next_lines(&mut self, own: Arc<KeyRecords>) -> Vec<String> {
+    /// Returns the ids and lines of the next call: records that the store lacks, and empty lines in place of those that
+    /// cannot be read, so that every server that knows the key sends it. All changes are received first.
+    pub(super) fn next_lines(&mut self, own: Arc<KeyRecords>) -> Vec<(String, String)> {
         if !Arc::ptr_eq(&self.own, &own) {
             (self.own, self.compared) = (own, 0);
         }
         if self.has_more || self.generation.is_empty() {
             return Vec::new();
         }
-        let mut lines = mem::take(&mut self.unreadable);
-        let most = lines.len() + PAGE;
+        let unreadable = self.unreadable.iter().take(PAGE);
+        let mut lines: Vec<_> = unreadable.map(|id| (id.clone(), String::new())).collect();
         for key in &self.own.as_slice()[self.compared..] {
-            if lines.len() == most {
+            if lines.len() == PAGE {
                 break;
             }
             self.compared += 1;
             let known = self.states.get(&key.id);
             if known.is_none_or(|known| *known < key.state()) {
-                // If the call fails, all is forgotten.
-                self.states.insert(key.id, key.state());
-                lines.push(key.to_shared_line());
+                lines.push((key.id.to_string(), key.to_shared_line()));
             }
         }
         lines
     }
 
-    /// Calls the script with records to be stored; with `is_added`, one that is stored only if all changes have been
-    /// received. The store gets the secret of sign-up if it had none.
+    /// Calls the script with ids and lines to be stored. The store gets the secret of sign-up if it had none.
     pub(super) async fn call(
         &self,
         node: &NodeConnection,
         secret: &str,
-        lines: &[String],
-        is_added: bool,
+        lines: &[(String, String)],
     ) -> Result<Answer, String> {
         let random = getrandom::u64().expect("the system gives random numbers");
         let new_generation = format!("{random:016x}");
         let reply = node.run(&SCRIPT, KEYS.len(), |command| {
             command.arg(&KEYS).arg(&self.generation).arg(self.seen);
-            command.arg(&new_generation).arg(secret);
-            command.arg(u32::from(is_added)).arg(PAGE).arg(lines);
+            command.arg(&new_generation).arg(secret).arg(PAGE);
+            for (id, line) in lines {
+                command.arg(id).arg(line);
+            }
         });
-        let (generation, secret, is_added, seen, records) = reply.await?;
+        let (generation, secret, is_stored, seen, records) = reply.await?;
         Ok(Answer {
             generation,
             seen,
-            is_added,
+            is_stored,
             records,
             secret,
         })
@@ -347,19 +344,21 @@ impl KeyView {
         }
         (self.generation, self.seen) = (answer.generation, answer.seen);
         self.has_more = answer.records.len() == PAGE;
+        if !answer.is_stored {
+            self.compared = 0;
+        }
         let mut received = Vec::new();
         for (id, line) in answer.records {
+            self.unreadable.remove(&id);
             match KeyRecord::parse_shared_line(&line) {
                 Ok(key) if key.id.to_string() == id => {
-                    if self.states.insert(key.id, key.state()) != Some(key.state()) {
-                        self.compared = 0;
-                    }
+                    self.states.insert(key.id, key.state());
                     received.push(key);
                 }
                 _ => {
                     self.repair(id.parse().ok());
                     if !line.is_empty() {
-                        self.unreadable.push(id);
+                        self.unreadable.insert(id);
                     }
                 }
             }

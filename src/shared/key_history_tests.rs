@@ -54,7 +54,7 @@ impl Server {
     /// Makes one call. Its answer may be lost. Returns `false` if nothing was sent or received.
     fn exchange(&mut self, store: &mut Model, new: &str, is_lost: bool) -> bool {
         let lines = self.view.next_lines(self.keys.current().unwrap());
-        let answer = store.call(&self.view, &lines, false, new);
+        let answer = store.call(&self.view, &lines, new);
         let taken = self.view.take(answer);
         let Some(received) = taken.ok().filter(|_| !is_lost) else {
             self.view = KeyView::default();

@@ -21,21 +21,10 @@ impl Model {
         KeyRecord::parse_shared_line(line.as_bytes()).ok()
     }
 
-    fn change(&mut self, id: &str, line: Option<String>) {
-        self.records.remove(id);
-        self.records.extend(line.map(|line| (id.to_owned(), line)));
+    fn change(&mut self, id: &str, line: &str) {
+        self.records.insert(id.to_owned(), line.to_owned());
         self.number += 1;
         self.changes.insert(id.to_owned(), self.number);
-    }
-
-    pub(super) fn put(&mut self, line: &str) {
-        let record = KeyRecord::parse_shared_line(line.as_bytes()).unwrap();
-        let id = record.id.to_string();
-        let known = self.parsed(&id);
-        if !known.is_some_and(|known| record.is_same_key(&known) && record.state() <= known.state())
-        {
-            self.change(&id, Some(line.to_owned()));
-        }
     }
 
     /// Begins a generation if the numbers or the generation are lost, or older than what a server knows.
@@ -44,33 +33,18 @@ impl Model {
         if self.generation.is_empty() || is_older {
             let records = std::mem::take(self).records;
             for (id, line) in records {
-                if KeyRecord::parse_shared_line(line.as_bytes()).is_ok() {
-                    self.change(&id, Some(line));
-                } else {
-                    self.records.insert(id, line);
-                }
+                self.change(&id, &line);
             }
             new.clone_into(&mut self.generation);
         }
     }
 
     /// The call of a server, with the name of a new generation.
-    pub(super) fn call(
-        &mut self,
-        view: &KeyView,
-        lines: &[String],
-        is_added: bool,
-        new: &str,
-    ) -> Answer {
+    pub(super) fn call(&mut self, view: &KeyView, lines: &[(String, String)], new: &str) -> Answer {
         self.begin_if_lost(view, new);
-        let has_all = self.generation == view.generation && self.number == view.seen;
-        if !is_added || has_all {
-            for line in lines {
-                match line.len() {
-                    10 => self.change(line, None),
-                    _ => self.put(line),
-                }
-            }
+        let is_stored = self.generation == view.generation && self.number == view.seen;
+        for (id, line) in lines.iter().filter(|_| is_stored) {
+            self.change(id, line);
         }
         let mut changed: Vec<(u64, String)> = self
             .changes
@@ -82,21 +56,15 @@ impl Model {
         changed.retain(|(number, _)| *number > from);
         changed.sort();
         let seen = changed.last().map_or(from, |(number, _)| *number);
-        let mut records = Vec::new();
-        for (_, id) in changed {
-            let line = self.records.get(&id).cloned().unwrap_or_default();
-            let is_valid = self.parsed(&id).is_some();
-            if !is_valid && !line.is_empty() {
-                self.change(&id, None);
-            }
-            let line = if is_valid { line } else { String::new() };
-            records.push((id, line.into_bytes()));
-        }
+        let records = changed.into_iter().map(|(_, id)| {
+            let line = self.records.get(&id).filter(|line| line.len() <= 1024);
+            (id, line.cloned().unwrap_or_default().into_bytes())
+        });
         Answer {
             generation: self.generation.clone(),
             seen,
-            is_added: is_added && has_all,
-            records,
+            is_stored,
+            records: records.collect(),
             secret: String::new(),
         }
     }

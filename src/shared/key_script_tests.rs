@@ -37,11 +37,12 @@ async fn damage(choice: usize, model: &mut Model, node: &NodeConnection) {
     ];
     let words = words[choice];
     // It fails where damage before it has changed the type; the script begins again all the same.
-    let _ = run(node, words).await;
+    let is_done = run(node, words).await.is_ok();
     match choice {
         0 | 1 => *model = Model::default(),
         // Not the highest number.
         5 if model.number > 0 => {}
+        7.. if !is_done => {}
         7.. => drop(model.records.insert(id.to_owned(), words[3].to_owned())),
         _ => model.generation.clear(),
     }
@@ -76,6 +77,10 @@ fn the_script_agrees_with_the_model_also_after_damage() {
     });
 }
 
+fn line(key: &KeyRecord) -> (String, String) {
+    (key.id.to_string(), key.to_shared_line())
+}
+
 /// Makes the same calls of the script and the model.
 async fn compare(
     u: &mut Unstructured<'_>,
@@ -97,19 +102,18 @@ async fn compare(
                 .then_some(UnixSeconds(u.int_in_range(1..=2)?));
             // Another key in its place.
             key.digest[0] ^= u8::from(u.ratio(1, 9)?);
-            lines.push(key.to_shared_line());
+            lines.push(line(&key));
         }
-        let is_added = lines.len() == 1 && u.arbitrary()?;
-        if !is_added && u.ratio(1, 9)? {
-            lines.push(u.choose(keys)?.id.to_string());
+        if u.ratio(1, 9)? {
+            lines.push((u.choose(keys)?.id.to_string(), String::new()));
         }
         let mut view = KeyView::default();
         if u.ratio(3, 4)? {
             view.generation.clone_from(&model.generation);
         }
         view.seen = *u.choose(&[0, model.number, model.number, model.number + 1])?;
-        let mut got = call(node, &view, &lines, is_added).await;
-        let mut wanted = model.call(&view, &lines, is_added, &got.generation);
+        let mut got = call(node, &view, &lines).await;
+        let mut wanted = model.call(&view, &lines, &got.generation);
         // A place in the answer, where a number was no integer, has no id.
         got.records
             .retain(|(id, _)| ![LONE_ID, ""].contains(&&**id));
@@ -121,8 +125,8 @@ async fn compare(
 }
 
 /// Calls the script in a real store.
-async fn call(node: &NodeConnection, view: &KeyView, lines: &[String], is_added: bool) -> Answer {
-    let called = view.call(node, "", lines, is_added);
+async fn call(node: &NodeConnection, view: &KeyView, lines: &[(String, String)]) -> Answer {
+    let called = view.call(node, "", lines);
     called.await.unwrap()
 }
 
@@ -138,18 +142,88 @@ fn a_replica_does_not_answer_and_a_new_primary_answers_from_the_beginning() {
         let of = (&address, Tier::Free);
         let (_, record) = KeyRecord::random(&KeyPrefix::default(), of, UnixSeconds(1));
         let mut view = KeyView::default();
-        let answer = call(node, &view, &[record.to_shared_line()], false).await;
-        assert_eq!(view.take(answer).ok().map(|taken| taken.len()), Some(1));
-        let answer = call(node, &view, &[], false).await;
+        for (lines, count) in [(&[][..], 0), (&[line(&record)], 1)] {
+            let answer = call(node, &view, lines).await;
+            assert_eq!(view.take(answer).map(|taken| taken.len()), Ok(count));
+        }
+        let answer = call(node, &view, &[]).await;
         assert_eq!((answer.seen, answer.records.len()), (1, 0), "a quiet state");
         // No server accepts connections at this port.
         run(node, &["REPLICAOF", "127.0.0.1", "1"]).await.unwrap();
-        let refused = view.call(node, "", &[], false).await.unwrap_err();
+        let refused = view.call(node, "", &[]).await.unwrap_err();
         assert!(refused.contains("READONLY"), "{refused}");
         // Its data may have been replaced meanwhile.
         run(node, &["REPLICAOF", "NO", "ONE"]).await.unwrap();
-        let answer = call(node, &view, &[], false).await;
+        let answer = call(node, &view, &[line(&record)]).await;
         assert_ne!(answer.generation, view.generation);
-        assert_eq!(answer.records.len(), 1);
+        assert_eq!((answer.records.len(), answer.is_stored), (1, false));
+    });
+}
+
+#[test]
+fn of_two_servers_that_have_checked_the_same_records_one_adds_a_key() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let Some(store) = TestStore::start() else {
+            return;
+        };
+        let node = &store.connect().await;
+        let address = "a@x.test".parse().unwrap();
+        let of = (&address, Tier::Free);
+        let key = || KeyRecord::random(&KeyPrefix::default(), of, UnixSeconds(1)).1;
+        let (mut first, mut second) = (KeyView::default(), KeyView::default());
+        for view in [&mut first, &mut second] {
+            let answer = call(node, view, &[]).await;
+            assert_eq!(view.take(answer), Ok(Vec::new()));
+        }
+        let (of_first, of_second) = (key(), key());
+        assert!(call(node, &first, &[line(&of_first)]).await.is_stored);
+        let answer = call(node, &second, &[line(&of_second)]).await;
+        assert!(!answer.is_stored);
+        let received = second.take(answer).unwrap();
+        assert_eq!(
+            received.iter().map(|key| key.id).collect::<Vec<_>>(),
+            [of_first.id]
+        );
+        assert!(call(node, &second, &[line(&of_second)]).await.is_stored);
+    });
+}
+
+#[test]
+fn servers_that_send_many_keys_at_once_have_all_of_them_in_the_end() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let Some(store) = TestStore::start() else {
+            return;
+        };
+        let node = &store.connect().await;
+        let name = format!("im-keys-{}-pages", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let address = "a@x.test".parse().unwrap();
+        let of = (&address, Tier::Pro);
+        let key = |_| KeyRecord::random(&KeyPrefix::default(), of, UnixSeconds(1)).1;
+        let mut servers = [0, 1, PAGE, 2 * PAGE + 1].map(|count| {
+            let keys = KeyStore::new(&directory.join(count.to_string()));
+            let own: Vec<KeyRecord> = (0..count).map(key).collect();
+            keys.merge(&own).unwrap();
+            (keys, KeyView::default())
+        });
+        for round in 0.. {
+            assert!(round < 40, "the exchange does not end");
+            let mut calls = 0;
+            for (keys, view) in &mut servers {
+                let lines = view.next_lines(keys.known());
+                let received = view.take(call(node, view, &lines).await).unwrap();
+                keys.merge(&received).unwrap();
+                calls += usize::from(view.is_incomplete() || !received.is_empty());
+            }
+            if calls == 0 {
+                break;
+            }
+        }
+        for (keys, _) in &servers {
+            assert_eq!(keys.known().as_slice().len(), 3 * PAGE + 2);
+        }
+        std::fs::remove_dir_all(directory).unwrap();
     });
 }
