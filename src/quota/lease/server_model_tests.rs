@@ -93,7 +93,7 @@ pub(super) fn table(
     let settings = SharingSettings {
         servers,
         outage,
-        clients_max: 100,
+        clients_max: 1_000,
     };
     let outbox = Arc::new(Mutex::new(Vec::new()));
     let sent = Arc::clone(&outbox);

@@ -60,7 +60,7 @@ impl World {
         let settings = SharingSettings {
             servers,
             outage,
-            clients_max: 100,
+            clients_max: 1_000,
         };
         let mut world = World {
             limit,

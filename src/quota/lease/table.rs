@@ -14,7 +14,7 @@ use super::{
 };
 use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
-use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{AtomicU32, Mutex, MutexGuard, Ordering, lock};
 
 const SHARDS: usize = 64;
 
@@ -43,7 +43,6 @@ pub struct LeaseTable {
     state: AtomicU32,
     /// The day on which this server has a reserve for each client, as its number.
     reserve_day: AtomicU32,
-    clients: AtomicU64,
     pub metrics: LeaseMetrics,
     /// Sends a request to the store, without blocking.
     send: Box<dyn Fn(LeaseRequest) + Send + Sync>,
@@ -63,7 +62,6 @@ impl LeaseTable {
             settings,
             state: AtomicU32::new(StoreState::Away as u32),
             reserve_day: AtomicU32::new(0),
-            clients: AtomicU64::new(0),
             metrics: LeaseMetrics::default(),
             send: Box::new(send),
         }
@@ -100,7 +98,8 @@ impl LeaseTable {
     }
 
     pub fn clients(&self) -> u64 {
-        self.clients.load(Ordering::Relaxed)
+        let counts = self.shards.iter().map(|shard| lock(shard).len() as u64);
+        counts.sum()
     }
 
     /// Counts a request of a client against its lease, and in its counter of this server. `may_wait` is false for one
@@ -207,7 +206,7 @@ impl LeaseTable {
         let is_new = !shard.contains_key(&request.client);
         let is_settled = request.action == LeaseAction::Settle && request.counted > 1;
         // A store that does not grant may not know yet what others admitted.
-        if is_new && is_settled && self.state().grants() && self.take_room() {
+        if is_new && is_settled && self.state().grants() && !self.is_full(&shard) {
             let credits = Credits::new(request.day, request.limit, request.counted, servers);
             shard.insert(request.client, credits);
         }
@@ -260,9 +259,7 @@ impl LeaseTable {
             let mut shard = lock(shard);
             let before = shard.len();
             shard.retain(|_, credits| credits.day >= today);
-            let removed = before - shard.len();
             shard.shrink_to(before / 2);
-            self.clients.fetch_sub(removed as u64, Ordering::Relaxed);
         }
     }
 
@@ -294,6 +291,7 @@ impl LeaseTable {
         day: UtcDay,
         counter: &impl ClientCounter,
     ) -> Result<&'a mut Credits, u32> {
+        let is_full = self.is_full(shard);
         let mut entry = match shard.entry(client) {
             Entry::Occupied(entry) if entry.get().day >= day => {
                 let credits = entry.into_mut();
@@ -313,19 +311,16 @@ impl LeaseTable {
         }
         if let Entry::Occupied(before) = &mut entry {
             before.get_mut().end_waiting();
-        } else if !self.take_room() {
+        } else if is_full {
             return Err(limit / self.settings.servers);
         }
         let credits = Credits::new(day, limit, known, self.settings.servers);
         Ok(entry.insert_entry(credits).into_mut())
     }
 
-    /// Returns `true`, and counts a client more, if the table has room for its lease.
-    fn take_room(&self) -> bool {
-        let has_room = self.clients() < self.settings.clients_max;
-        self.clients
-            .fetch_add(u64::from(has_room), Ordering::Relaxed);
-        has_room
+    /// Returns `true` if a shard has its part of the leases that the table may have.
+    fn is_full(&self, shard: &Shard) -> bool {
+        shard.len() as u64 >= self.settings.clients_max.div_ceil(SHARDS as u64)
     }
 
     /// Returns `true` if this server may admit the first request of a client on `day` from its reserve.

@@ -308,10 +308,15 @@ fn figures_that_no_server_counts_end_in_a_refusal() {
 /// A client for which no lease can be kept has the share of this server, in every figure.
 #[test]
 fn a_full_table_shows_the_share_that_it_admits() {
-    let (table, _) = table(2, OutagePolicy::Share);
-    table
-        .clients
-        .store(table.settings.clients_max, Ordering::Relaxed);
+    let (mut table, _) = table(2, OutagePolicy::Share);
+    table.settings.clients_max = 64;
+    for key in 2..2_000 {
+        let (client, counts) = (LeaseClient::Key(key), Counts::default());
+        let counter = Counter(&counts, (client, NOW.day));
+        let admitted = table.admit(client, 200, NOW, true, &counter);
+        assert!(matches!(admitted, Ok(Decision::Admit { .. })));
+    }
+    assert_eq!(table.clients(), 64);
     let (client, counts) = (LeaseClient::Key(1), Counts::default());
     let counter = Counter(&counts, (client, NOW.day));
     for remaining in [99, 98, 97] {
