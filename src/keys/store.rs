@@ -196,7 +196,7 @@ impl KeyStore {
     }
 
     /// Merges records of other servers. If they cannot be written, this process applies them all the same, since a
-    /// revocation must not wait for the disk, and [`KeyStore::repair`] writes them. Returns the ids of records that were
+    /// revocation must not wait for the disk, and `repair` writes them. Returns the ids of records that were
     /// ignored, since the known records with these ids are of other keys.
     pub fn merge(&self, shared: &[KeyRecord]) -> Result<Vec<KeyId>, KeyStoreError> {
         let mut known = lock(&self.known);
