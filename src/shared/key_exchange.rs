@@ -147,8 +147,9 @@ impl KeyExchange {
         Some(exchanged)
     }
 
-    /// Exchanges with the store what this server or the store lacks. No client waits while all keys are compared again.
-    fn exchange(&mut self, no_client_waits: bool) -> Result<(), String> {
+    /// Exchanges with the store what this server or the store lacks. With `may_begin_again`, all keys are compared again
+    /// if the store has lost some: no client waits for that.
+    fn exchange(&mut self, mut may_begin_again: bool) -> Result<(), String> {
         // If a call fails, the connection is closed, and the store sends all its records again.
         let (node, mut view) = if let Some(connected) = self.connected.take() {
             connected
@@ -156,7 +157,7 @@ impl KeyExchange {
             let node = self.runtime.block_on(connect(&self.settings))?;
             (node, KeyView::default())
         };
-        let (mut received, mut may_begin_again) = (Vec::new(), no_client_waits);
+        let mut received = Vec::new();
         let secret = loop {
             // The loader reports a file that cannot be read. A revocation must arrive all the same.
             let own = self.own.store.current();
