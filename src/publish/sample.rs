@@ -99,7 +99,7 @@ mod tests {
         let (payloads, _) = render().unwrap();
         let [history, live] =
             payloads.map(|file| SnapshotFile::open(file).unwrap().content_checksum());
-        // The text of lists around their rows is in no file, and their entity tag does not depend on it.
+        // The text of lists around their rows is in no file. Their entity tags depend on the version.
         let sample = open_sample(&SiteSettings::new("http://x.test")).unwrap();
         let [islands, creators] = ["/v1/islands", "/v1/creators"].map(|path| {
             let route = parse(path, None).route.unwrap();

@@ -60,20 +60,20 @@ impl ListPage<'_> {
         let has_more = page.offset.saturating_add(page.limit.into()) < total;
         let start = service_bodies::list_start(self.endpoint);
         let end = service_bodies::list_end(&history.published, total, has_more, page);
-        let pieces = || {
+        let text = || {
             let rows = pieces(rows, &history.row_end);
             once(start.as_bytes())
                 .chain(rows)
                 .chain(once(end.as_bytes()))
         };
-        let bytes: usize = pieces().map(<[u8]>::len).sum();
+        let bytes: usize = text().map(<[u8]>::len).sum();
         // Even if the page is short: its entity tag is known before its length.
         let is_gzip = self.accepts_gzip;
         let content = if needs_content {
             touch(rows);
-            let mut text = Vec::with_capacity(bytes);
-            pieces().for_each(|piece| text.extend_from_slice(piece));
-            Content::Whole(if is_gzip { gzip(&text) } else { text }.into())
+            let mut plain = Vec::with_capacity(bytes);
+            text().for_each(|piece| plain.extend_from_slice(piece));
+            Content::Whole(if is_gzip { gzip(&plain) } else { plain }.into())
         } else {
             Content::Omitted((!is_gzip).then_some(bytes as u64))
         };

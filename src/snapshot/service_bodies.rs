@@ -60,8 +60,8 @@ pub(super) fn list_start(endpoint: Endpoint) -> &'static str {
     }
 }
 
-/// Returns the text of a list page behind its rows. The entity tag does not depend on it: with another text, the
-/// version of the content changes (`layout.rs`).
+/// Returns the text of a list page behind its rows. With another text, the version of the content changes
+/// (`layout.rs`), on which entity tags of lists depend.
 pub(super) fn list_end(published: &str, total: u64, has_more: bool, page: Page) -> String {
     let Page { limit, offset } = page;
     format!(
