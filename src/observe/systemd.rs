@@ -1,14 +1,16 @@
 //! Notifications to systemd, as datagrams to the socket that it names (`sd_notify(3)`).
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Maximum wait for a service manager that does not read. Its socket holds hundreds of notifications.
+/// Maximum wait for a service manager that does not read. Its socket holds ten notifications or more.
 const SEND_MAX: Duration = Duration::from_millis(100);
+/// The same for readiness, without which the service manager stops the service. No watchdog runs before it.
+const SEND_READY_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SystemdEnvironment {
@@ -68,33 +70,40 @@ impl Notifier {
 
     /// Reports that the service is ready.
     pub(crate) fn ready(&self, status: &str) {
-        self.send(&format!("READY=1\nSTATUS={status}"));
+        self.send(&format!("READY=1\nSTATUS={status}"), SEND_READY_MAX);
     }
 
     pub(crate) fn stopping(&self, status: &str) {
-        self.send(&format!("STOPPING=1\nSTATUS={status}"));
+        self.send(&format!("STOPPING=1\nSTATUS={status}"), SEND_MAX);
     }
 
     #[cfg(feature = "collect")]
     pub(crate) fn status(&self, status: &str) {
-        self.send(&format!("STATUS={status}"));
+        self.send(&format!("STATUS={status}"), SEND_MAX);
     }
 
     pub(crate) fn alive(&self) {
-        self.send("WATCHDOG=1");
+        self.send("WATCHDOG=1", SEND_MAX);
     }
 
-    fn send(&self, text: &str) {
-        if let Some(socket) = &self.socket {
-            let _ = socket.send(text.as_bytes());
+    fn send(&self, text: &str, max: Duration) {
+        let Some(socket) = &self.socket else {
+            return;
+        };
+        let begun = Instant::now();
+        while let Err(error) = socket.send(text.as_bytes()) {
+            // The timeout of a send, or a signal.
+            let may_pass = [ErrorKind::WouldBlock, ErrorKind::Interrupted].contains(&error.kind());
+            if !may_pass || begun.elapsed() >= max {
+                return;
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::time::Instant;
+    use std::{fs, thread};
 
     use super::*;
 
@@ -161,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_socket_delays_a_notification_and_loses_no_later_one() {
+    fn a_full_socket_delays_a_notification_and_does_not_lose_readiness() {
         let path = std::env::temp_dir().join(format!("im-full-{}", std::process::id()));
         let listener = UnixDatagram::bind(&path).unwrap();
         listener.set_read_timeout(Some(50 * SEND_MAX)).unwrap();
@@ -175,12 +184,14 @@ mod tests {
             waited > SEND_MAX / 2 && waited < 50 * SEND_MAX,
             "{waited:?}"
         );
-        let mut datagram = [0; 100];
-        listener.recv(&mut datagram).unwrap();
-        notifier.ready("serving");
-        while !datagram.starts_with(b"READY=1") {
-            listener.recv(&mut datagram).unwrap();
-        }
+        thread::scope(|scope| {
+            scope.spawn(|| notifier.ready("serving"));
+            thread::sleep(3 * SEND_MAX);
+            let mut datagram = [0; 100];
+            while !datagram.starts_with(b"READY=1") {
+                listener.recv(&mut datagram).unwrap();
+            }
+        });
         fs::remove_file(&path).unwrap();
     }
 
