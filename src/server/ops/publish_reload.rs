@@ -80,6 +80,8 @@ impl PublishReloader {
         })?;
         let Some((published, manifest)) = read else {
             self.report_absence();
+            // A repair may bring back the same manifest, with other files.
+            self.seen = None;
             return Ok(None);
         };
         let served = self.snapshot.current();
