@@ -33,6 +33,8 @@ const NUMBERS: GzipSettings = (2, 15, Strategy::HuffmanOnly);
 const DATES: GzipSettings = (2, 11, Strategy::Default);
 /// Of JSON, whose repeated member names compress well at any level.
 const JSON: GzipSettings = (1, 15, Strategy::Default);
+/// Longer files leave the page cache when they are on disk.
+const UNCACHED_BYTES_MIN: u64 = 1 << 20;
 /// Notice of a dataset that has none of its own (SPEC section 1).
 const NOTICE: &str = "The underlying metrics are facts from a third-party public ecosystem interface. \
     This compilation is not affiliated with that third party.";
@@ -89,9 +91,11 @@ impl<'a> DumpsWriter<'a> {
             let (_, bytes, sha256) = out.finish();
             if let Some(file) = file {
                 file.sync_all()?;
-                // A publish writes gigabytes that nobody reads soon: in the page cache they would displace what the
-                // server reads.
-                let _ = fadvise(&file, 0, None, Advice::DontNeed);
+                // Few are read soon, and a publish writes gigabytes: in the page cache they would displace what the server
+                // reads.
+                if bytes > UNCACHED_BYTES_MIN {
+                    let _ = fadvise(&file, 0, None, Advice::DontNeed);
+                }
                 fs::rename(&unfinished, folder.join(&sha256))?;
             }
             Ok::<_, io::Error>((bytes, sha256))
