@@ -46,8 +46,8 @@ pub(crate) fn network_of(client: IpAddr) -> IpAddr {
 /// limit, one new client in a thousand shares both of its slots with them.
 const SLOTS: usize = 1 << 15;
 
-/// Times of several threads arrive out of order, by less than this. A client gains these seconds once at most, since a
-/// slot keeps its time; otherwise the clock was set back.
+/// Times of several threads arrive out of order by less than this; a slot that is further ahead means that the clock was
+/// set back. A client gains the late seconds once at most, since a slot keeps its time.
 const LATE_SECONDS: i64 = 60;
 
 /// A rate limiter (generic cell rate algorithm) in fixed memory.
@@ -95,7 +95,7 @@ impl GcraLimiter {
         let [row, other_row] = &mut self.rows;
         let one = &mut row[at(hash & u64::from(u32::MAX))];
         let other = &mut other_row[at(hash >> 32)];
-        // If the clock was set back, a client waits for no longer than a burst takes.
+        // If the clock was set back, a client waits for no longer than a burst and the late seconds take.
         let full = now + self.burst_seconds;
         for slot in [&mut *one, &mut *other] {
             if *slot - full > LATE_SECONDS {

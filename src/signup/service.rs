@@ -89,8 +89,9 @@ pub(crate) struct SignupService {
     /// Keys and mails by network.
     network: GcraLimiter,
     mails_today: (UtcDay, u32),
-    /// Any client can repeat an internal error.
+    /// Any client can repeat an internal error, and a full queue, whose lines hide no other error.
     log: RateLimitedLog,
+    queue_log: RateLimitedLog,
 }
 
 /// Shows nothing of the secret.
@@ -132,6 +133,7 @@ impl SignupService {
             // A fifth of the default daily maximum.
             network: GcraLimiter::new(60, 600),
             mails_today: (UtcDay(0), 0),
+            queue_log: RateLimitedLog::new(log.clone()),
             log: RateLimitedLog::new(log),
         })
     }
@@ -187,7 +189,8 @@ impl SignupService {
         // Before all checks that depend on the address: the response is the same for every address. And
         // before the rate limits: a request without a mail does not count.
         if mailer.is_full() {
-            self.fail(&"the queue of the mail command is full");
+            let line = "sign-up failed: the queue of the mail command is full";
+            self.queue_log.write(line);
             return Err(SignupError::MailQueueFull);
         }
         let by_network = || self.network.take(network_of(client), now);
