@@ -4,10 +4,10 @@
 //! Header lines are text from the start: most are the same for all responses of a kind, and hyper
 //! would hash, store, walk and copy each of them. `TimedIo` puts the text behind the status line.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::ops::Range;
 
-use ahash::RandomState;
 use bytes::Bytes;
 use hyper::StatusCode;
 
