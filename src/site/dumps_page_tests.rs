@@ -58,9 +58,9 @@ fn top_level_files_and_the_newest_of_each_folder_are_links() {
     assert!(page.find("<td>2026-11-20<").unwrap() < page.find("<td>2026-11-19<").unwrap());
     assert!(page.contains("<tr><td>2026-11-22 13:50 UTC<"), "{page}");
     assert!(page.contains("aria-label=\"1.2 MB, islands.csv\">1.2 MB</a>"));
-    let older = "Older files: <a href=\"index.json\">index.json</a>, with names such as \
+    let all = "<a href=\"index.json\">index.json</a> has all, with names such as \
         <code>daily/2026-03-04.csv.gz</code>";
-    assert!(page.contains(older) && !page.contains("peaks of earlier days"));
+    assert!(page.contains(all) && !page.contains("peaks of earlier days"));
     let request = "<pre>curl --fail --remote-name 'https://x.test/dumps/history.csv.gz'</pre>";
     assert!(page.contains(request) && !shown(&[], "").contains("<pre>"));
     assert!(page.contains("All history: the daily metrics") && page.contains("&lt;us&gt;"));
@@ -68,7 +68,7 @@ fn top_level_files_and_the_newest_of_each_folder_are_links() {
     assert!(
         beside.contains("href=\"dumps/islands.csv\"")
             && beside.contains("href=\"dumps/daily/2026-11-20.csv\"")
-            && beside.contains("href=\"dumps/index.json\">index.json</a>, with")
+            && beside.contains("href=\"dumps/index.json\">index.json</a> has all, with")
     );
 }
 

@@ -8,7 +8,7 @@ use crate::signup::{GcraLimiter, network_of};
 use crate::sync::{Mutex, lock};
 
 /// Burst and refill interval in seconds of an IPv4 address, or of an eighth of an IPv6 /48: its clients (/64) with the
-/// same last three bits. A network with more would use up the slots that all clients share.
+/// same last three bits. With a rate for each /64, one network could use up the slots that all clients share.
 const CLIENT: (u16, u16) = (120, 1);
 const NETWORK_PARTS: u128 = 8;
 
