@@ -11,7 +11,7 @@ use crate::dataset::{DayRow, Metrics};
 use crate::model::SortField;
 
 /// Islands per range: few enough that the rows of all their days fit in the CPU cache.
-pub(crate) const RANGE_ISLANDS: usize = 256;
+pub(crate) const RANGE_ISLANDS: usize = 64;
 /// Number of metrics that are counts, which come before the decimals.
 const COUNTS: usize = SortField::ALL.len();
 
@@ -131,7 +131,13 @@ fn pack(bytes: &mut Vec<u8>, mut number: u64) {
     }
 }
 
+#[inline]
 fn unpack(bytes: &mut &[u8]) -> u64 {
+    // Most numbers have one byte.
+    if let [byte @ ..0x80, rest @ ..] = *bytes {
+        *bytes = rest;
+        return u64::from(*byte);
+    }
     let mut number = 0;
     for (at, byte) in bytes.iter().enumerate() {
         number |= u64::from(byte & 0x7F) << (7 * at);
