@@ -153,7 +153,7 @@ fn a_worker_that_does_not_answer_starves_the_watchdog_until_it_does_again() {
 }
 
 #[test]
-fn a_stalled_poll_is_reported_and_measured_until_it_continues() {
+fn a_stalled_poll_is_measured_until_it_continues() {
     if crate::strace::Tracer::new().is_none() {
         return;
     }
@@ -166,16 +166,12 @@ fn a_stalled_poll_is_reported_and_measured_until_it_continues() {
         metrics(admin)[&name]
     };
     assert!(age("data") < 2.0 && age("keys") < 2.0);
-    let mut tracer = stall(server.process(), "poll-data", "openat", 13).unwrap();
+    let mut tracer = stall(server.process(), "poll-data", "openat", 6).unwrap();
     // Like a disk that does not respond; loaded data is served meanwhile.
-    server.await_line("no poll of data was completed for 10 seconds");
+    wait_for("a stalled poll", || age("data") > 4.0);
     assert_eq!(server.connect().get("/v1/islands").status, 200);
-    assert!(age("data") > 9.0 && age("keys") < 2.0);
-    server.await_line("polling data again after 1");
-    assert!(age("data") < 2.0);
-    let lines = server.lines();
-    let reports = lines.iter().filter(|line| line.contains("poll"));
-    assert_eq!(reports.count(), 2, "{lines:#?}");
+    assert!(age("data") > 4.0 && age("keys") < 2.0);
+    wait_for("the next poll", || age("data") < 2.0);
     let _ended_already = tracer.kill();
     tracer.wait().unwrap();
 }

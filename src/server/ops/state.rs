@@ -144,20 +144,16 @@ impl ServerState {
             .sum()
     }
 
-    /// Returns the threads that must not end.
-    pub(crate) fn threads(&self) -> Vec<ThreadStatus> {
-        let pollers = self.pollers.iter().map(ThreadStatus::of_poller);
+    /// Returns the sources of the threads that must not end and have ended, as in metrics and log lines.
+    pub(crate) fn ended_threads(&self) -> Vec<&'static str> {
         #[cfg(not(feature = "shared-quota"))]
-        let others = [];
+        let shared = None;
         #[cfg(feature = "shared-quota")]
-        let others = lock(&self.shared_quota)
+        let shared = lock(&self.shared_quota)
             .as_ref()
-            .map(|shared| ThreadStatus {
-                source: "shared-quota",
-                age: Duration::ZERO,
-                has_ended: shared.has_ended(),
-            });
-        pollers.chain(others).collect()
+            .filter(|shared| shared.has_ended())
+            .map(|_| "shared-quota");
+        ended_pollers(&self.pollers).chain(shared).collect()
     }
 
     /// Returns why the process should be restarted, if it should: a worker has had no heartbeat for longer
@@ -165,33 +161,18 @@ impl ServerState {
     pub(crate) fn fault(&self, silence_max: Duration) -> Option<String> {
         let workers = self.workers.iter();
         let ages = workers.map(|worker| worker.registry.silent_for());
-        fault(ages, &self.threads(), silence_max)
+        fault(ages, &self.ended_threads(), silence_max)
     }
 }
 
-/// A thread that runs as long as the server, beside the workers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ThreadStatus {
-    /// Name of its data source, as in metrics and log lines.
-    pub(crate) source: &'static str,
-    /// Time since its last poll; zero for a thread that does not poll.
-    pub(crate) age: Duration,
-    pub(crate) has_ended: bool,
-}
-
-impl ThreadStatus {
-    fn of_poller(poller: &PollTrigger) -> ThreadStatus {
-        ThreadStatus {
-            source: poller.source,
-            age: poller.age(),
-            has_ended: poller.has_ended(),
-        }
-    }
+fn ended_pollers(pollers: &[PollTrigger]) -> impl Iterator<Item = &'static str> {
+    let ended = pollers.iter().filter(|poller| poller.has_ended());
+    ended.map(|poller| poller.source)
 }
 
 fn fault(
     ages: impl Iterator<Item = Duration>,
-    threads: &[ThreadStatus],
+    ended: &[&str],
     silence_max: Duration,
 ) -> Option<String> {
     if let Some((number, age)) = ages.enumerate().find(|(_, age)| *age > silence_max) {
@@ -200,8 +181,7 @@ fn fault(
             "worker {number} had no heartbeat for {seconds} seconds"
         ));
     }
-    let ended = threads.iter().find(|thread| thread.has_ended)?;
-    Some(ended_thread(ended.source))
+    ended.first().map(|source| ended_thread(source))
 }
 
 /// Returns the message of a thread that has ended.
@@ -284,8 +264,9 @@ mod tests {
     #[test]
     fn a_silent_worker_and_a_polling_thread_that_has_ended_are_faults() {
         let ages = || [0, 4, 6, 5].map(Duration::from_secs).into_iter();
-        let found = |seconds, threads: &[ThreadStatus]| {
-            fault(ages(), threads, Duration::from_secs(seconds))
+        let found = |seconds, pollers: &[PollTrigger]| {
+            let ended: Vec<&str> = ended_pollers(pollers).collect();
+            fault(ages(), &ended, Duration::from_secs(seconds))
         };
         let keys = PollTrigger::start("keys", |_| {}).unwrap();
         let data = PollTrigger::start("data", |_| panic!("a poll that fails")).unwrap();
@@ -294,8 +275,7 @@ mod tests {
         }
         let silent = "worker 2 had no heartbeat for 6 seconds";
         assert_eq!(found(5, &[]).as_deref(), Some(silent));
-        let [keys, data] = [keys, data].each_ref().map(ThreadStatus::of_poller);
-        assert_eq!(found(6, &[keys]), None);
+        assert_eq!(found(6, std::slice::from_ref(&keys)), None);
         let ended = found(6, &[keys, data]).unwrap();
         assert!(ended.starts_with("the thread of data has ended"), "{ended}");
     }

@@ -1,7 +1,7 @@
 //! [`Supervisor`]: the main thread while the workers serve. It drives their clock, handles signals,
 //! and reports to the service manager.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -14,15 +14,13 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::observe::Notifier;
 use crate::server::conn::registry::TICK;
-use crate::server::ops::state::{ServerState, ThreadStatus, ended_thread};
+use crate::server::ops::state::{ServerState, ended_thread};
 use crate::server::settings::Settings;
 #[cfg(feature = "shared-quota")]
 use crate::sync::lock;
 
 /// Minimum age of a heartbeat that stops the watchdog: a worker has one a second, later under load.
 const STALL_MIN: Duration = Duration::from_secs(2);
-/// A longer poll is reported. Most take less than a millisecond, one that loads data takes seconds.
-const POLL_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy)]
 enum Event {
@@ -73,8 +71,8 @@ pub(crate) struct Supervisor {
     started: Instant,
     ticks: u64,
     stopping: Option<Instant>,
-    /// Polls that take too long, by source, with the age of the last completed one.
-    stalled: BTreeMap<&'static str, Duration>,
+    /// Sources whose threads have ended, which is logged once.
+    ended: BTreeSet<&'static str>,
 }
 
 impl Supervisor {
@@ -96,7 +94,7 @@ impl Supervisor {
             started: Instant::now(),
             ticks: 0,
             stopping: None,
-            stalled: BTreeMap::new(),
+            ended: BTreeSet::new(),
         }
     }
 
@@ -154,8 +152,8 @@ impl Supervisor {
             worker.registry.tick(ticks);
         }
         self.notify_watchdog(before);
-        for thread in self.server.threads() {
-            if let Some(line) = stall_report(&mut self.stalled, thread) {
+        for source in self.server.ended_threads() {
+            if let Some(line) = end_report(&mut self.ended, source) {
                 self.server.log.write(&line);
             }
         }
@@ -199,29 +197,10 @@ impl Supervisor {
     }
 }
 
-/// Returns the line to log when a thread has ended, when a poll takes too long, and when it is
-/// completed after that.
-fn stall_report(
-    stalled: &mut BTreeMap<&'static str, Duration>,
-    thread: ThreadStatus,
-) -> Option<String> {
-    let (source, age) = (thread.source, thread.age);
-    if thread.has_ended {
-        // It may have been reported as stalled before.
-        let is_new = stalled.insert(source, Duration::MAX) != Some(Duration::MAX);
-        return is_new.then(|| format!("{}; restart the server", ended_thread(source)));
-    }
-    if age <= POLL_MAX {
-        let seconds = stalled.remove(source)?.as_secs();
-        return Some(format!("polling {source} again after {seconds} seconds"));
-    }
-    let is_new = stalled.insert(source, age).is_none();
-    let seconds = age.as_secs();
-    is_new.then(|| {
-        format!(
-            "no poll of {source} was completed for {seconds} seconds: a disk or the store of keys may not be responding; the data that was loaded before is still served"
-        )
-    })
+/// Returns the line to log when the thread of a source has ended; `None` if it was returned before.
+fn end_report(reported: &mut BTreeSet<&'static str>, source: &'static str) -> Option<String> {
+    let is_new = reported.insert(source);
+    is_new.then(|| format!("{}; restart the server", ended_thread(source)))
 }
 
 #[cfg(test)]
@@ -229,24 +208,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_poll_that_takes_too_long_is_reported_once_and_again_when_it_is_completed() {
-        let (mut stalled, mut lines) = (BTreeMap::new(), Vec::new());
-        let thread = |source, seconds, has_ended| ThreadStatus {
-            source,
-            age: Duration::from_secs(seconds),
-            has_ended,
-        };
-        for seconds in [0, 10, 11, 12, 60, 1, 0, 11, 0] {
-            lines.extend(stall_report(&mut stalled, thread("data", seconds, false)));
-            lines.extend(stall_report(&mut stalled, thread("keys", 0, false)));
+    fn the_end_of_each_thread_is_reported_once() {
+        let mut reported = BTreeSet::new();
+        let mut report = |source| end_report(&mut reported, source);
+        for source in ["data", "keys"] {
+            let line = report(source).unwrap();
+            let start = format!("the thread of {source} has ended");
+            assert!(line.starts_with(&start), "{line}");
         }
-        let starts = ["no poll of data", "polling data again after"];
-        assert_eq!(lines.len(), 4, "{lines:?}");
-        for (line, start) in lines.iter().zip(starts.into_iter().cycle()) {
-            assert!(line.starts_with(start), "{lines:?}");
-        }
-        let mut ended = || stall_report(&mut stalled, thread("keys", 0, true));
-        assert!(ended().unwrap().starts_with("the thread of keys has ended"));
-        assert_eq!(ended(), None);
+        assert_eq!((report("data"), report("keys")), (None, None));
     }
 }
