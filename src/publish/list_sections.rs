@@ -1,4 +1,4 @@
-//! Sections of the lists: rows, orders, filters, and the search indexes over titles and slugs.
+//! Sections of the lists: rows, orders, filters, the search index over titles, and folded slugs.
 //!
 //! The order of the rows by each sort field and direction is computed once, for all rows and for each
 //! group. Of each row the payload has the ranks of its values among the values of all rows, which it has once.
@@ -15,9 +15,9 @@ use super::packed_day::row_number;
 use super::render;
 use super::text_index::write_index;
 use crate::dataset::{Island, Metrics};
-use crate::model::{SortField, SortOrder};
+use crate::model::{SortField, SortOrder, fold};
 use crate::request::Grouping;
-use crate::snapshot::{SLUGS, Section, SnapshotWriter, TITLES};
+use crate::snapshot::{Section, SnapshotWriter};
 
 /// Writes the sections of the lists. `rows` are the rows of the islands.
 pub(crate) fn write<W: Write>(
@@ -41,15 +41,15 @@ pub(crate) fn write<W: Write>(
     for grouping in Grouping::ALL {
         write_groups(&orders, islands, *grouping, out)?;
     }
-    write_index(out, TITLES, islands.iter().map(|island| &*island.title))?;
+    write_index(out, islands.iter().map(|island| &*island.title))?;
     let rows = creators.iter().map(Creator::list_row);
     out.lists::<u8>(Section::CreatorRows, rows)?;
-    let slugs = || creators.iter().map(|creator| creator.slug);
-    out.lists::<u8>(Section::CreatorSlugs, slugs())?;
+    let slugs = creators.iter().map(|creator| creator.slug);
+    out.lists::<u8>(Section::CreatorSlugs, slugs.clone())?;
+    out.lists::<u8>(Section::Slugs, slugs.map(fold))?;
     let mut by_slug: Vec<u32> = (0..row_number(creators.len())).collect();
     by_slug.sort_unstable_by_key(|creator| creators[*creator as usize].slug);
-    out.array::<U32>(Section::CreatorsBySlug, by_slug)?;
-    write_index(out, SLUGS, slugs())
+    out.array::<U32>(Section::CreatorsBySlug, by_slug)
 }
 
 /// Writes the values of all sort fields, each once and ascending; for each sort field the rank of each row's value among

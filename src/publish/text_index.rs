@@ -1,4 +1,4 @@
-//! Writer of the search index over texts: sorted suffixes, and row sets of common needles.
+//! Writer of the search index over titles: sorted suffixes, and row sets of common needles.
 //! `snapshot/search.rs` reads it.
 
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use zerocopy::little_endian::{U32, U64};
 
 use super::packed_day::row_number;
 use crate::model::fold;
-use crate::snapshot::{IndexSections, SUFFIX_DEPTH, SUFFIX_STEP, SnapshotWriter, common_key};
+use crate::snapshot::{SUFFIX_DEPTH, SUFFIX_STEP, SnapshotWriter, TITLES, common_key};
 
 /// A row set is written for a needle that begins more suffixes than one per this many texts.
 const COMMON_SHARE: usize = 8;
@@ -17,11 +17,10 @@ const KEY_BYTES: usize = 8;
 /// Folds the texts and writes the search index over them.
 pub(crate) fn write_index<'a, W: Write>(
     out: &mut SnapshotWriter<W>,
-    sections: IndexSections,
     texts: impl Iterator<Item = &'a str>,
 ) -> io::Result<()> {
     let folded: Vec<String> = texts.map(fold).collect();
-    let [texts, suffix_rows, samples, common_keys, common_rows] = sections;
+    let [texts, suffix_rows, samples, common_keys, common_rows] = TITLES;
     let bounds = out.lists::<u8>(texts, folded.iter())?;
     let suffixes = sorted_suffixes(&folded);
     out.array::<U32>(suffix_rows, suffixes.iter().map(|suffix| suffix.row))?;

@@ -5,14 +5,14 @@ use bytes::Bytes;
 
 use super::*;
 use crate::calendar::UnixSeconds;
-use crate::snapshot::{SnapshotFile, Storage, TITLES, TextIndex};
+use crate::snapshot::{Section, SnapshotFile, Storage, TextIndex, Texts};
 
 fn opened(
     bytes: Vec<u8>,
     count: usize,
 ) -> std::result::Result<TextIndex, crate::snapshot::SnapshotError> {
     let file = SnapshotFile::open(Storage::Memory(Bytes::from(bytes)))?;
-    TextIndex::open(&file, TITLES, count)
+    TextIndex::open(&file, count)
 }
 
 /// Returns a file with the sections that `write` writes.
@@ -39,8 +39,16 @@ fn parts(texts: &[&str], rows: &[u32], starts: &[u32], keys: &[u32], sets: &[u64
 
 fn index(texts: &[String]) -> TextIndex {
     let texts_of = || texts.iter().map(String::as_str);
-    let bytes = written(|out| write_index(out, TITLES, texts_of()).unwrap());
+    let bytes = written(|out| write_index(out, texts_of()).unwrap());
     opened(bytes, texts.len()).unwrap()
+}
+
+/// Returns the folded texts without an index.
+fn list(texts: &[String]) -> Texts {
+    let folded = texts.iter().map(|text| fold(text));
+    let bytes = written(|out| drop(out.lists::<u8>(Section::Slugs, folded).unwrap()));
+    let file = SnapshotFile::open(Storage::Memory(Bytes::from(bytes))).unwrap();
+    file.lists_of(Section::Slugs, texts.len()).unwrap()
 }
 
 /// Parts of texts and needles: few, so that they match often, with the lowest and the highest bytes
@@ -72,8 +80,8 @@ fn text(u: &mut Unstructured<'_>, pieces_max: usize) -> Result<String> {
     (0..count).map(|_| Ok(*u.choose(&PIECES)?)).collect()
 }
 
-/// Asserts that every search strategy finds what a scan of the texts finds.
-fn agrees(index: &TextIndex, texts: &[String], needle: &str) {
+/// Asserts that every search strategy finds what a scan of each text finds.
+fn agrees((index, list): (&TextIndex, &Texts), texts: &[String], needle: &str) {
     let rows = (0..).zip(texts);
     let holding: Vec<u32> = rows
         .filter(|(_, text)| fold(text).contains(needle))
@@ -86,6 +94,11 @@ fn agrees(index: &TextIndex, texts: &[String], needle: &str) {
         found.set().iter().eq(holding.iter().copied()),
         "{needle:?} as a set, among {texts:?}"
     );
+    let listed = list.containing(needle).map(row_number);
+    assert!(
+        listed.eq(holding.iter().copied()),
+        "{needle:?} in a list, among {texts:?}"
+    );
     assert!(found.max_len() >= found.rows().count());
     assert!((0..row_number(texts.len())).all(|row| found.contains(row) == holding.contains(&row)));
 }
@@ -95,7 +108,7 @@ fn a_search_finds_what_a_scan_finds() {
     arbtest::arbtest(|u| {
         let count = u.int_in_range(0..=60)?;
         let texts: Vec<String> = (0..count).map(|_| text(u, 12)).collect::<Result<_>>()?;
-        let index = index(&texts);
+        let (index, list) = (index(&texts), list(&texts));
         assert_eq!(index.len(), texts.len());
         let folded: Vec<String> = texts.iter().map(|text| fold(text)).collect();
         let suffixes = sorted_suffixes(&folded);
@@ -114,7 +127,7 @@ fn a_search_finds_what_a_scan_finds() {
                 needle = whole.chars().skip(at).take(length).collect();
             }
             if !needle.is_empty() {
-                agrees(&index, &texts, &needle);
+                agrees((&index, &list), &texts, &needle);
             }
         }
         Ok(())
@@ -168,11 +181,11 @@ fn needles_of_every_length_are_found() {
     let texts: Vec<String> = (0..90)
         .map(|row| "ab".repeat(row) + "c" + &"ab".repeat(90 - row))
         .collect();
-    let index = index(&texts);
+    let (index, list) = (index(&texts), list(&texts));
     for length in 1..=200 {
         let needle: String = "ab".chars().cycle().take(length).collect();
         for needle in [format!("{needle}c"), format!("c{needle}"), needle] {
-            agrees(&index, &texts, &needle);
+            agrees((&index, &list), &texts, &needle);
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The reader of payload files, which trusts nothing in them. Bodies are verified when they are
 //! read, by the checksums in their [`BodyRef`]; everything else is verified at open.
 
+use std::iter;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -279,6 +281,26 @@ impl Texts {
     pub(crate) fn find(&self, text: &[u8]) -> Option<usize> {
         let at = partition_point(self.len(), |at| self.get(at) < text);
         (at < self.len() && self.get(at) == text).then_some(at)
+    }
+
+    /// Iterates over the texts that contain a needle, which is not empty. They are searched as one text, which costs
+    /// less than a search of each.
+    pub(crate) fn containing<'a>(&'a self, needle: &'a str) -> impl Iterator<Item = usize> {
+        let finder = Finder::new(needle);
+        let mut next = 0;
+        iter::from_fn(move || {
+            while next < self.len() {
+                let start = self.range(next).start;
+                let found = start + finder.find(&self.items[start..])?;
+                let at = (next..self.len()).find(|at| found < self.range(*at).end)?;
+                next = at + 1;
+                // Otherwise it continues in the next text, as a later one in this text would too.
+                if found + needle.len() <= self.range(at).end {
+                    return Some(at);
+                }
+            }
+            None
+        })
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) const EXPANSION_MAX: u64 = 258 * 4;
 /// A part of the resident region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-// Each is described where it is written: `publish::{history_payload, list_sections}`; the indexes in search.rs.
+// Each is described where it is written: `publish::{history_payload, list_sections}`; the index of titles in search.rs.
 pub enum Section {
     /// All bodies, in the order of the file.
     Bodies = 1,
@@ -70,10 +70,6 @@ pub enum Section {
     CreatorSlugs,
     CreatorsBySlug,
     Slugs,
-    SlugSuffixRows,
-    SlugSamples,
-    SlugCommon,
-    SlugCommonRows,
     CreatorNames,
     ToolNames,
     Values,

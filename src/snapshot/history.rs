@@ -11,7 +11,7 @@ use super::file::{BodySlice, Identity, Lists, SnapshotFile, Texts, U32Slice, U64
 use super::format::Section;
 use super::layout::BodyCounts;
 use super::row_set::RowSet;
-use super::search::{SLUGS, TITLES, TextIndex};
+use super::search::TextIndex;
 use super::storage::Storage;
 use crate::calendar::UtcDay;
 use crate::model::{IslandCode, SortField, SortOrder};
@@ -39,7 +39,8 @@ pub struct History {
     pub(super) creator_rows: Texts,
     creator_slugs: Texts,
     creators_by_slug: U32Slice,
-    pub(super) slugs: TextIndex,
+    /// The slugs of all creators, folded for searches.
+    pub(super) slugs: Texts,
     /// The number of islands that have a CCU history.
     pub(super) ccu_histories: u64,
     /// All bodies, in the order of the layout.
@@ -96,11 +97,11 @@ impl History {
             ranks: file.slice(Section::Ranks, islands * SortField::ALL.len())?,
             orders,
             groups,
-            titles: TextIndex::open(&file, TITLES, islands)?,
+            titles: TextIndex::open(&file, islands)?,
             creator_rows,
             creator_slugs: file.lists_of(Section::CreatorSlugs, creators)?,
             creators_by_slug,
-            slugs: TextIndex::open(&file, SLUGS, creators)?,
+            slugs: file.lists_of(Section::Slugs, creators)?,
             ccu_histories: file.slice::<U64>(Section::CcuHistories, 1)?[0].get(),
             bodies: file.bodies(body_counts.total())?,
             body_counts,

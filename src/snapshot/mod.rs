@@ -52,11 +52,11 @@ pub(crate) use layout::{BodyCounts, CONTENT_VERSION, LAYOUT, Per};
 pub use lookup::Found;
 pub use manifest::{Manifest, Payload};
 pub use read::{Live, Snapshot};
-pub(crate) use search::{IndexSections, SLUGS, TITLES};
+pub(crate) use search::TITLES;
 pub use search::{SUFFIX_DEPTH, SUFFIX_STEP, common_key};
 pub use select::SelectedRows;
 pub use storage::Storage;
 pub use stored_body::{BodyReader, SHORT_BYTES_MAX, StoredBody};
 pub use writer::SnapshotWriter;
 #[cfg(test)] // they are tested where what they read is written
-pub(crate) use {condition::Condition, file::SnapshotFile, search::TextIndex};
+pub(crate) use {condition::Condition, file::SnapshotFile, file::Texts, search::TextIndex};

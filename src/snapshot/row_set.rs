@@ -52,12 +52,8 @@ impl RowSet {
 
     /// Returns the rows, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.iter_from(0)
-    }
-
-    /// Returns the rows from those of word `at` on.
-    fn iter_from(&self, mut at: usize) -> impl Iterator<Item = u32> + '_ {
-        let mut rest = self.words.get(at).copied().unwrap_or(0);
+        let mut at = 0;
+        let mut rest = self.words.first().copied().unwrap_or(0);
         std::iter::from_fn(move || {
             while rest == 0 {
                 at += 1;
@@ -67,19 +63,6 @@ impl RowSet {
             rest &= rest - 1;
             Some(u32::try_from(row).expect("rows are numbered in u32"))
         })
-    }
-
-    /// Returns the members at the positions `range` of the rows ascending.
-    pub(crate) fn ascending(&self, range: Range<usize>) -> Vec<u32> {
-        let mut skip = range.start;
-        for (at, word) in self.words.iter().enumerate() {
-            let count = word.count_ones() as usize;
-            if count > skip {
-                return self.iter_from(at).skip(skip).take(range.len()).collect();
-            }
-            skip -= count;
-        }
-        Vec::new()
     }
 
     /// Returns the members at the positions `range` of the `total` members, in the order of

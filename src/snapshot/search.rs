@@ -1,4 +1,4 @@
-//! Substring search over short texts, by a sorted array of their suffixes.
+//! Substring search over titles, by a sorted array of their suffixes.
 //!
 //! A text contains a needle if one of its suffixes begins with it, and in sorted order these
 //! suffixes are adjacent: their texts are the result. The texts of a needle of up to three bytes
@@ -33,24 +33,14 @@ pub fn common_key(needle: &[u8]) -> Option<u32> {
     }
 }
 
-/// The sections of an index: texts, the row of each suffix, samples, needles that have a set, and
+/// The sections of the index: texts, the row of each suffix, samples, needles that have a set, and
 /// those sets.
-pub(crate) type IndexSections = [Section; 5];
-
-pub(crate) const TITLES: IndexSections = [
+pub(crate) const TITLES: [Section; 5] = [
     Section::Titles,
     Section::TitleSuffixRows,
     Section::TitleSamples,
     Section::TitleCommon,
     Section::TitleCommonRows,
-];
-
-pub(crate) const SLUGS: IndexSections = [
-    Section::Slugs,
-    Section::SlugSuffixRows,
-    Section::SlugSamples,
-    Section::SlugCommon,
-    Section::SlugCommonRows,
 ];
 
 #[derive(Debug)]
@@ -66,12 +56,8 @@ pub(crate) struct TextIndex {
 }
 
 impl TextIndex {
-    pub(crate) fn open(
-        file: &SnapshotFile,
-        sections: IndexSections,
-        count: usize,
-    ) -> Result<TextIndex, SnapshotError> {
-        let [texts, suffix_rows, samples, common, common_rows] = sections;
+    pub(crate) fn open(file: &SnapshotFile, count: usize) -> Result<TextIndex, SnapshotError> {
+        let [texts, suffix_rows, samples, common, common_rows] = TITLES;
         let texts = file.lists_of(texts, count)?;
         let rows: U32Slice = file.items(suffix_rows)?;
         suffix_rows.expect_below(&rows, count)?;

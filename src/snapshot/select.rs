@@ -158,24 +158,15 @@ impl History {
     pub fn select_creators(&self, query: &ListQuery) -> SelectedRows {
         let creators = self.creator_rows.len();
         let needle = query.search().map(|(_, folded)| folded);
+        let number = |at: usize| u32::try_from(at).expect("creators are numbered in u32");
         let Some(needle) = needle.filter(|folded| !folded.is_empty()) else {
-            let number = |at: usize| u32::try_from(at).expect("creators are numbered in u32");
             let rows = window(creators, query.page).map(number).collect();
             return SelectedRows {
                 is_slice: true,
                 ..SelectedRows::new(rows, creators)
             };
         };
-        let found = self.slugs.find(needle);
-        if are_many(found.max_len(), creators) {
-            let set = found.set();
-            let total = set.len();
-            return SelectedRows::new(set.ascending(window(total, query.page)), total);
-        }
-        let mut rows: Vec<u32> = found.rows().collect();
-        rows.sort_unstable();
-        rows.dedup();
-        SelectedRows::of_matches(rows.into_iter(), query.page)
+        SelectedRows::of_matches(self.slugs.containing(needle).map(number), query.page)
     }
 }
 
