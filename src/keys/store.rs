@@ -195,9 +195,9 @@ impl KeyStore {
         Ok(is_change)
     }
 
-    /// Merges records of other servers. If they cannot be written, this process applies them all the same, since a
-    /// revocation must not wait for the disk, and `repair` writes them. Returns the ids of records that were
-    /// ignored, since the known records with these ids are of other keys.
+    /// Merges records of other servers into the known ones. `repair` writes them to the file: a revocation must not wait
+    /// for the disk. Returns the ids of records that were ignored, since the known records with these ids are of other
+    /// keys.
     pub fn merge(&self, shared: &[KeyRecord]) -> Result<Vec<KeyId>, KeyStoreError> {
         let mut known = lock(&self.known);
         // New keys get numbers after those of the file. `repair` reports one that cannot be read.
@@ -208,8 +208,6 @@ impl KeyStore {
             known.records = Arc::new(records);
             known.is_ahead = true;
         }
-        drop(known);
-        let _ = self.repair();
         Ok(ignored)
     }
 
@@ -257,6 +255,8 @@ impl KeyStore {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -337,6 +337,8 @@ mod tests {
         let key = (&address, Tier::Free);
         let (_, record) = KeyRecord::random(&KeyPrefix::default(), key, UnixSeconds(1));
         assert_eq!(store.merge(std::slice::from_ref(&record)).unwrap(), []);
+        assert_eq!(ids(&store.read().unwrap()), []);
+        store.repair().unwrap();
         assert_eq!(ids(&store.read().unwrap()), [record.id]);
         let mut other = record.clone();
         other.digest[0] ^= 1;
@@ -374,10 +376,17 @@ mod tests {
         let name = format!("im-keys-{}-busy", std::process::id());
         let directory = std::env::temp_dir().join(name);
         let server = KeyStore::of_server(&directory, |_| {});
-        issue(&server);
+        let id = issue(&server);
         let held = durable::lock(&directory, None).unwrap();
         let busy = server.set_revoked("0123456789".parse().unwrap(), true, UnixSeconds(2));
         assert!(busy.unwrap_err().is_busy());
+        let mut revoked = server.read().unwrap();
+        revoked.set_revoked(id, true, UnixSeconds(2)).unwrap();
+        let begun = Instant::now();
+        server.merge(revoked.as_slice()).unwrap();
+        assert!(begun.elapsed() < LOCK_TIMEOUT, "a revocation waits");
+        assert!(server.known().as_slice()[0].revoked.is_some());
+        assert!(server.repair().unwrap_err().is_busy());
         drop(held);
         std::fs::remove_dir_all(directory).unwrap();
     }

@@ -225,6 +225,7 @@ impl KeyExchange {
         let failed = |error: KeyStoreError| error.to_string();
         if !received.is_empty() {
             let ignored = self.own.store.merge(received).map_err(failed)?;
+            // Before the disk, for which a revocation must not wait.
             let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
             if let Some(id) = ignored.first() {
                 let count = ignored.len();

@@ -224,6 +224,5 @@ fn servers_that_send_many_keys_at_once_have_all_of_them_in_the_end() {
         for (keys, _) in &servers {
             assert_eq!(keys.known().as_slice().len(), 3 * PAGE + 2);
         }
-        std::fs::remove_dir_all(directory).unwrap();
     });
 }

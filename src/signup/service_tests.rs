@@ -297,6 +297,7 @@ fn a_key_of_several_servers_is_issued_if_the_store_adds_it() {
             if is_added {
                 own.merge(slice::from_ref(key)).unwrap();
             }
+            own.repair().unwrap();
             is_added
         }),
         exchange: PollTrigger::start("test", |_| {}).unwrap(),
