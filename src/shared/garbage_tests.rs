@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arbtest::arbitrary::{Result as Arbitrary, Unstructured};
 use tokio::runtime::Builder;
 
-use super::key_exchange::KeyView;
+use super::key_view::KeyView;
 use super::node::NodeConnection;
 use super::script::StoreClient;
 use super::store_tests::TestStore;

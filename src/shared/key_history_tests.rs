@@ -5,8 +5,8 @@ use std::path::Path;
 
 use arbtest::arbitrary::{Result as Arbitrary, Unstructured};
 
-use super::key_exchange::KeyView;
 use super::key_model_tests::Model;
+use super::key_view::KeyView;
 use crate::calendar::UnixSeconds;
 use crate::durable;
 use crate::keys::{KeyAddress, KeyId, KeyPrefix, KeyRecord, KeyRecords, KeyStore};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::key_exchange::{Answer, KeyView};
+use super::key_view::{Answer, KeyView};
 use crate::keys::KeyRecord;
 
 /// The store: the plainest form of what the script does.

@@ -7,7 +7,7 @@ use super::super::key_model_tests::Model;
 use super::super::store_tests::{TestStore, run};
 use super::*;
 use crate::calendar::UnixSeconds;
-use crate::keys::{KeyPrefix, KeyRecord};
+use crate::keys::{KeyPrefix, KeyStore};
 use crate::model::Tier;
 
 /// An id that no key has.

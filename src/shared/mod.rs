@@ -15,11 +15,12 @@
 //! - `outage_log`: the lines about its outages
 //! - `counts`: batches of requests for credits, the state of the store; `script`: the script for them
 //! - `day_counts`: the counters of this server, for a store that has lost data
-//! - `key_exchange`: the records of keys, from and to each server
+//! - `key_exchange`: the records of keys, from and to each server; `key_view`: the store as a server knows it
 
 mod counts;
 mod day_counts;
 mod key_exchange;
+mod key_view;
 mod node;
 mod outage_log;
 mod script;
