@@ -17,6 +17,7 @@
 
 use std::io;
 use std::mem;
+use std::slice;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -27,8 +28,7 @@ use super::node::{NodeConnection, connect};
 use super::outage_log::{OutageLog, PROBLEMS_MAX};
 use super::settings::SharedQuotaSettings;
 use crate::keys::{
-    CheckRecords, KeyRecord, KeySharing, KeyStore, KeyStoreError, SharedKeysState, SignupSecret,
-    hex, parse_hex,
+    CheckRecords, KeyRecord, KeySharing, KeyStore, SharedKeysState, SignupSecret, hex, parse_hex,
 };
 use crate::observe::{DedupLog, Log};
 use crate::sync::{Mutex, PollTrigger, lock};
@@ -54,6 +54,8 @@ pub(crate) struct OwnKeys {
 /// Shares the keys of a state directory.
 pub(super) struct KeyExchange {
     own: OwnKeys,
+    /// Records were merged, and the loader has not been triggered since.
+    is_unloaded: bool,
     settings: SharedQuotaSettings,
     runtime: Runtime,
     /// A connection, and what is known of the store since it began: the store may have lost keys before.
@@ -83,6 +85,7 @@ impl KeyExchange {
         }));
         let exchange = KeyExchange {
             own,
+            is_unloaded: false,
             settings,
             runtime: Builder::new_current_thread().enable_all().build()?,
             connected: None,
@@ -140,7 +143,22 @@ impl KeyExchange {
 
     /// Exchanges with the store what this server or the store lacks. With `may_begin_again`, all keys are compared again
     /// if the store has lost some: no client waits for that.
-    fn exchange(&mut self, mut may_begin_again: bool) -> Result<(), String> {
+    fn exchange(&mut self, may_begin_again: bool) -> Result<(), String> {
+        let secret = self.receive(may_begin_again)?;
+        self.apply()?;
+        if let Some(secret) = parse_hex(&secret).map(SignupSecret)
+            && self.own.has_signup
+            && lock(&self.state).secret != Some(secret)
+        {
+            let stored = secret.store(self.own.store.directory());
+            stored.map_err(|error| error.to_string())?;
+            lock(&self.state).secret = Some(secret);
+        }
+        Ok(())
+    }
+
+    /// Sends and receives all that is missing, and merges it into the known keys. Returns the secret of the store.
+    fn receive(&mut self, mut may_begin_again: bool) -> Result<String, String> {
         // If a call fails, the connection is closed, and the store sends all its records again.
         let (node, mut view) = if let Some(connected) = self.connected.take() {
             connected
@@ -168,30 +186,38 @@ impl KeyExchange {
             }
         };
         self.connected = Some((node, view));
-        self.take_over(&received, &secret)
+        self.merge(&received)?;
+        Ok(secret)
     }
 
     /// Adds a key of sign-up to the store if `check` accepts the records of all servers. If others change them
-    /// meanwhile, they are checked again, until a time. Returns `true` if the key was added.
+    /// meanwhile, they are checked again, until a time. Returns `true` if the key was added, and is in the key file.
     fn add(
         &mut self,
         key: &KeyRecord,
         check: CheckRecords<'_>,
         latest: Instant,
     ) -> Result<bool, String> {
+        let line = (key.id.to_string(), key.to_shared_line());
         let mut is_added = false;
-        loop {
-            self.exchange(false)?;
+        while !is_added {
+            self.receive(false)?;
             // A client that waits longer may have gone.
             let is_late = Instant::now() >= latest;
-            let is_done = is_added || is_late || !check(&self.own.store.known());
-            let Some((node, view)) = self.connected.take_if(|_| !is_done) else {
-                return Ok(is_added);
+            let is_done = is_late || !check(&self.own.store.known());
+            let Some((node, mut view)) = self.connected.take_if(|_| !is_done) else {
+                break;
             };
-            let line = (key.id.to_string(), key.to_shared_line());
-            is_added = self.call(&node, &view, &[line])?.is_stored;
+            let answer = self.call(&node, &view, slice::from_ref(&line))?;
+            is_added = answer.is_stored;
+            // The added key, or others that were added before.
+            let received = view.take(answer)?;
             self.connected = Some((node, view));
+            self.merge(&received)?;
         }
+        // Once: a file with many keys takes long to write.
+        self.apply()?;
+        Ok(is_added)
     }
 
     /// Calls the script with ids and lines to be stored.
@@ -210,33 +236,34 @@ impl KeyExchange {
         self.runtime.block_on(called)
     }
 
-    /// Merges received records into the key file, and has them loaded. Where the store has another key in place of an own
-    /// one, the own one is sent again. Stores the secret, if there is one.
-    fn take_over(&mut self, received: &[KeyRecord], secret: &str) -> Result<(), String> {
-        let failed = |error: KeyStoreError| error.to_string();
-        if !received.is_empty() {
-            let ignored = self.own.store.merge(received).map_err(failed)?;
-            // Before the disk, for which a revocation must not wait.
-            let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
-            if let Some(id) = ignored.first() {
-                let count = ignored.len();
-                self.repairs.write(format!(
-                    "shared keys: the store had another key in place of {id}, which this server stores again ({count} in all)"
-                ));
-            }
-            if let Some((_, view)) = &mut self.connected {
-                view.repair(ignored);
-            }
+    /// Merges received records into the known ones. Where the store has another key in place of an own one, the own one
+    /// is sent again.
+    fn merge(&mut self, received: &[KeyRecord]) -> Result<(), String> {
+        if received.is_empty() {
+            return Ok(());
         }
-        self.own.store.repair().map_err(failed)?;
-        if let Some(secret) = parse_hex(secret).map(SignupSecret)
-            && self.own.has_signup
-            && lock(&self.state).secret != Some(secret)
-        {
-            let stored = secret.store(self.own.store.directory());
-            stored.map_err(|error| error.to_string())?;
-            lock(&self.state).secret = Some(secret);
+        let merged = self.own.store.merge(received);
+        let ignored = merged.map_err(|error| error.to_string())?;
+        self.is_unloaded = true;
+        if let Some(id) = ignored.first() {
+            let count = ignored.len();
+            self.repairs.write(format!(
+                "shared keys: the store had another key in place of {id}, which this server stores again ({count} in all)"
+            ));
+        }
+        if let Some((_, view)) = &mut self.connected {
+            view.repair(ignored);
         }
         Ok(())
+    }
+
+    /// Has merged records loaded, and writes them to the key file.
+    fn apply(&mut self) -> Result<(), String> {
+        // Before the disk, for which a revocation must not wait.
+        if mem::take(&mut self.is_unloaded) {
+            let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
+        }
+        let repaired = self.own.store.repair();
+        repaired.map_err(|error| error.to_string())
     }
 }

@@ -498,6 +498,15 @@ fn the_proxy_disturbs_connections_as_its_mode_requires() {
         assert_eq!(ask(&mut client, &["PING"]), None);
         assert_eq!(ask(&mut connect(), &["PING"]), pong);
     }
+    let mut adding = connect();
+    proxy.set(Mode::DropAfterKey);
+    for answer in [pong.clone(), Some(":1".to_owned()), None] {
+        let command: &[&str] = match answer.as_deref() {
+            Some(":1") => &["HSET", "key", "id", "{\"address\":\"\"}"],
+            _ => &["PING"],
+        };
+        assert_eq!(ask(&mut adding, command), answer);
+    }
     proxy.set(Mode::Refuse);
     assert_eq!(ask(&mut connect(), &["PING"]), None);
     assert_eq!(ask(&mut client, &["PING"]), pong);

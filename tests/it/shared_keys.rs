@@ -3,6 +3,7 @@
 use crate::prelude::*;
 use crate::sign_up::{KEEP, ask, mailed_target, mailer, make, pass, post, shown};
 use crate::store::{Peer, Store};
+use crate::store_proxy::{Mode, StoreProxy};
 
 /// The contract's time for a change to reach every server.
 const CHANGE_MAX: Duration = Duration::from_secs(2);
@@ -172,6 +173,23 @@ fn a_mailed_link_is_taken_by_another_server_and_after_the_loss_of_a_state_direct
     let opened = other.connect().get(&target);
     assert_eq!(opened.status, 200, "{}", opened.text());
     assert_eq!(opened.text().matches("value=revoke").count(), 1);
+}
+
+#[test]
+fn a_key_is_shown_although_the_store_dies_once_it_is_added() {
+    let Some(store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let proxy = StoreProxy::start(store.port);
+    let state = directory.join("state");
+    let peer = Peer::start(&proxy.url(), &state, 2, &SIGN_UP);
+    let form = page(&peer);
+    proxy.set(Mode::DropAfterKey);
+    let reply = make(&mut peer.connect(), &form);
+    let key = shown(&reply).unwrap_or_else(|| panic!("{}", reply.text()));
+    assert_eq!(status(&peer, &key), 200, "at once");
+    assert_eq!(count_active(&state), 1);
 }
 
 /// The loss of a copy of the keys.

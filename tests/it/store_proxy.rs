@@ -24,6 +24,8 @@ pub(crate) enum Mode {
     DropAnswers,
     /// Commands arrive twice.
     Double,
+    /// On each connection, commands are lost that follow one with the record of a key.
+    DropAfterKey,
     /// New connections are closed.
     Refuse,
 }
@@ -135,7 +137,7 @@ impl Shared {
 
     /// Passes bytes in one direction until an end closes. Delayed ones do not delay others further, as on a long way.
     fn pass(&self, mut from: TcpStream, mut to: TcpStream, are_commands: bool) {
-        let mut is_lost = false;
+        let (mut is_lost, mut has_key) = (false, false);
         let (sender, arriving) = mpsc::channel::<(Instant, Vec<u8>)>();
         let end = [&from, &to].map(|end| end.try_clone().unwrap());
         thread::spawn(move || {
@@ -157,6 +159,11 @@ impl Shared {
                     at += time;
                 }
                 (Mode::Drop, true) | (Mode::DropAnswers, false) => is_lost = true,
+                (Mode::DropAfterKey, true) => {
+                    is_lost |= has_key;
+                    let name = b"\"address\"";
+                    has_key |= bytes.windows(name.len()).any(|part| part == name);
+                }
                 (Mode::Double, true) if are_whole(bytes) => self.send_again(bytes),
                 _ => {}
             }
