@@ -159,7 +159,7 @@ impl KeyExchange {
 
     /// Sends and receives all that is missing, and merges it into the known keys. Returns the secret of the store.
     fn receive(&mut self, mut may_begin_again: bool) -> Result<String, String> {
-        // If a call fails, the connection is closed, and the store sends all its records again.
+        // If a call or a merge fails, the connection is closed, and the store sends all its records again.
         let (node, mut view) = if let Some(connected) = self.connected.take() {
             connected
         } else {
@@ -185,8 +185,8 @@ impl KeyExchange {
                 break secret;
             }
         };
+        self.merge(&mut view, &received)?;
         self.connected = Some((node, view));
-        self.merge(&received)?;
         Ok(secret)
     }
 
@@ -212,8 +212,8 @@ impl KeyExchange {
             is_added = answer.is_stored;
             // The added key, or others that were added before.
             let received = view.take(answer)?;
+            self.merge(&mut view, &received)?;
             self.connected = Some((node, view));
-            self.merge(&received)?;
         }
         // Once: a file with many keys takes long to write.
         self.apply()?;
@@ -238,7 +238,7 @@ impl KeyExchange {
 
     /// Merges received records into the known ones. Where the store has another key in place of an own one, the own one
     /// is sent again.
-    fn merge(&mut self, received: &[KeyRecord]) -> Result<(), String> {
+    fn merge(&mut self, view: &mut KeyView, received: &[KeyRecord]) -> Result<(), String> {
         if received.is_empty() {
             return Ok(());
         }
@@ -251,9 +251,7 @@ impl KeyExchange {
                 "shared keys: the store had another key in place of {id}, which this server stores again ({count} in all)"
             ));
         }
-        if let Some((_, view)) = &mut self.connected {
-            view.repair(ignored);
-        }
+        view.repair(ignored);
         Ok(())
     }
 
