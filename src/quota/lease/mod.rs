@@ -99,8 +99,8 @@ pub struct SharingSettings {
     pub servers: u32,
     /// The rule while the store does not answer.
     pub outage: OutagePolicy,
-    /// Clients for which credits are kept, in equal parts of the table. Each further one gets this server's share of its
-    /// limit.
+    /// Clients for which credits are kept, divided equally among the parts of the table, of which one may be full before
+    /// the others. Each further client gets this server's share of its limit.
     pub clients_max: u64,
 }
 

@@ -318,9 +318,11 @@ impl LeaseTable {
         Ok(entry.insert_entry(credits).into_mut())
     }
 
-    /// Returns `true` if a shard has its part of the leases that the table may have.
+    /// Returns `true` if a shard has its part of the leases that the table may have, and the most that chance adds: the
+    /// standard deviation is the square root of the part.
     fn is_full(&self, shard: &Shard) -> bool {
-        shard.len() as u64 >= self.settings.clients_max.div_ceil(SHARDS as u64)
+        let part = self.settings.clients_max.div_ceil(SHARDS as u64);
+        shard.len() as u64 >= part + 8 * part.isqrt()
     }
 
     /// Returns `true` if this server may admit the first request of a client on `day` from its reserve.

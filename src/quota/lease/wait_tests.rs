@@ -310,13 +310,14 @@ fn figures_that_no_server_counts_end_in_a_refusal() {
 fn a_full_table_shows_the_share_that_it_admits() {
     let (mut table, _) = table(2, OutagePolicy::Share);
     table.settings.clients_max = 64;
-    for key in 2..2_000 {
+    for key in 2..6_000 {
         let (client, counts) = (LeaseClient::Key(key), Counts::default());
         let counter = Counter(&counts, (client, NOW.day));
         let admitted = table.admit(client, 200, NOW, true, &counter);
         assert!(matches!(admitted, Ok(Decision::Admit { .. })));
     }
-    assert_eq!(table.clients(), 64);
+    // One in each part, and eight beyond.
+    assert_eq!(table.clients(), 64 * 9);
     let (client, counts) = (LeaseClient::Key(1), Counts::default());
     let counter = Counter(&counts, (client, NOW.day));
     for remaining in [99, 98, 97] {
@@ -324,6 +325,18 @@ fn a_full_table_shows_the_share_that_it_admits() {
         assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
     }
     assert_eq!(table.peek(client, 200, NOW.day, &counter), 97);
+}
+
+#[test]
+fn a_small_table_has_a_lease_for_each_client() {
+    let (mut table, _) = table(2, OutagePolicy::Share);
+    table.settings.clients_max = 1_000;
+    for key in 0..1_000 {
+        let (client, counts) = (LeaseClient::Key(key), Counts::default());
+        let counter = Counter(&counts, (client, NOW.day));
+        let _ = table.admit(client, 200, NOW, true, &counter);
+    }
+    assert_eq!(table.clients(), 1_000);
 }
 
 #[test]
