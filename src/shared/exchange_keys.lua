@@ -17,6 +17,11 @@ local function field(name, bytes_max)
   return bytes > 0 and bytes <= bytes_max and redis.call('HGET', KEYS[1], name) or nil
 end
 
+-- The record of an id; '-' in place of one that is too long, which servers cannot read and store again; '' if there is none.
+local function record(id)
+  return field(id, RECORD_BYTES_MAX) or redis.call('HSTRLEN', KEYS[1], id) > 0 and '-' or ''
+end
+
 local function is_id(id)
   return #id == ID_BYTES and not string.find(id, '%W') and id ~= GENERATION
 end
@@ -28,7 +33,8 @@ local function set_changed(id)
   redis.call('ZADD', KEYS[2], number, id)
 end
 
--- Begins a generation: numbers are those of the records, and all servers put theirs again.
+-- Begins a generation: numbers are those of the records, and all servers put theirs again. What is no record would stay
+-- for ever if no server knows its id.
 local function begin_generation()
   redis.call('DEL', KEYS[2])
   if redis.call('HLEN', KEYS[1]) > IDS_MAX then
@@ -36,8 +42,10 @@ local function begin_generation()
   end
   generation, number = ARGV[3], 0
   for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do
-    if is_id(id) then
+    if is_id(id) and string.sub(record(id), 1, 1) == '{' then
       set_changed(id)
+    elseif is_id(id) then
+      redis.call('HDEL', KEYS[1], id)
     end
   end
   redis.call('HSET', KEYS[1], GENERATION, generation)
@@ -86,10 +94,10 @@ for at = 1, #changed, 2 do
   local score = tonumber(changed[at + 1])
   from = math.floor(score)
   if is_id(id) and score == from then
-    table.insert(records, {id, field(id, RECORD_BYTES_MAX) or ''})
+    table.insert(records, {id, record(id)})
   else
     redis.call('ZREM', KEYS[2], id)
-    if is_id(id) and field(id, RECORD_BYTES_MAX) then
+    if is_id(id) and record(id) ~= '' then
       set_changed(id)
     end
     -- A place in the answer: a server that gets fewer than it asked for takes them for the last.

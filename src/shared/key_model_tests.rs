@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use super::key_view::{Answer, KeyView};
 use crate::keys::KeyRecord;
 
+/// Longer ones are not read.
+const LINE_BYTES_MAX: usize = 1024;
+
 /// The store: the plainest form of what the script does.
 #[derive(Clone, Default)]
 pub(super) struct Model {
@@ -31,7 +34,8 @@ impl Model {
     fn begin_if_lost(&mut self, view: &KeyView, new: &str) {
         let is_older = self.generation == view.generation && self.number < view.seen;
         if self.generation.is_empty() || is_older {
-            let records = std::mem::take(self).records;
+            let mut records = std::mem::take(self).records;
+            records.retain(|_, line| line.starts_with('{') && line.len() <= LINE_BYTES_MAX);
             for (id, line) in records {
                 self.change(&id, &line);
             }
@@ -57,8 +61,11 @@ impl Model {
         changed.sort();
         let seen = changed.last().map_or(from, |(number, _)| *number);
         let records = changed.into_iter().map(|(_, id)| {
-            let line = self.records.get(&id).filter(|line| line.len() <= 1024);
-            (id, line.cloned().unwrap_or_default().into_bytes())
+            let line = match self.records.get(&id) {
+                Some(line) if line.len() > LINE_BYTES_MAX => "-",
+                line => line.map_or("", String::as_str),
+            };
+            (id, line.as_bytes().to_vec())
         });
         Answer {
             generation: self.generation.clone(),

@@ -190,6 +190,51 @@ fn of_two_servers_that_have_checked_the_same_records_one_adds_a_key() {
 }
 
 #[test]
+fn values_that_no_server_writes_do_not_stay() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let Some(store) = TestStore::start() else {
+            return;
+        };
+        let node = &store.connect().await;
+        let (long, [keys, changes]) = ("{".repeat(2_000), KEYS);
+        let lengths = async || {
+            let mut lengths = Vec::new();
+            for id in [NO_ID, LONE_ID] {
+                let mut command = redis::cmd("HSTRLEN");
+                command.arg(keys).arg(id);
+                let length = command.query_async(&mut node.connection.clone()).await;
+                lengths.push(length.unwrap());
+            }
+            <[usize; 2]>::try_from(lengths).unwrap()
+        };
+        let mut view = KeyView::default();
+        // Of ids that no server knows: while servers exchange keys, and before a generation begins.
+        for (id, value, number) in [
+            (NO_ID, &*long, Some("1000")),
+            (LONE_ID, "x", Some("2000")),
+            (NO_ID, &long, None),
+            (LONE_ID, "x", None),
+        ] {
+            view.take(call(node, &view, &[]).await).unwrap();
+            run(node, &["HSET", keys, id, value]).await.unwrap();
+            if let Some(number) = number {
+                run(node, &["ZADD", changes, number, id]).await.unwrap();
+            } else {
+                run(node, &["DEL", changes]).await.unwrap();
+                view = KeyView::default();
+            }
+            for _ in 0..4 {
+                let lines = view.next_lines(Arc::default());
+                view.take(call(node, &view, &lines).await).unwrap();
+            }
+            assert!(!view.is_incomplete());
+            assert_eq!(lengths().await, [0, 0], "{id} {number:?}");
+        }
+    });
+}
+
+#[test]
 fn servers_that_send_many_keys_at_once_have_all_of_them_in_the_end() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
