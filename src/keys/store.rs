@@ -128,8 +128,11 @@ impl KeyStore {
             let file = self.read()?;
             let mut records = KeyRecords::clone(&known.records);
             records.merge(file.as_slice(), file.next)?;
-            known.differ = records.count_differing(&file);
-            known.is_ahead = known.differ > 0;
+            let differ = records.count_differing(&file);
+            // Records that were not written yet are no loss.
+            let differ_max = if known.is_ahead { known.differ } else { differ };
+            known.differ = differ.min(differ_max);
+            known.is_ahead = differ > 0;
             if records != *known.records {
                 known.records = Arc::new(records);
             }

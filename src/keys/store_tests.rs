@@ -70,6 +70,14 @@ fn a_server_knows_the_keys_of_other_processes_and_writes_lost_ones_again() {
     let third = issue(&server);
     assert_eq!(ids(&server.read().unwrap()), [first, second, third]);
     assert_eq!(lock(&logged).len(), 2);
+    // Records that were not written yet are not missing.
+    let key = (&"b@x.test".parse().unwrap(), Tier::Free);
+    let (_, record) = KeyRecord::random(&KeyPrefix::default(), key, UnixSeconds(1));
+    server.merge(&[record]).unwrap();
+    issue(&command);
+    server.repair().unwrap();
+    assert_eq!(server.read().unwrap().as_slice().len(), 5);
+    assert_eq!(lock(&logged).len(), 2);
     std::fs::remove_dir_all(directory).unwrap();
 }
 
