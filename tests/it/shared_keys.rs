@@ -176,6 +176,49 @@ fn a_mailed_link_is_taken_by_another_server_and_after_the_loss_of_a_state_direct
 }
 
 #[test]
+fn forms_of_different_addresses_at_the_same_moment_all_get_a_key() {
+    let Some(store) = Store::start(&[]) else {
+        return;
+    };
+    let directory = TempDir::new();
+    let more = [&SIGN_UP[..], &["--trusted-proxy", "127.0.0.1"]].concat();
+    let proxies = [0, 1, 2].map(|_| StoreProxy::start(store.port));
+    let peers: Vec<Peer> = proxies
+        .iter()
+        .enumerate()
+        .map(|(at, proxy)| {
+            let state = directory.join(&format!("state-{at}"));
+            let peer = Peer::start(&proxy.url(), &state, 3, &more);
+            page(&peer);
+            // Every server has checked the records before the first addition arrives.
+            proxy.set(Mode::Delay(Duration::from_millis(80)));
+            peer
+        })
+        .collect();
+    let forms = peers.iter().zip(1..).map(|(peer, last)| {
+        let address = format!("192.0.2.{last}");
+        let page = peer
+            .connect()
+            .request("GET", "/keys", &[("X-Forwarded-For", &address)]);
+        (peer, address, pass(&page))
+    });
+    let forms: Vec<_> = forms.collect();
+    let keys: Vec<Option<String>> = thread::scope(|scope| {
+        let sent = forms.iter().map(|(peer, address, pass)| {
+            let header = format!("X-Forwarded-For: {address}\r\n");
+            let fields = format!("do=issue&pass={pass}");
+            scope.spawn(move || shown(&post(&mut peer.connect(), &fields, &header)))
+        });
+        let sent: Vec<_> = sent.collect();
+        sent.into_iter().map(|key| key.join().unwrap()).collect()
+    });
+    for key in &keys {
+        let key = key.as_ref().expect("a key for each address");
+        await_status(&peers, key, 200);
+    }
+}
+
+#[test]
 fn a_key_is_shown_although_the_store_dies_once_it_is_added() {
     let Some(store) = Store::start(&[]) else {
         return;
