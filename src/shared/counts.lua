@@ -17,6 +17,23 @@ local directory, today, servers, has_counts = ARGV[5], ARGV[7], tonumber(ARGV[9]
 -- A sum of two such figures has 32 bits at the server.
 local CREDITS_MAX, LIMIT_MAX, MILLIS_MAX = 2147483647, 4294967295, 2^46
 
+-- No server writes as many fields, which would make each call slow.
+local FIELDS_MAX = 10000
+
+local function hash(key)
+  mend(key, 'hash')
+  if redis.call('HLEN', key) > FIELDS_MAX then
+    redis.call('DEL', key)
+  end
+  return redis.call('HGETALL', key)
+end
+
+-- An integer from 0, below which all are exact, or nothing. No server writes NaN or infinity either.
+local function integer(text, max)
+  local number = tonumber(text)
+  return number and number >= 0 and number <= max and number % 1 == 0 and number or nil
+end
+
 local stored = hash(KEYS[1])
 local fields, sent, reserves = {}, {}, {}
 local seconds, micros = unpack(redis.call('TIME'))
