@@ -77,7 +77,8 @@ if not is_hex(secret, 64) then
     redis.call('HSET', KEYS[1], SECRET, secret)
   end
 end
--- So no record takes the place of a newer one, and a limit that the server has checked holds for the records of all.
+-- A server without all changes stores nothing: no record takes the place of a newer one, and a limit that the server has
+-- checked holds for the records of all.
 local is_stored = is_known() and number == tonumber(ARGV[2])
 if is_stored then
   for at = 6, #ARGV, 2 do

@@ -4,13 +4,12 @@
 //! in an older state, and merges those that have changed since its last exchange into its key file. Both
 //! directions take the newer state of a key, and no key is removed: whichever copies are lost, or replaced by
 //! old ones, what one server or the store knows reaches all of them. The script stores records only of a server that
-//! has received all changes. Otherwise the server receives them first, and compares its records again.
+//! has received all changes, so sign-up can check its limits by the records of all servers. Otherwise the server
+//! receives the changes first, and compares its records again. Without the store, sign-up issues no key.
 //!
 //! A change gets the next number. A server asks for the changes after the last number that it has seen. A
 //! random generation is stored beside the records, so that a store that has lost keys is noticed: all servers
 //! then compare all their records with it again, as they do with each new connection.
-//!
-//! So sign-up can check its limits by the records of all servers. Without the store, it issues no key.
 //!
 //! A thread polls the store, with a connection of its own: the key file and the comparison of many keys take time, for
 //! which no request for credits may wait.
@@ -35,7 +34,7 @@ use crate::sync::{Mutex, PollTrigger, lock};
 
 /// Longest wait until changed keys of other servers are loaded. After it, they are valid a moment later.
 const LOADED_MAX: Duration = Duration::from_secs(2);
-/// Longest wait of a client for the store until its key is added.
+/// Time after which no new attempt to add a key begins.
 const ADD_MAX: Duration = Duration::from_secs(3);
 /// Time after which a secret is created if the store has none: a server that has one stores it before.
 const SECRET_PAUSE: Duration = Duration::from_secs(2);
