@@ -1,7 +1,7 @@
 //! Damage in the store of servers that share keys: values that no server has written.
 
 use crate::prelude::*;
-use crate::shared_keys::status;
+use crate::shared_keys::{await_stored, status};
 use crate::store::{Peer, Store};
 
 const SHARE: [&str; 1] = ["--shared-keys"];
@@ -33,6 +33,12 @@ impl Scene {
             keys,
         };
         scene.await_keys();
+        for at in 0..scene.peers.len() {
+            let state = scene.directory.join(&format!("state-{at}"));
+            for (key, status) in scene.keys.iter().zip(["active", "revoked"]) {
+                await_stored(&state, key, status);
+            }
+        }
         Some(scene)
     }
 

@@ -29,6 +29,14 @@ fn await_status<'p>(peers: impl IntoIterator<Item = &'p Peer>, key: &str, wanted
     }
 }
 
+/// Waits until a state directory has a key with a status. Servers apply a change before they write it.
+pub(crate) fn await_stored(state: &Path, key: &str, status: &str) {
+    let wanted = (id(key).to_owned(), status.to_owned());
+    wait_for("the key in the file", || {
+        listed_keys(state).contains(&wanted)
+    });
+}
+
 fn issued_in(state: &Path, number: usize) -> String {
     issue(state, &format!("user{number}@x.test"), "free")
 }
@@ -69,10 +77,12 @@ fn changes_on_any_server_reach_all_servers() {
         let [one, second, third] = [0, 1, 2].map(|at| (number + at) % 3);
         let key = issued_in(&state(one), number);
         await_status(&peers, &key, 200);
+        await_stored(&state(second), &key, "active");
         let begun = Instant::now();
         change_key("revoke", &state(second), &key);
         await_status(&peers, &key, 403);
         fastest = fastest.min(begun.elapsed());
+        await_stored(&state(third), &key, "revoked");
         change_key("restore", &state(third), &key);
         await_status(&peers, &key, 200);
     }
@@ -81,6 +91,7 @@ fn changes_on_any_server_reach_all_servers() {
     let key = issued_in(&state(0), TRIES);
     await_status(&peers, &key, 200);
     fs::remove_file(state(1).join("keys.jsonl")).unwrap();
+    await_stored(&state(2), &key, "active");
     change_key("revoke", &state(2), &key);
     await_status(&peers, &key, 403);
     wait_for("the file", || {
@@ -295,6 +306,9 @@ fn lose(directory: &TempDir, [of_store, of_one, of_other]: [Loss; 3]) {
     let [one, other] = start(&store);
     let revoked = issued_in(&states[0], 0);
     await_status([&one, &other], &revoked, 200);
+    for state in &states {
+        await_stored(state, &revoked, "active");
+    }
     assert_eq!(store.command("SAVE"), "+OK");
     for (name, old) in [
         ("store/dump.rdb", "dump.rdb"),
@@ -307,6 +321,10 @@ fn lose(directory: &TempDir, [of_store, of_one, of_other]: [Loss; 3]) {
     change_key("revoke", &states[0], &revoked);
     for (key, wanted) in [(&revoked, 403), (&new, 200)] {
         await_status([&one, &other], key, wanted);
+    }
+    for state in &states {
+        await_stored(state, &revoked, "revoked");
+        await_stored(state, &new, "active");
     }
     // What an exchange has merged is in the file, and the other server got it from the store.
     assert_eq!(store.command("SAVE"), "+OK");
@@ -413,9 +431,11 @@ fn a_demoted_node_whose_link_is_down_is_left_by_all_servers() {
     assert_eq!(new.command("REPLICAOF NO ONE"), "+OK");
     // No server accepts connections at this port.
     assert_eq!(old.command("REPLICAOF 127.0.0.1 1"), "+OK");
+    await_stored(&state(1), &key, "active");
     // Only one server has something to send.
     change_key("revoke", &state(1), &key);
     await_status(&peers, &key, 403);
+    await_stored(&state(0), &key, "revoked");
     change_key("restore", &state(0), &key);
     await_status(&peers, &key, 200);
 }
@@ -433,6 +453,7 @@ fn a_revocation_reaches_a_server_whose_key_file_is_damaged() {
     let file = state(0).join("keys.jsonl");
     let whole = fs::read_to_string(&file).unwrap();
     write_file(&file, "damaged\n");
+    await_stored(&state(1), &key, "active");
     change_key("revoke", &state(1), &key);
     await_status(&peers, &key, 403);
     // It cannot be stored.
