@@ -184,7 +184,7 @@ pub enum SortOrder {
 
 named!(SortOrder: Desc = "desc", Asc = "asc");
 
-/// Exclusive upper bound of key numbers: the maximum number of keys ever issued, and of their counters.
+/// Maximum number of keys ever issued, and of their counters.
 pub const KEYS_MAX: u32 = 1 << 26;
 
 /// Maximum number of active free keys per address (SPEC section 8).

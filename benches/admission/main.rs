@@ -55,11 +55,10 @@ fn main() {
 
 fn gate(records: &KeyRecords) -> QuotaGate {
     let keyed = KeyedQuota::new(None);
-    let today = UtcDay(DAY);
-    keyed
-        .reserve(records.numbers_end(), today, &|_| {})
-        .unwrap();
-    let ring = KeyTable::new(KeyPrefix::default(), records.clone());
+    let ids = records.as_slice().iter().map(|key| key.id.number());
+    let (places, claimed) = keyed.places(ids, &|_| {});
+    claimed.unwrap();
+    let ring = KeyTable::new(KeyPrefix::default(), records.clone(), places);
     let proxies = ["10.0.0.0/8", "192.168.0.0/16"];
     let proxies = proxies.map(|text| ProxyNetwork::parse(text).unwrap());
     QuotaGate {
@@ -253,7 +252,7 @@ fn counters(keys: u32) {
     let quota = AnonymousQuota::new(TableSize::for_clients(5_000_000));
     let with_table = own_kib("VmRSS:");
     let keyed = KeyedQuota::new(None);
-    keyed.reserve(keys, UtcDay(DAY), &|_| {}).unwrap();
+    keyed.places(0..keys.into(), &|_| {}).1.unwrap();
     println!(
         "counters of five million addresses {} KiB, of {keys} keys {} KiB",
         with_table - before,
@@ -266,7 +265,7 @@ fn counters(keys: u32) {
 fn key_table(store: &KeyStore) {
     let before = own_kib("VmRSS:");
     let begun = Instant::now();
-    let ring = KeyTable::new(KeyPrefix::default(), store.read().unwrap());
+    let ring = KeyTable::new(KeyPrefix::default(), store.read().unwrap(), 0..);
     let loaded = begun.elapsed().as_secs_f64() * 1e3;
     println!(
         "{} keys {} KiB, loaded in {loaded:.0} ms with a peak of {} KiB\n",

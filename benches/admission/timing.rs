@@ -56,8 +56,8 @@ const KINDS: [&str; 4] = [
 /// Prints the verification time of each kind, and Welch's t against the last: `count` measurements
 /// of each, in random order, without the slowest hundredth of all.
 pub(crate) fn same_time(records: &KeyRecords, count: usize) {
-    let ring = KeyTable::new(KeyPrefix::default(), records.clone());
-    let keys = records.numbers_end();
+    let ring = KeyTable::new(KeyPrefix::default(), records.clone(), 0..);
+    let keys = records.as_slice().len() as u32;
     let mut times: [Vec<f64>; 4] = Default::default();
     let mut random = Random(2);
     let mut buffer = known(0).into_bytes();

@@ -66,7 +66,7 @@ impl Reader {
         let snapshot = Snapshot::open((&directory, &manifest), &service, Some(current)).unwrap();
         current.history.clone_from(&snapshot.history);
         let prefix = "im".parse().unwrap();
-        let keys = KeyTable::new(prefix, KeyRecords::default());
+        let keys = KeyTable::new(prefix, KeyRecords::default(), []);
         let gate = QuotaGate {
             keys: Replicated::new(keys).replica(),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(10))),

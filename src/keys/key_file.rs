@@ -22,7 +22,8 @@ struct Header {
     format: String,
     /// Of no use any more. Earlier versions counted changes.
     revision: u64,
-    next: u32,
+    /// Of no use any more. Earlier versions refuse a file in which it is not above the numbers of all keys.
+    next: usize,
     keys: usize,
     crc32: u32,
 }
@@ -30,9 +31,10 @@ struct Header {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Line<'a> {
-    /// Left out in the store that servers share: each server has its own numbers.
+    /// Of no use any more. Earlier versions refuse a file in which numbers do not ascend. Left out in the store that
+    /// servers share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    number: Option<u32>,
+    number: Option<usize>,
     id: String,
     tier: &'a str,
     #[serde(borrow)]
@@ -65,7 +67,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<KeyRecords, (usize, String)> {
     }
     let mut records = Vec::with_capacity(header.keys.min(lines.len()));
     for (number, line) in (2..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
-        records.push(parse_line(line).map_err(|problem| (number, problem))?);
+        records.push(KeyRecord::parse_line(line).map_err(|problem| (number, problem))?);
     }
     if records.len() != header.keys || lines.last().is_some_and(|byte| *byte != b'\n') {
         let problem = format!("expected {} keys, got {}", header.keys, records.len());
@@ -74,33 +76,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<KeyRecords, (usize, String)> {
     if header.checksum(lines) != header.crc32 {
         return Err(header_fault(&"checksum mismatch"));
     }
-    KeyRecords::stored(records, header.next)
-        .ok_or_else(|| header_fault(&"key numbers or ids are inconsistent"))
-}
-
-fn parse_line(line: &[u8]) -> Result<KeyRecord, String> {
-    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let address = line.address.parse();
-    let changed = line.changed.or(line.revoked).unwrap_or(line.issued);
-    let times = [line.issued, changed, line.revoked.unwrap_or(0)];
-    if let Some(time) = times
-        .into_iter()
-        .find(|time| !(0..=TIME_MAX).contains(time))
-    {
-        return Err(format!("times must be 0 to {TIME_MAX}, got {time}"));
-    }
-    Ok(KeyRecord {
-        // In a file, this number is higher than that of any key, and refused.
-        number: line.number.unwrap_or(KeyRecord::NO_NUMBER),
-        id: line.id.parse().map_err(|error| format!("id: {error}"))?,
-        tier: Tier::parse(line.tier)
-            .ok_or_else(|| format!("tier must be free, starter or pro, got {:?}", line.tier))?,
-        address: address.map_err(|error| format!("address: {error}"))?,
-        issued: UnixSeconds(line.issued),
-        revoked: line.revoked.map(UnixSeconds),
-        changed: UnixSeconds(changed),
-        digest: parse_hex(&line.sha256).ok_or("sha256 must be 64 hexadecimal digits")?,
-    })
+    KeyRecords::stored(records).ok_or_else(|| header_fault(&"two keys have one id"))
 }
 
 pub(crate) fn hex(bytes: &[u8; 32]) -> String {
@@ -117,23 +93,40 @@ impl KeyRecord {
     /// Returns the record as a line of the store that servers share.
     pub fn to_shared_line(&self) -> String {
         let line = Line {
-            number: None,
             changed: Some(self.changed.0),
-            ..self.line()
+            ..self.line(None)
         };
         serde_json::to_string(&line).expect("strings and numbers serialize")
     }
 
-    /// Parses a line of the store. The record has no number.
-    pub fn parse_shared_line(line: &[u8]) -> Result<KeyRecord, String> {
-        let number = KeyRecord::NO_NUMBER;
-        parse_line(line).map(|record| KeyRecord { number, ..record })
+    /// Parses a line of a key file, or of the store.
+    pub fn parse_line(line: &[u8]) -> Result<KeyRecord, String> {
+        let line: Line<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let address = line.address.parse();
+        let changed = line.changed.or(line.revoked).unwrap_or(line.issued);
+        let times = [line.issued, changed, line.revoked.unwrap_or(0)];
+        if let Some(time) = times
+            .into_iter()
+            .find(|time| !(0..=TIME_MAX).contains(time))
+        {
+            return Err(format!("times must be 0 to {TIME_MAX}, got {time}"));
+        }
+        Ok(KeyRecord {
+            id: line.id.parse().map_err(|error| format!("id: {error}"))?,
+            tier: Tier::parse(line.tier)
+                .ok_or_else(|| format!("tier must be free, starter or pro, got {:?}", line.tier))?,
+            address: address.map_err(|error| format!("address: {error}"))?,
+            issued: UnixSeconds(line.issued),
+            revoked: line.revoked.map(UnixSeconds),
+            changed: UnixSeconds(changed),
+            digest: parse_hex(&line.sha256).ok_or("sha256 must be 64 hexadecimal digits")?,
+        })
     }
 
-    fn line(&self) -> Line<'_> {
+    fn line(&self, number: Option<usize>) -> Line<'_> {
         let is_usual = self.changed == self.revoked.unwrap_or(self.issued);
         Line {
-            number: Some(self.number),
+            number,
             id: self.id.to_string(),
             tier: self.tier.as_str(),
             address: self.address.as_str().into(),
@@ -148,15 +141,15 @@ impl KeyRecord {
 impl KeyRecords {
     pub fn to_file(&self) -> Vec<u8> {
         let mut lines = Vec::with_capacity(self.as_slice().len() * 224);
-        for record in self.as_slice() {
-            serde_json::to_writer(&mut lines, &record.line())
+        for (number, record) in self.as_slice().iter().enumerate() {
+            serde_json::to_writer(&mut lines, &record.line(Some(number)))
                 .expect("strings and numbers serialize");
             lines.push(b'\n');
         }
         let mut header = Header {
             format: FORMAT.to_owned(),
             revision: 0,
-            next: self.next,
+            next: self.as_slice().len(),
             keys: self.as_slice().len(),
             crc32: 0,
         };
@@ -229,22 +222,45 @@ mod tests {
     }
 
     #[test]
-    fn the_revision_of_an_earlier_version_is_ignored() {
-        let (records, bytes) = written(1);
+    fn the_revision_and_the_numbers_of_an_earlier_version_are_ignored() {
+        let (records, bytes) = written(2);
         let lines = &bytes[memchr::memchr(b'\n', &bytes).unwrap() + 1..];
-        for revision in [1, u64::MAX] {
+        let lines = std::str::from_utf8(lines).unwrap();
+        let gaps = lines.replace("\"number\":1,", "\"number\":4294967295,");
+        let none = lines.replace("\"number\":1,", "");
+        assert!(gaps.len() > lines.len() && none.len() < lines.len());
+        for (revision, next, lines) in [
+            (1, 2, lines),
+            (u64::MAX, 4_294_967_295, &gaps),
+            (0, 0, &none),
+        ] {
             let mut header = Header {
                 format: FORMAT.to_owned(),
                 revision,
-                next: 1,
-                keys: 1,
+                next,
+                keys: 2,
                 crc32: 0,
             };
-            header.crc32 = header.checksum(lines);
-            let header = serde_json::to_vec(&header).unwrap();
-            let file = [&header[..], b"\n", lines].concat();
-            assert_eq!(parse(&file).as_ref(), Ok(&records));
+            header.crc32 = header.checksum(lines.as_bytes());
+            let header = serde_json::to_string(&header).unwrap();
+            let file = format!("{header}\n{lines}");
+            assert_eq!(parse(file.as_bytes()).as_ref(), Ok(&records));
         }
+    }
+
+    #[test]
+    fn earlier_versions_find_the_numbers_that_they_require() {
+        let (_, bytes) = written(3);
+        let text = String::from_utf8(bytes).unwrap();
+        let mut lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        assert_eq!(lines.next().unwrap()["next"], 3);
+        assert!(
+            lines
+                .map(|line| line["number"].as_u64())
+                .eq((0..3).map(Some))
+        );
     }
 
     #[test]

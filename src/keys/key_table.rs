@@ -10,8 +10,8 @@ use crate::model::Tier;
 /// Properties of an active key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyEntry {
-    /// Index of the key's quota counter.
-    pub number: u32,
+    /// Place of the key's quota counter.
+    pub place: u32,
     /// The public id, for logs and other places where the secret must not appear.
     pub id: KeyId,
     pub tier: Tier,
@@ -31,16 +31,21 @@ pub enum KeyStatus {
 pub struct KeyTable {
     prefix: KeyPrefix,
     records: Arc<KeyRecords>,
-    /// The ids in ascending order, with the places of their records.
-    ids: Box<[(KeyId, usize)]>,
+    /// The ids in ascending order, with the places of their records and of their counters.
+    ids: Box<[(KeyId, u32, u32)]>,
 }
 
 impl KeyTable {
-    /// Creates the table of these records, for keys with this prefix.
-    pub fn new(prefix: KeyPrefix, records: impl Into<Arc<KeyRecords>>) -> KeyTable {
+    /// Creates the table of these records, for keys with this prefix. `places` are those of their counters.
+    pub fn new(
+        prefix: KeyPrefix,
+        records: impl Into<Arc<KeyRecords>>,
+        places: impl IntoIterator<Item = u32>,
+    ) -> KeyTable {
         let records = records.into();
-        let ids = records.as_slice().iter().map(|key| key.id).zip(0..);
-        let mut ids: Box<[(KeyId, usize)]> = ids.collect();
+        let ids = (0..).zip(records.as_slice()).zip(places);
+        let ids = ids.map(|((at, key), place)| (key.id, at, place));
+        let mut ids: Box<[(KeyId, u32, u32)]> = ids.collect();
         ids.sort_unstable();
         KeyTable {
             prefix,
@@ -53,10 +58,10 @@ impl KeyTable {
         self.ids.len()
     }
 
-    /// Returns the numbers and the ids of all keys. Revoked ones keep their counts, since they may be restored.
-    pub fn numbers(&self) -> impl Iterator<Item = (u32, u64)> {
-        let keys = self.records.as_slice().iter();
-        keys.map(|key| (key.number, key.id.number()))
+    /// Returns the ids of all keys and the places of their counters. Revoked ones keep their counts, since they may be
+    /// restored.
+    pub fn places(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.ids.iter().map(|(id, _, place)| (id.number(), *place))
     }
 
     /// Returns whether a text looks like a key of this service, valid or not.
@@ -74,11 +79,11 @@ impl KeyTable {
         let Some((id, digest)) = parse_key(&self.prefix, key) else {
             return KeyStatus::Unknown;
         };
-        let at = self.ids.partition_point(|(known, _)| *known < id);
-        let Some((known, place)) = self.ids.get(at).or(self.ids.last()) else {
+        let at = self.ids.partition_point(|(known, ..)| *known < id);
+        let Some((known, at, place)) = self.ids.get(at).or(self.ids.last()) else {
             return KeyStatus::Unknown;
         };
-        let record = &self.records.as_slice()[*place];
+        let record = &self.records.as_slice()[*at as usize];
         let is_right = constant_time_eq(&record.digest, &digest);
         let is_known = *known == id;
         if !(black_box(is_known) & is_right) {
@@ -87,7 +92,7 @@ impl KeyTable {
         match record.revoked {
             Some(_) => KeyStatus::Revoked,
             None => KeyStatus::Active(KeyEntry {
-                number: record.number,
+                place: *place,
                 id,
                 tier: record.tier,
             }),
@@ -116,21 +121,20 @@ mod tests {
             }
             keys.push(key);
         }
-        let table = KeyTable::new(prefix.clone(), records.clone());
+        let table = KeyTable::new(prefix.clone(), records.clone(), 7..);
         assert_eq!(table.count(), 300);
-        let expected = (0_u32..).zip(&keys);
-        let expected = expected.map(|(number, key)| (number, key.id.number()));
-        assert!(
-            table.numbers().eq(expected),
-            "revoked keys have numbers too"
-        );
+        let expected = (7..).zip(&keys);
+        let mut expected: Vec<(u64, u32)> =
+            expected.map(|(at, key)| (key.id.number(), at)).collect();
+        expected.sort_unstable();
+        assert!(table.places().eq(expected), "revoked keys have places too");
         for (number, key) in (0_u32..).zip(&keys) {
             let want = if number % 5 == 0 {
                 KeyStatus::Revoked
             } else {
                 let tier = Tier::ALL[number as usize % 3];
                 KeyStatus::Active(KeyEntry {
-                    number,
+                    place: number + 7,
                     id: key.id,
                     tier,
                 })
@@ -147,22 +151,22 @@ mod tests {
         other_secret.digest[31] ^= 1;
         let mut changed = KeyRecords::default();
         assert!(changed.issue(other_secret).unwrap());
-        let changed = KeyTable::new(prefix.clone(), changed);
+        let changed = KeyTable::new(prefix.clone(), changed, 0..);
         let sent = keys[1].reveal().as_bytes();
         assert_eq!(changed.verify(sent), KeyStatus::Unknown, "a known id");
-        let other = KeyTable::new("ix".parse().unwrap(), records.clone());
+        let other = KeyTable::new("ix".parse().unwrap(), records.clone(), 0..);
         assert_eq!(
             other.verify(keys[1].reveal().as_bytes()),
             KeyStatus::Unknown
         );
-        let none = KeyTable::new(prefix, KeyRecords::default());
+        let none = KeyTable::new(prefix, KeyRecords::default(), []);
         assert_eq!(none.verify(keys[1].reveal().as_bytes()), KeyStatus::Unknown);
         assert_eq!(none.count(), 0);
     }
 
     #[test]
     fn a_text_resembles_a_key_by_the_prefix_of_the_service() {
-        let table = KeyTable::new("ab".parse().unwrap(), KeyRecords::default());
+        let table = KeyTable::new("ab".parse().unwrap(), KeyRecords::default(), []);
         for (text, resembles) in [
             ("ab_live_", true),
             ("x_live_ ab_live_1", true),

@@ -41,19 +41,16 @@ fn copies(u: &mut Unstructured<'_>) -> Arbitrary<[KeyRecords; 3]> {
     Ok(copies)
 }
 
-/// All states but the numbers, in the order of the ids.
+/// All states, in the order of the ids.
 fn states(records: &KeyRecords) -> Vec<KeyRecord> {
     let mut keys = records.as_slice().to_vec();
-    for key in &mut keys {
-        key.number = 0;
-    }
     keys.sort_by_key(|key| key.id.to_string());
     keys
 }
 
 fn joined(known: &KeyRecords, file: &KeyRecords) -> KeyRecords {
     let mut merged = known.clone();
-    assert_eq!(merged.merge(file.as_slice(), file.next).unwrap(), []);
+    assert_eq!(merged.merge(file.as_slice(), KEYS_MAX).unwrap(), []);
     merged
 }
 
@@ -67,8 +64,8 @@ fn copies_merge_in_any_order_and_any_number_of_times() {
         assert_eq!(states(&left), states(&right));
         assert_eq!(states(&joined(&ab, &b)), states(&ab));
         assert_eq!(joined(&ab, &ab), ab);
-        // Several servers with one file agree on the numbers too.
-        assert_eq!(joined(&b, &ab), ab);
+        // Several servers with one file agree.
+        assert_eq!(states(&joined(&b, &ab)), states(&ab));
         assert_eq!(joined(&b, &ab).count_differing(&ab), 0);
         Ok(())
     });
@@ -87,8 +84,6 @@ fn merging_agrees_with_a_search_for_each_key() {
             let got = find(&merged, key.id).unwrap();
             let states = [&own, &other].map(|key| key.as_ref().map(KeyRecord::state));
             assert_eq!(Some(got.state()), states.into_iter().max().flatten());
-            let numbers = [&own, &other].map(|key| key.as_ref().map(|key| key.number));
-            assert!(Some(got.number) >= numbers.into_iter().max().flatten());
             if other != Some(got) {
                 differ.insert(key.id);
             }
@@ -102,16 +97,15 @@ fn merging_agrees_with_a_search_for_each_key() {
 
 /// Merges all records of `from` as they come from the store.
 fn joined_shared(known: &KeyRecords, from: &KeyRecords) -> KeyRecords {
-    let read =
-        |key: &KeyRecord| KeyRecord::parse_shared_line(key.to_shared_line().as_bytes()).unwrap();
+    let read = |key: &KeyRecord| KeyRecord::parse_line(key.to_shared_line().as_bytes()).unwrap();
     let shared: Vec<KeyRecord> = from.as_slice().iter().map(read).collect();
     let mut merged = known.clone();
-    assert_eq!(merged.merge(&shared, 0).unwrap(), []);
+    assert_eq!(merged.merge(&shared, KEYS_MAX).unwrap(), []);
     merged
 }
 
 #[test]
-fn records_of_the_store_merge_as_those_of_a_file_and_leave_the_numbers_alone() {
+fn records_of_the_store_merge_as_those_of_a_file_and_leave_the_order_alone() {
     arbtest::arbtest(|u| {
         let [a, b, c] = copies(u)?;
         let ab = joined_shared(&a, &b);
@@ -122,7 +116,7 @@ fn records_of_the_store_merge_as_those_of_a_file_and_leave_the_numbers_alone() {
         assert_eq!(joined_shared(&ab, &b), ab);
         assert_eq!(joined_shared(&a, &a), a);
         for (before, after) in a.as_slice().iter().zip(ab.as_slice()) {
-            assert_eq!((before.id, before.number), (after.id, after.number));
+            assert_eq!(before.id, after.id);
         }
         Ok(())
     });
@@ -145,10 +139,10 @@ fn a_record_of_another_key_with_a_known_id_changes_nothing() {
         let mut other = newer.clone();
         change(&mut other);
         let mut merged = known.clone();
-        assert_eq!(merged.merge(&[other], 0).unwrap(), [key.id]);
+        assert_eq!(merged.merge(&[other], KEYS_MAX).unwrap(), [key.id]);
         assert_eq!(merged, known);
     }
-    assert_eq!(known.merge(&[newer], 0).unwrap(), []);
+    assert_eq!(known.merge(&[newer], KEYS_MAX).unwrap(), []);
     assert!(known.as_slice()[0].revoked.is_some());
 }
 
@@ -175,22 +169,15 @@ fn a_revocation_counts_where_an_earlier_restoration_is_not_known() {
 }
 
 #[test]
-fn new_numbers_are_distinct_and_end_with_the_last_one() {
-    let record = |number| KeyRecord {
-        number,
-        ..random(Tier::Pro, UnixSeconds(1))
-    };
-    let [new, other] = [KeyRecord::NO_NUMBER; 2].map(record);
+fn there_are_at_most_as_many_keys_as_the_limit() {
+    let [first, second, third] = [1, 2, 3].map(|at| random(Tier::Pro, UnixSeconds(at)));
     let mut known = KeyRecords::default();
-    known
-        .merge(&[new.clone(), other.clone()], KEYS_MAX - 2)
-        .unwrap();
-    let numbers = known.as_slice().iter().map(|key| key.number);
-    assert_eq!(numbers.collect::<Vec<_>>(), [KEYS_MAX - 2, KEYS_MAX - 1]);
-    assert_eq!(known.numbers_end(), KEYS_MAX);
-    let full = KeyRecords::default().merge(&[new, other], KEYS_MAX - 1);
+    for _ in 0..2 {
+        known.merge(&[first.clone(), second.clone()], 2).unwrap();
+    }
+    assert_eq!(known.as_slice(), [first, second]);
     assert_eq!(
-        full.unwrap_err().to_string(),
-        "all 67108864 key numbers have been issued; no key can be added"
+        known.merge(&[third], 2).unwrap_err().to_string(),
+        "67108864 keys have been issued, the limit; no key can be added"
     );
 }

@@ -21,9 +21,6 @@ pub(super) const TIME_MAX: i64 = 1 << 40;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// Index of the key's quota counter. Not reused for another key, except where
-    /// files that have diverged are merged.
-    pub number: u32,
     pub id: KeyId,
     pub tier: Tier,
     pub address: KeyAddress,
@@ -38,10 +35,6 @@ pub struct KeyRecord {
 }
 
 impl KeyRecord {
-    /// Number of a record that comes from another server or goes there. It gets a number when it is added to the
-    /// records of a server.
-    pub(super) const NO_NUMBER: u32 = u32::MAX;
-
     /// Creates a random key with its record, which no server has yet.
     pub(crate) fn random(
         prefix: &KeyPrefix,
@@ -50,7 +43,6 @@ impl KeyRecord {
     ) -> (NewKey, KeyRecord) {
         let key = NewKey::random(prefix);
         let record = KeyRecord {
-            number: KeyRecord::NO_NUMBER,
             id: key.id,
             tier,
             address: address.clone(),
@@ -85,7 +77,7 @@ pub enum KeyStoreError {
     /// The address has reached the limit of active free keys.
     TooManyFree(KeyAddress),
     Unknown(KeyId),
-    /// All key numbers have been issued.
+    /// The limit of keys has been reached.
     Full,
 }
 
@@ -120,7 +112,7 @@ impl fmt::Display for KeyStoreError {
             }
             KeyStoreError::Full => write!(
                 f,
-                "all {KEYS_MAX} key numbers have been issued; no key can be added"
+                "{KEYS_MAX} keys have been issued, the limit; no key can be added"
             ),
         }
     }
@@ -128,22 +120,17 @@ impl fmt::Display for KeyStoreError {
 
 impl std::error::Error for KeyStoreError {}
 
-/// All keys, in the order in which they were issued.
+/// All keys, in the order in which they became known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRecords {
     records: Vec<KeyRecord>,
-    pub(super) next: u32,
 }
 
 impl KeyRecords {
-    /// Restores stored records; `None` if they are inconsistent.
-    pub(super) fn stored(records: Vec<KeyRecord>, next: u32) -> Option<KeyRecords> {
+    /// Restores stored records; `None` if two have one id.
+    pub(super) fn stored(records: Vec<KeyRecord>) -> Option<KeyRecords> {
         let ids: HashSet<KeyId> = records.iter().map(|record| record.id).collect();
-        let is_consistent = ids.len() == records.len()
-            && records.is_sorted_by(|a, b| a.number < b.number)
-            && records.last().is_none_or(|last| last.number < next)
-            && next <= KEYS_MAX;
-        is_consistent.then_some(KeyRecords { records, next })
+        (ids.len() == records.len()).then_some(KeyRecords { records })
     }
 
     /// Returns all keys, the oldest first.
@@ -151,27 +138,19 @@ impl KeyRecords {
         &self.records
     }
 
-    /// Returns the exclusive upper bound of the key numbers.
-    pub fn numbers_end(&self) -> u32 {
-        self.next
-    }
-
     /// Adds a key. Returns `false` if its id is taken and the caller has to retry with another one.
     pub(super) fn issue(&mut self, key: KeyRecord) -> Result<bool, KeyStoreError> {
         self.check_free_limit(key.tier, &key.address)?;
-        let number = KeyRecord::NO_NUMBER;
-        let ignored = self.merge(&[KeyRecord { number, ..key }], 0)?;
+        let ignored = self.merge(&[key], KEYS_MAX)?;
         Ok(ignored.is_empty())
     }
 
-    /// Merges the records of a file, with the `next` of the file, or those of other servers, which have no
-    /// numbers. Of two states of a key the newer one counts, and of two numbers the higher one, so that several
-    /// servers agree. If two keys then have one number, the known one keeps it, and the other gets a new one.
-    /// Records of other keys with a known id are ignored; returns these ids.
+    /// Merges the records of a file or of other servers, up to `keys_max` keys. Of two states of a key the newer one
+    /// counts. Records of other keys with a known id are ignored; returns these ids.
     pub(super) fn merge(
         &mut self,
         others: &[KeyRecord],
-        next: u32,
+        keys_max: u32,
     ) -> Result<Vec<KeyId>, KeyStoreError> {
         let places = self.records.iter().map(|key| key.id).zip(0..);
         let mut places: HashMap<KeyId, usize> = places.collect();
@@ -187,26 +166,9 @@ impl KeyRecords {
                 continue;
             }
             (known.changed, known.revoked) = known.state().max(other.state());
-            if other.number != KeyRecord::NO_NUMBER {
-                known.number = known.number.max(other.number);
-            }
         }
-        // Stable: of two keys with one number, the known one is first.
-        self.records.sort_by_key(|key| key.number);
-        self.next = self.next.max(next);
-        let mut free = 0;
-        for key in &mut self.records {
-            if (free..KEYS_MAX).contains(&key.number) {
-                free = key.number + 1;
-            } else if self.next < KEYS_MAX {
-                key.number = self.next;
-                self.next += 1;
-            } else {
-                return Err(KeyStoreError::Full);
-            }
-        }
-        self.records.sort_by_key(|key| key.number);
-        Ok(ignored)
+        let fits = self.records.len() <= keys_max as usize;
+        fits.then_some(ignored).ok_or(KeyStoreError::Full)
     }
 
     /// Returns the number of keys that a file lacks, or has in another state.
@@ -318,8 +280,8 @@ mod tests {
                 }
                 let kept = records.as_slice().iter().zip(&plain.0);
                 assert!(kept.len() == plain.0.len() && kept.len() == records.as_slice().len());
-                for (at, (record, (id, .., active))) in (0..).zip(kept) {
-                    assert_eq!((record.number, record.id), (at, *id));
+                for (record, (id, .., active)) in kept {
+                    assert_eq!(record.id, *id);
                     assert_eq!(record.revoked.is_none(), *active);
                 }
             }
@@ -359,27 +321,17 @@ mod tests {
     }
 
     #[test]
-    fn stored_records_that_contradict_each_other_are_refused() {
+    fn stored_records_with_one_id_are_refused() {
         let mut records = KeyRecords::default();
-        let mut ids = HashMap::new();
-        for number in 0..3 {
+        for _ in 0..3 {
             let address = "a@x.test".parse().unwrap();
             let key = (&address, Tier::Free);
-            let (key, record) = KeyRecord::random(&KeyPrefix::default(), key, UnixSeconds(0));
+            let (_, record) = KeyRecord::random(&KeyPrefix::default(), key, UnixSeconds(0));
             assert!(records.issue(record).unwrap());
-            ids.insert(number, key.id);
         }
-        let stored = |change: &dyn Fn(&mut Vec<KeyRecord>), next| {
-            let mut list = records.records.clone();
-            change(&mut list);
-            KeyRecords::stored(list, next)
-        };
-        assert_eq!(stored(&|_| {}, 3), Some(records.clone()));
-        assert!(stored(&|_| {}, KEYS_MAX).is_some());
-        assert_eq!(stored(&|_| {}, 2), None);
-        assert_eq!(stored(&|_| {}, KEYS_MAX + 1), None);
-        assert_eq!(stored(&|list| list.swap(0, 1), 3), None);
-        assert_eq!(stored(&|list| list[1].id = ids[&0], 3), None);
-        assert_eq!(stored(&|list| list[1].number = 0, 3), None);
+        let mut list = records.records.clone();
+        assert_eq!(KeyRecords::stored(list.clone()), Some(records));
+        list[1].id = list[0].id;
+        assert_eq!(KeyRecords::stored(list), None);
     }
 }

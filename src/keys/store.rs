@@ -13,7 +13,7 @@ use super::records::{KeyRecord, KeyRecords, KeyStoreError};
 use super::token::{KeyId, KeyPrefix, NewKey};
 use crate::calendar::UnixSeconds;
 use crate::durable;
-use crate::model::Tier;
+use crate::model::{KEYS_MAX, Tier};
 use crate::regular_file;
 use crate::sync::{Mutex, lock};
 
@@ -127,7 +127,7 @@ impl KeyStore {
         if version != known.version {
             let file = self.read()?;
             let mut records = KeyRecords::clone(&known.records);
-            records.merge(file.as_slice(), file.next)?;
+            records.merge(file.as_slice(), KEYS_MAX)?;
             let differ = records.count_differing(&file);
             // Records that were not written yet are no loss.
             let differ_max = if known.is_ahead { known.differ } else { differ };
@@ -203,10 +203,10 @@ impl KeyStore {
     /// keys.
     pub fn merge(&self, shared: &[KeyRecord]) -> Result<Vec<KeyId>, KeyStoreError> {
         let mut known = lock(&self.known);
-        // New keys get numbers after those of the file. `repair` reports one that cannot be read.
+        // Of two keys with one id, that of the file stays. `repair` reports a file that cannot be read.
         let _ = self.read_changed(&mut known);
         let mut records = KeyRecords::clone(&known.records);
-        let ignored = records.merge(shared, 0)?;
+        let ignored = records.merge(shared, KEYS_MAX)?;
         if records != *known.records {
             known.records = Arc::new(records);
             known.is_ahead = true;

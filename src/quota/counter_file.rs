@@ -1,9 +1,8 @@
 //! Counter files: a header that describes the counters, followed by the counters, mapped.
 //!
 //! Words are independent of each other and only move forward, so any mix of older and newer pages, as a power failure
-//! may leave, is a valid state: there is no log and nothing to replay. Only a count of a key that moved to another
-//! number shortly before may be lost. A file that is damaged, or was created for another purpose, is renamed and
-//! replaced by one with counts of zero.
+//! may leave, is a valid state: there is no log and nothing to replay. A file that is damaged, or was created for another
+//! purpose, is renamed and replaced by one with counts of zero.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher as _};

@@ -101,8 +101,8 @@ fn two_servers_on_one_directory_count_together() {
 fn used_on(name: &str, days: &[i32]) -> State {
     let state = State::new(name);
     let (anonymous, _) = state.open();
-    let keyed = KeyedQuota::new(Some(state.0.clone()));
-    keyed.reserve(9, TODAY, &|_| {}).unwrap();
+    let keyed = KeyedQuota::open(&state.0, &mut NewestDay::default(), &|_| {}).unwrap();
+    keyed.places(0..9, &|_| {}).1.unwrap();
     // A counter that another one of an earlier day would take over has another place.
     let mut homes = HashSet::new();
     let mut clients = (0..)

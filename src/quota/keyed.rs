@@ -1,5 +1,11 @@
-//! Daily quotas of keys: one counter per key, indexed by the key's number, each on its own cache line with the id of
-//! the key.
+//! Daily quotas of keys: one counter per key, on a cache line of its own with the id of the key.
+//!
+//! # Why no two keys share a counter, and no key has two
+//!
+//! A line gets an id once, by compare-and-swap, and keeps it, since a key can be restored, or come back with a key file
+//! that was lost. A key without a line gets the first free one: all lines before it have other ids and keep them. Two
+//! processes that look for a line for one key reach the same free line, and the later one finds the id there. So no
+//! lock is needed, and a place stays valid in every process that uses it. The price is 64 bytes for each key ever known.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,14 +20,16 @@ use super::newest_day::NewestDay;
 use crate::calendar::UtcDay;
 use crate::model::KEYS_MAX;
 use crate::regular_file::with_path;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU64, Ordering};
 
 const SEGMENT_LOG2: u32 = 16;
 /// Keys per segment. Counters are allocated by segment, 4 MiB each.
 const SEGMENT_KEYS: usize = 1 << SEGMENT_LOG2;
 const SEGMENT_WORDS: usize = SEGMENT_KEYS * LINE;
-const SEGMENTS: usize = KEYS_MAX as usize / SEGMENT_KEYS;
+const SEGMENTS: u32 = KEYS_MAX >> SEGMENT_LOG2;
 const FILE_KIND: u32 = 2;
+/// Ids have fewer than 63 bits. The highest bit marks a line that has an id; a free line has 0.
+const HAS_ID: u64 = 1 << 63;
 
 /// The words of a key: its counter, then its id.
 type Line = [AtomicU64; LINE];
@@ -32,7 +40,6 @@ pub struct KeyedQuota {
     segments: Box<[OnceLock<CounterSlab>]>,
     /// Directory of the counter files; `None` for private memory.
     directory: Option<PathBuf>,
-    growing: Mutex<()>,
 }
 
 impl KeyedQuota {
@@ -41,7 +48,6 @@ impl KeyedQuota {
         KeyedQuota {
             segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect(),
             directory,
-            growing: Mutex::new(()),
         }
     }
 
@@ -53,153 +59,131 @@ impl KeyedQuota {
         log: &dyn Fn(&str),
     ) -> io::Result<KeyedQuota> {
         let quota = KeyedQuota::new(Some(directory.to_owned()));
-        for (number, segment) in (0..).zip(&quota.segments) {
+        for number in 0..SEGMENTS {
             let path = directory.join(file_name(number));
             if path.try_exists().map_err(with_path(&path))? {
-                let counters = open_segment(directory, number, log)?;
-                for word in counters.iter().step_by(LINE) {
+                for word in quota.segment(number, log)?.iter().step_by(LINE) {
                     let word = word.load(Ordering::Relaxed);
                     if word != 0 {
                         newest.add(key_counter::day(word));
                     }
                 }
-                let _ = segment.set(counters);
             }
         }
         Ok(quota)
     }
 
-    /// Allocates the missing counters for key numbers below `keys`. `log` is called with a line for each
-    /// damaged file.
-    pub fn reserve(&self, keys: u32, today: UtcDay, log: &dyn Fn(&str)) -> io::Result<()> {
-        let _growing = lock(&self.growing);
-        let required = (keys as usize).div_ceil(SEGMENT_KEYS).min(SEGMENTS);
-        for (number, segment) in (0..).zip(&self.segments[..required]) {
-            if segment.get().is_some() {
-                continue;
+    /// Returns the places of the counters of keys with these ids. A key that has no counter gets one. If there is no
+    /// room for it, its place is one without a counter, and the error is returned too. `log` is called with a line for
+    /// each damaged file.
+    pub fn places(
+        &self,
+        ids: impl Iterator<Item = u64> + Clone,
+        log: &dyn Fn(&str),
+    ) -> (Vec<u32>, io::Result<()>) {
+        let ids = ids.map(|id| id | HAS_ID);
+        let open = (0..).step_by(SEGMENT_KEYS).zip(&self.segments);
+        let open = open.filter_map(|(first, segment)| Some((first, segment.get()?)));
+        let lines =
+            open.flat_map(|(first, counters)| (first..).zip(counters.as_chunks::<LINE>().0));
+        let places = lines.map(|(place, line)| (line[1].load(Ordering::Relaxed), place));
+        let mut places: HashMap<u64, u32> = places.collect();
+        let claimed = self.claim(ids.clone(), &mut places, log);
+        let place = |id: u64| places.get(&id).copied().unwrap_or(u32::MAX);
+        (ids.map(place).collect(), claimed)
+    }
+
+    /// Gives the first free line to each id that has no place, and adds it to the places.
+    fn claim(
+        &self,
+        ids: impl Iterator<Item = u64>,
+        places: &mut HashMap<u64, u32>,
+        log: &dyn Fn(&str),
+    ) -> io::Result<()> {
+        let mut next = 0..KEYS_MAX;
+        for id in ids {
+            while !places.contains_key(&id) {
+                let full = || io::Error::other("all quota counters of keys are taken");
+                let place = next.next().ok_or_else(full)?;
+                self.segment(place >> SEGMENT_LOG2, log)?;
+                let [counter, of, ..] = self.line(place).expect("its segment is open");
+                let count = counter.load(Ordering::Relaxed);
+                let claimed = of.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
+                if claimed.is_ok() {
+                    // A count without an id is of no key. Another process may count for this one already.
+                    let _ =
+                        counter.compare_exchange(count, 0, Ordering::Relaxed, Ordering::Relaxed);
+                }
+                // Another process may have given the line to one of the next ids.
+                let taken = claimed.map_or_else(|other| other, |_| id);
+                places.entry(taken).or_insert(place);
             }
-            let counters = match &self.directory {
-                None => CounterSlab::zeroed(SEGMENT_WORDS),
-                Some(directory) => open_segment(directory, number, log)?,
-            };
-            clear_after(&counters, today);
-            // The lock excludes other writers, so the segment is still empty.
-            let _ = segment.set(counters);
         }
         Ok(())
     }
 
-    /// Gives the counters to the keys with these numbers and ids. Numbers may have changed, since a key file can be lost
-    /// or replaced by an older one: the count of a key moves with its id. Must be called after `reserve`, and before the
-    /// numbers are used.
-    pub fn assign(&self, keys: impl Iterator<Item = (u32, u64)>) {
-        let _growing = lock(&self.growing);
-        // Ids have fewer than 63 bits. The highest bit marks a line that has an id; 0 means no key.
-        let keys = keys.map(|(number, id)| (self.line(number), id | 1 << 63));
-        let keys = keys.filter_map(|(line, id)| Some((line?, id)));
-        let word = |line: &Line, at: usize| line[at].load(Ordering::Relaxed);
-        let changed: Vec<(&Line, u64)> = keys.filter(|(line, id)| word(line, 1) != *id).collect();
-        if changed.is_empty() {
-            return;
+    /// Returns the lines of a segment, after opening or allocating them if they are missing.
+    fn segment(&self, number: u32, log: &dyn Fn(&str)) -> io::Result<&CounterSlab> {
+        let segment = &self.segments[number as usize];
+        if let Some(counters) = segment.get() {
+            return Ok(counters);
         }
-        let exchange = |line: &Line, other: &Line| {
-            for at in 0..2 {
-                let moved = other[at].swap(word(line, at), Ordering::Relaxed);
-                line[at].store(moved, Ordering::Relaxed);
-            }
+        let layout = FileLayout {
+            kind: FILE_KIND,
+            sizes: [number, SEGMENT_LOG2],
+            words: SEGMENT_WORDS,
         };
-        let open = self.segments.iter().filter_map(OnceLock::get);
-        let lines = open.flat_map(|counters| counters.as_chunks::<LINE>().0);
-        let mut places: HashMap<u64, Option<&Line>> =
-            changed.iter().map(|(_, id)| (*id, None)).collect();
-        for line in lines.clone() {
-            if let Some(place) = places.get_mut(&word(line, 1)) {
-                *place = Some(line);
-            }
-        }
-        let mut new = Vec::new();
-        for (line, id) in changed {
-            let Some(from) = places[&id] else {
-                new.push((line, id));
-                continue;
-            };
-            // The other key may get another number too, or come back later, so its count is kept.
-            exchange(line, from);
-            if let Some(place) = places.get_mut(&word(from, 1)) {
-                *place = Some(from);
-            }
-        }
-        let mut free = lines.rev().filter(|line| word(line, 1) == 0);
-        for (line, id) in new {
-            // Another server on this directory may have given the line to the key, and counted.
-            if word(line, 1) != id {
-                if word(line, 1) != 0
-                    && let Some(free) = free.next()
-                {
-                    exchange(line, free);
-                }
-                line[0].store(0, Ordering::Relaxed);
-                line[1].store(id, Ordering::Relaxed);
-            }
-        }
+        let counters = match &self.directory {
+            None => CounterSlab::zeroed(SEGMENT_WORDS),
+            Some(directory) => open(directory, &file_name(number), layout, log)?.0,
+        };
+        // If another thread was first, its lines stay.
+        Ok(segment.get_or_init(|| counters))
     }
 
     /// Sets the counters of days after the one that follows `today` to zero. Returns their number.
     pub fn clear_after(&self, today: UtcDay) -> u64 {
         let open = self.segments.iter().filter_map(OnceLock::get);
-        open.map(|counters| clear_after(counters, today)).sum()
+        let is_id = |at: usize| !at.is_multiple_of(LINE);
+        let is_kept = |at, word| is_id(at) || key_counter::day(word).0 <= today.0.saturating_add(1);
+        open.map(|counters| counters.retain(is_kept)).sum()
     }
 
     /// Returns the requests of a key that are counted for `day`.
-    pub fn count(&self, day: UtcDay, number: u32) -> u32 {
-        self.counter(number).map_or(0, |counter| {
+    pub fn count(&self, day: UtcDay, place: u32) -> u32 {
+        self.counter(place).map_or(0, |counter| {
             key_counter::count(counter.load(Ordering::Relaxed), day)
         })
     }
 
-    /// Counts a request of a key if it has one left on `day`. Refuses keys beyond the reserved range.
+    /// Counts a request of a key if it has one left on `day`. Refuses keys without a counter.
     #[inline]
-    pub fn admit(&self, number: u32, limit: u32, day: UtcDay) -> Decision {
-        match self.counter(number) {
+    pub fn admit(&self, place: u32, limit: u32, day: UtcDay) -> Decision {
+        match self.counter(place) {
             Some(counter) => key_counter::admit(counter, limit, day).0,
             None => Decision::Refuse,
         }
     }
 
-    /// Returns the requests that a key has left on `day` without counting one; `None` beyond the reserved range.
-    pub fn peek(&self, number: u32, limit: u32, day: UtcDay) -> Option<u32> {
-        let counter = self.counter(number)?;
+    /// Returns the requests that a key has left on `day` without counting one; `None` without a counter.
+    pub fn peek(&self, place: u32, limit: u32, day: UtcDay) -> Option<u32> {
+        let counter = self.counter(place)?;
         Some(key_counter::peek(counter, limit, day))
     }
 
     #[inline]
-    fn counter(&self, number: u32) -> Option<&AtomicU64> {
-        self.line(number).map(|line| &line[0])
+    fn counter(&self, place: u32) -> Option<&AtomicU64> {
+        self.line(place).map(|line| &line[0])
     }
 
     #[inline]
-    fn line(&self, number: u32) -> Option<&Line> {
-        let number = number as usize;
-        let segment = self.segments.get(number / SEGMENT_KEYS)?.get()?;
-        segment.as_chunks().0.get(number % SEGMENT_KEYS)
+    fn line(&self, place: u32) -> Option<&Line> {
+        let place = place as usize;
+        let segment = self.segments.get(place / SEGMENT_KEYS)?.get()?;
+        segment.as_chunks().0.get(place % SEGMENT_KEYS)
     }
 }
 
 fn file_name(segment: u32) -> String {
     format!("quota-keys-{segment}")
-}
-
-fn open_segment(directory: &Path, number: u32, log: &dyn Fn(&str)) -> io::Result<CounterSlab> {
-    let layout = FileLayout {
-        kind: FILE_KIND,
-        sizes: [number, SEGMENT_LOG2],
-        words: SEGMENT_WORDS,
-    };
-    let (counters, _) = open(directory, &file_name(number), layout, log)?;
-    Ok(counters)
-}
-
-fn clear_after(counters: &CounterSlab, today: UtcDay) -> u64 {
-    let is_id = |at: usize| !at.is_multiple_of(LINE);
-    counters.retain(|at, word| is_id(at) || key_counter::day(word).0 <= today.0.saturating_add(1))
 }

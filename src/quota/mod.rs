@@ -1,6 +1,6 @@
 //! Daily request quotas: one atomic 64-bit counter per client and UTC day.
 //!
-//! **In:** a client (an IP address, or the number of a key), its limit, and the UTC day of the
+//! **In:** a client (an IP address, or the place of a key's counter), its limit, and the UTC day of the
 //! request. **Out:** a [`Decision`], or the remaining quota without spending any.
 //!
 //! A client's day and count share one word and change together in one compare-and-swap, so no client

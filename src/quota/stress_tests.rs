@@ -172,22 +172,19 @@ fn a_counter_that_stores_without_comparing_is_caught() {
 }
 
 #[test]
-fn keys_beyond_the_reserved_range_have_no_quota_and_no_neighbours() {
+fn places_without_a_counter_have_no_quota_and_no_neighbours() {
     let (quota, day) = (KeyedQuota::new(None), UtcDay(20_000));
     assert_eq!(quota.admit(0, 9, day), Decision::Refuse);
     assert_eq!(quota.peek(0, 9, day), None);
-    quota.reserve(70_000, day, &|_| {}).unwrap();
-    for number in [0, 1, 65_535, 65_536, 131_071] {
-        assert_eq!(quota.peek(number, 2, day), Some(2), "{number}");
-        assert_eq!(
-            quota.admit(number, 2, day),
-            Decision::Admit { remaining: 1 }
-        );
+    quota.places(0..70_000, &|_| {}).1.unwrap();
+    for place in [0, 1, 65_535, 65_536, 131_071] {
+        assert_eq!(quota.peek(place, 2, day), Some(2), "{place}");
+        assert_eq!(quota.admit(place, 2, day), Decision::Admit { remaining: 1 });
     }
     let counted = |day| -> Vec<u32> {
-        let numbers = 0..200_000;
-        numbers
-            .filter(|number| quota.count(day, *number) == 1)
+        let places = 0..200_000;
+        places
+            .filter(|place| quota.count(day, *place) == 1)
             .collect()
     };
     assert_eq!(counted(day), [0, 1, 65_535, 65_536, 131_071]);

@@ -32,8 +32,8 @@ fn worker(records: &KeyRecords) -> Arc<Worker> {
     let snapshot = open_sample(&SiteSettings::new("http://api.test")).unwrap();
     let clock = Arc::new(Clock::new(None, None));
     let keyed = KeyedQuota::new(None);
-    keyed.reserve(9, clock.now().day, &|_| {}).unwrap();
-    let ring = KeyTable::new(KeyPrefix::default(), records.clone());
+    keyed.places(0..9, &|_| {}).1.unwrap();
+    let ring = KeyTable::new(KeyPrefix::default(), records.clone(), 0..);
     let gate = QuotaGate {
         keys: Replicated::new(ring).replica(),
         anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),

@@ -55,9 +55,9 @@ impl Scene {
         let (key, revoked) = (issue(), issue());
         let id = revoked.split('_').nth(2).unwrap().parse().unwrap();
         store.set_revoked(id, true, UnixSeconds(1)).unwrap();
-        let table = KeyTable::new(KeyPrefix::default(), store.read().unwrap());
+        let table = KeyTable::new(KeyPrefix::default(), store.read().unwrap(), 0..);
         let keyed = KeyedQuota::new(None);
-        keyed.reserve(9, NOW.day, &|_| {}).unwrap();
+        keyed.places(0..9, &|_| {}).1.unwrap();
         let gate = QuotaGate {
             keys: Replicated::new(table).replica(),
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),

@@ -27,11 +27,11 @@ impl DayCounts {
     /// Returns the clients with requests on a day, and their number.
     pub(super) fn of_day(&self, day: UtcDay) -> impl Iterator<Item = (LeaseClient, u32)> + use<> {
         let counts = self.clone();
-        let keys: Vec<(u32, u64)> = counts.keys.current().numbers().collect();
+        let keys: Vec<(u64, u32)> = counts.keys.current().places().collect();
         let slots = (0..counts.anonymous.slots()).step_by(SLOTS);
         let of_clients = slots.flat_map(move |at| counts.anonymous.counts(day, at..at + SLOTS));
-        let of_keys = keys.into_iter().filter_map(move |(number, id)| {
-            let count = counts.keyed.count(day, number);
+        let of_keys = keys.into_iter().filter_map(move |(id, place)| {
+            let count = counts.keyed.count(day, place);
             (count > 0).then_some((LeaseClient::Key(id), count))
         });
         of_clients.chain(of_keys)
@@ -92,6 +92,7 @@ mod tests {
             keys: Arc::new(Replicated::new(KeyTable::new(
                 KeyPrefix::default(),
                 KeyRecords::default(),
+                [],
             ))),
         };
         let client = AnonymousClient::new(&counts.anonymous, [198, 18, 0, 1].into());

@@ -21,7 +21,7 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn parsed(&self, id: &str) -> Option<KeyRecord> {
         let line = self.records.get(id)?;
-        KeyRecord::parse_shared_line(line.as_bytes()).ok()
+        KeyRecord::parse_line(line.as_bytes()).ok()
     }
 
     fn change(&mut self, id: &str, line: &str) {

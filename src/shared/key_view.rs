@@ -117,7 +117,7 @@ impl KeyView {
         let mut received = Vec::new();
         for (id, line) in answer.records {
             self.unreadable.remove(&id);
-            match KeyRecord::parse_shared_line(&line) {
+            match KeyRecord::parse_line(&line) {
                 Ok(key) if key.id.to_string() == id => {
                     self.states.insert(key.id, key.state());
                     received.push(key);

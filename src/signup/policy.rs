@@ -126,7 +126,7 @@ pub(super) fn keys_of<'a>(
 
 /// Returns the number of keys ever issued to an address: no record is ever removed.
 pub(super) fn number_of(keys: &[KeyRecord], address: &KeyAddress) -> u32 {
-    u32::try_from(keys_of(keys, address).count()).expect("key numbers have 26 bits")
+    u32::try_from(keys_of(keys, address).count()).expect("at most `KEYS_MAX` keys")
 }
 
 /// Checks that a free key may be issued to an address, with a token signed when `number` keys had been

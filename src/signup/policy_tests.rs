@@ -8,7 +8,6 @@ fn records(of: &KeyAddress, keys: &[(i64, bool)], others: usize) -> Vec<KeyRecor
     let own = keys.iter().map(|key| (of, *key));
     let all = own.chain((0..others).map(|_| (&other, (0, false))));
     let records = all.map(|(address, (issued, active))| KeyRecord {
-        number: 0,
         id: "0123456789".parse().unwrap(),
         tier: Tier::Free,
         address: address.clone(),

@@ -265,7 +265,7 @@ impl ClientCounter for (&QuotaGate, Caller, UtcDay) {
         let (gate, caller, day) = *self;
         match caller {
             Caller::Anonymous(client) => gate.anonymous.admit(client, anonymous(limit), day),
-            Caller::Keyed(entry) => gate.keyed.admit(entry.number, limit, day),
+            Caller::Keyed(entry) => gate.keyed.admit(entry.place, limit, day),
         }
     }
 
@@ -273,7 +273,7 @@ impl ClientCounter for (&QuotaGate, Caller, UtcDay) {
         let (gate, caller, day) = *self;
         match caller {
             Caller::Anonymous(client) => Some(gate.anonymous.peek(client, anonymous(limit), day)),
-            Caller::Keyed(entry) => gate.keyed.peek(entry.number, limit, day),
+            Caller::Keyed(entry) => gate.keyed.peek(entry.place, limit, day),
         }
     }
 }

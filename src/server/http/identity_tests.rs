@@ -21,10 +21,10 @@ impl World {
     fn new(name: &str) -> World {
         let directory = std::env::temp_dir().join(format!("im-gate-{}-{name}", std::process::id()));
         let store = KeyStore::new(&directory);
-        let table = KeyTable::new(KeyPrefix::default(), store.read().unwrap());
+        let table = KeyTable::new(KeyPrefix::default(), store.read().unwrap(), 0..);
         let latest = Replicated::new(table);
         let keyed = KeyedQuota::new(None);
-        keyed.reserve(9, DAY, &|_| {}).unwrap();
+        keyed.places(0..9, &|_| {}).1.unwrap();
         let proxies = vec![ProxyNetwork::parse("10.0.0.0/8").unwrap()];
         let gate = QuotaGate {
             keys: latest.replica(),
@@ -58,7 +58,7 @@ impl World {
     fn reload(&self) {
         let records = self.store.read().unwrap();
         self.latest
-            .replace(KeyTable::new(KeyPrefix::default(), records));
+            .replace(KeyTable::new(KeyPrefix::default(), records, 0..));
     }
 
     fn identity(&self) -> ConnectionIdentity {
@@ -89,9 +89,9 @@ fn the_header_wins_over_the_query_and_both_over_the_address() {
         world.gate.authenticate(&identity, &headers(lines), query)
     };
     let id_of = |key: &str| key.split('_').nth(2).unwrap().parse().unwrap();
-    let keyed = |number, tier| {
-        let id = id_of(if number == 0 { &one } else { &other });
-        Ok(Caller::Keyed(KeyEntry { number, id, tier }))
+    let keyed = |place, tier| {
+        let id = id_of(if place == 0 { &one } else { &other });
+        Ok(Caller::Keyed(KeyEntry { place, id, tier }))
     };
     let in_query = format!("limit=2&key={other}");
     let bearer = format!("Bearer {one}");

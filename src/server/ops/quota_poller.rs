@@ -52,20 +52,19 @@ struct KeyReloader {
 }
 
 impl KeyReloader {
-    /// Reserves the quota counters of the keys, before the keys become valid: a key without a counter is
+    /// Finds or creates the quota counters of the keys, before the keys become valid: a key without a counter is
     /// refused.
     fn load(&mut self, records: Arc<KeyRecords>) -> Result<(), StartError> {
         let log = |line: &str| self.status.errors.log.write(line);
-        let today = self.quota.clock.now().day;
-        let reserved = self.quota.keyed.reserve(records.numbers_end(), today, &log);
-        let keys = KeyTable::new(self.prefix.clone(), Arc::clone(&records));
-        self.quota.keyed.assign(keys.numbers());
-        if reserved.is_ok() {
+        let ids = records.as_slice().iter().map(|key| key.id.number());
+        let (places, claimed) = self.quota.keyed.places(ids, &log);
+        let keys = KeyTable::new(self.prefix.clone(), Arc::clone(&records), places);
+        if claimed.is_ok() {
             let plural = if keys.count() == 1 { "" } else { "s" };
             log(&format!("{} key{plural} loaded", keys.count()));
         }
         self.quota.keys.replace(keys);
-        reserved.map_err(|error| StartError::counters(&error))?;
+        claimed.map_err(|error| StartError::counters(&error))?;
         self.loaded = records;
         Ok(())
     }
@@ -87,3 +86,7 @@ impl KeyReloader {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "quota_poller_tests.rs"]
+mod tests;

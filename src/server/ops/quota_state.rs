@@ -54,7 +54,7 @@ impl QuotaState {
                 "damaged quota counters, whose days are long after {today}, were set to zero: {cleared}"
             ));
         }
-        let keys = KeyTable::new(settings.key_prefix.clone(), KeyRecords::default());
+        let keys = KeyTable::new(settings.key_prefix.clone(), KeyRecords::default(), []);
         Ok(QuotaState {
             clock: Arc::new(clock),
             keys: Arc::new(Replicated::new(keys)),

@@ -28,7 +28,7 @@ static RING: LazyLock<KeyTable> = LazyLock::new(|| {
 
 fn grant(at: usize) -> KeyEntry {
     KeyEntry {
-        number: u32::try_from(at).expect("there are few"),
+        place: u32::try_from(at).expect("there are few"),
         id: TEXTS[at][10..20].parse().expect("ten digits"),
         tier: TIERS[at],
     }

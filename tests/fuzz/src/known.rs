@@ -7,7 +7,7 @@ use island_metrics::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 
 pub const PREFIX: &str = "fuzz";
 
-/// Their texts, in the order of their numbers.
+/// Their texts, in the order of their records.
 pub const TEXTS: [&str; 4] = [
     "fuzz_live_2QP8UPYwmw_ZKgn4wPsKK9663rwfIJjqEofHPk5M61EbiNI",
     "fuzz_live_YEr5qZkqmx_ywUsNDDblGB5b2GZsCUArlfpByYd1o16KZZ6",
@@ -24,5 +24,5 @@ pub fn records() -> KeyRecords {
 
 pub fn ring() -> KeyTable {
     let prefix: KeyPrefix = PREFIX.parse().expect("letters");
-    KeyTable::new(prefix, records())
+    KeyTable::new(prefix, records(), 0..)
 }

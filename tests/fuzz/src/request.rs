@@ -70,9 +70,8 @@ impl World {
         let time = Arc::new(ManualTime::default());
         time.pass(1_795_262_700);
         let clock = || Clock::new(Some(Arc::clone(&time)), None);
-        let servers = [(), ()].map(|()| {
-            InMemoryServer::new(snapshot(), gate(&clock()), clock()).expect("a thread starts")
-        });
+        let servers = [(), ()]
+            .map(|()| InMemoryServer::new(snapshot(), gate(), clock()).expect("a thread starts"));
         let mut world = World {
             servers,
             tls: Tls::new(),
@@ -268,12 +267,10 @@ fn is_sent_as_key(before: &[u8]) -> bool {
 }
 
 /// Keys and limits of the server under test.
-fn gate(clock: &Clock) -> QuotaGate {
+fn gate() -> QuotaGate {
     let keyed = KeyedQuota::new(None);
-    let numbers = known::records().numbers_end();
-    keyed
-        .reserve(numbers, clock.now().day, &|_| {})
-        .expect("in memory");
+    let (_, claimed) = keyed.places(0..known::TEXTS.len() as u64, &|_| {});
+    claimed.expect("in memory");
     let proxies = ProxyNetwork::parse("10.0.0.0/8").expect("a network");
     QuotaGate {
         keys: Replicated::new(known::ring()).replica(),
