@@ -376,5 +376,8 @@ impl fmt::Debug for LeaseTable {
 }
 
 #[cfg(all(test, not(island_metrics_loom)))]
+#[path = "room_tests.rs"]
+mod room_tests;
+#[cfg(all(test, not(island_metrics_loom)))]
 #[path = "wait_tests.rs"]
 mod tests;
