@@ -23,6 +23,8 @@ const HEADER_BYTES_MAX: u64 = 512;
 /// Time that a server waits for another process that is changing the keys. Requests of sign-up wait
 /// meanwhile. A command waits without a limit.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same for records that are written again: a revocation that is received next must not wait for longer.
+const REPAIR_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The keys of a state directory. Changes are atomic and durable.
 ///
@@ -117,7 +119,7 @@ impl KeyStore {
             return Ok(());
         }
         self.create_directory()?;
-        self.change(|_| Ok(())).map(drop)
+        self.change(REPAIR_LOCK_TIMEOUT, |_| Ok(())).map(drop)
     }
 
     /// Merges the file into the known records if it has changed.
@@ -172,7 +174,7 @@ impl KeyStore {
         check: impl FnOnce(&KeyRecords) -> Result<(), E>,
     ) -> Result<Result<(NewKey, Arc<KeyRecords>), E>, KeyStoreError> {
         self.create_directory()?;
-        let (issued, stored) = self.change(|records| {
+        let (issued, stored) = self.change(LOCK_TIMEOUT, |records| {
             if let Err(rejection) = check(records) {
                 return Ok(Err(rejection));
             }
@@ -194,7 +196,7 @@ impl KeyStore {
         now: UnixSeconds,
     ) -> Result<bool, KeyStoreError> {
         let set_revoked = |records: &mut KeyRecords| records.set_revoked(id, is_revoked, now);
-        let (is_change, _) = self.change(set_revoked)?;
+        let (is_change, _) = self.change(LOCK_TIMEOUT, set_revoked)?;
         Ok(is_change)
     }
 
@@ -223,12 +225,14 @@ impl KeyStore {
     /// change is durable: it survives a power failure. Returns the records too.
     fn change<T>(
         &self,
+        timeout: Duration,
         change: impl FnOnce(&mut KeyRecords) -> Result<T, KeyStoreError>,
     ) -> Result<(T, Arc<KeyRecords>), KeyStoreError> {
-        let mut known = lock(&self.known);
-        let timeout = self.log.as_ref().map(|_| LOCK_TIMEOUT);
+        let timeout = self.log.as_ref().map(|_| timeout);
         let locked = durable::lock(&self.directory, timeout);
         let _lock = locked.map_err(KeyStoreError::io(&self.directory))?;
+        // After the other lock, for which merging must not wait.
+        let mut known = lock(&self.known);
         // With the lock, the file is the newest one.
         self.read_changed(&mut known)?;
         let mut records = KeyRecords::clone(&known.records);
