@@ -77,9 +77,9 @@ impl fmt::Debug for KeySharing {
 }
 
 impl KeySharing {
-    /// Adds a key to the store and to the key file if `check` accepts the records of all servers, which no server
-    /// changes in between. Returns `false` if the check refused it, it was too late, or the store cannot be reached, and
-    /// also if the answer of the store was lost or the file could not be written: the store may then have the key.
+    /// Adds a key to the store, and if possible to the key file, if `check` accepts the records of all servers, which no
+    /// server changes in between. Returns `false` if the check refused it, it was too late, or the store cannot be
+    /// reached, and also if the answer of the store was lost: the store may then have the key.
     /// Waits for an exchange with the store; must not be called with a lock of the keys, which the exchange uses too.
     pub(crate) fn add(&self, record: &KeyRecord, check: CheckRecords<'_>) -> bool {
         // During an outage no request waits.

@@ -190,7 +190,7 @@ impl KeyExchange {
     }
 
     /// Adds a key of sign-up to the store if `check` accepts the records of all servers. If others change them
-    /// meanwhile, they are checked again, until a time. Returns `true` if the key was added, and is in the key file.
+    /// meanwhile, they are checked again, until a time. Returns `true` if the key was added.
     fn add(
         &mut self,
         key: &KeyRecord,
@@ -215,8 +215,12 @@ impl KeyExchange {
             self.connected = Some((node, view));
         }
         // Once: a file with many keys takes long to write.
-        self.apply()?;
-        Ok(is_added)
+        let applied = self.apply();
+        // All servers accept a key that the store has, and the next exchange writes it here.
+        if is_added {
+            return Ok(true);
+        }
+        applied.map(|()| false)
     }
 
     /// Calls the script with ids and lines to be stored.
