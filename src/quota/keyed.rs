@@ -86,7 +86,7 @@ impl KeyedQuota {
         let open = open.filter_map(|(first, segment)| Some((first, segment.get()?)));
         let lines =
             open.flat_map(|(first, counters)| (first..).zip(counters.as_chunks::<LINE>().0));
-        let places = lines.map(|(place, line)| (line[1].load(Ordering::Relaxed), place));
+        let places = lines.map(|(place, line)| (line[1].load(Ordering::Acquire), place));
         let mut places: HashMap<u64, u32> = places.collect();
         let claimed = self.claim(ids.clone(), &mut places, log);
         let place = |id: u64| places.get(&id).copied().unwrap_or(u32::MAX);
@@ -107,8 +107,12 @@ impl KeyedQuota {
                 let place = next.next().ok_or_else(full)?;
                 self.segment(place >> SEGMENT_LOG2, log)?;
                 let [counter, of, ..] = self.line(place).expect("its segment is open");
-                let count = counter.load(Ordering::Relaxed);
-                let claimed = of.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
+                let (taken, count) = (of.load(Ordering::Acquire), counter.load(Ordering::Relaxed));
+                if taken != 0 {
+                    places.entry(taken).or_insert(place);
+                    continue;
+                }
+                let claimed = of.compare_exchange(0, id, Ordering::Release, Ordering::Acquire);
                 if claimed.is_ok() {
                     // A count without an id is of no key. Another process may count for this one already.
                     let _ =
