@@ -133,7 +133,7 @@ impl KeyRecords {
         (ids.len() == records.len()).then_some(KeyRecords { records })
     }
 
-    /// Returns all keys, the oldest first.
+    /// Returns all keys, in the order in which they became known.
     pub fn as_slice(&self) -> &[KeyRecord] {
         &self.records
     }

@@ -1,8 +1,8 @@
 //! Counter files: a header that describes the counters, followed by the counters, mapped.
 //!
-//! Words are independent of each other and only move forward, so any mix of older and newer pages, as a power failure
-//! may leave, is a valid state: there is no log and nothing to replay. A file that is damaged, or was created for another
-//! purpose, is renamed and replaced by one with counts of zero.
+//! Words of different lines are independent of each other, only move forward, and a line lies in one page. So any mix of
+//! older and newer pages, as a power failure may leave, is a valid state: there is no log and nothing to replay. A file
+//! that is damaged, or was created for another purpose, is renamed and replaced by one with counts of zero.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher as _};

@@ -1,9 +1,9 @@
 //! The exchange of keys with the store that several servers share. Every server issues and changes keys.
 //!
 //! The store has the record of each key, by its id. A server adds those of its records that the store lacks or has
-//! in an older state, and merges those that have changed since its last exchange into its key file. Both
-//! directions take the newer state of a key, and no key is removed: whichever copies are lost, or replaced by
-//! old ones, what one server or the store knows reaches all of them. The script stores records only of a server that
+//! in an older state, and merges those that have changed since its last exchange, in memory and then in its key
+//! file. Both directions take the newer state of a key, and no key is removed: whichever copies are lost, or
+//! replaced by old ones, what one server or the store knows reaches all of them. The script stores records only of a server that
 //! has received all changes, so sign-up can check its limits by the records of all servers. Otherwise the server
 //! receives the changes first, and compares its records again. Without the store, sign-up issues no key.
 //!

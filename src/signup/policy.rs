@@ -115,7 +115,7 @@ impl GcraLimiter {
     }
 }
 
-/// Returns the keys of an address, the oldest first. Searched from end to end: that takes a millisecond
+/// Returns the keys of an address, in the order of the records. Searched from end to end: that takes a millisecond
 /// at the most keys, where an index by address takes longer to build, after each change.
 pub(super) fn keys_of<'a>(
     keys: &'a [KeyRecord],

@@ -56,7 +56,7 @@ pub(crate) enum SignupResponse {
     /// The keys of the address that the client has proven.
     Keys {
         address: KeyAddress,
-        /// All keys of the address, the oldest first.
+        /// All keys of the address, in the order of the records.
         keys: Vec<KeyRecord>,
         /// The token for the next request. With proof by e-mail, it expires with the mailed link.
         token: String,
