@@ -261,8 +261,17 @@ fn a_publish_interrupted_at_any_moment_leaves_the_one_before_or_itself() {
         for _ in 0..kills() / 3 {
             let before = scene.published.manifest();
             let edition = scene.turn(Change::All);
-            let mut command = scene.editions.publish(&edition, &directory);
-            let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+            let publish = scene.editions.publish(&edition, &directory);
+            // Programs in the background of a shell inherit that the signal is ignored.
+            let mut command = Command::new("env");
+            command
+                .arg("--default-signal=INT")
+                .arg(publish.get_program());
+            let mut child = command
+                .args(publish.get_args())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
             thread::sleep(moments.next(&mut rng));
             // It may have ended, and is not reaped yet.
             signal(child.id(), "-INT");
