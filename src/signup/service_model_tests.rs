@@ -188,9 +188,13 @@ impl Scene {
             let key = u.choose_index(self.plain.keys.len())?;
             let key = &mut self.plain.keys[key].1;
             let (is_revoked, now) = (u.arbitrary()?, UnixSeconds(self.now));
-            // The file may lack the key, have it in this state, or have too many keys of the address.
-            if let Ok(true) = self.store.set_revoked(key.id, is_revoked, now) {
-                key.revoked = is_revoked.then_some(now);
+            // The file may lack the key, have it in this state, or have too many keys of the address. A key that is revoked
+            // again is in its newest state, with the time that the file has.
+            let changed = self.store.set_revoked(key.id, is_revoked, now);
+            if changed.is_ok_and(|is_change| is_change || is_revoked) {
+                let records = self.store.read().unwrap();
+                let record = records.as_slice().iter().find(|found| found.id == key.id);
+                key.revoked = record.unwrap().revoked;
             }
         }
         let number = self.service.store.current().unwrap().as_slice().len();
