@@ -44,6 +44,7 @@ stop() {
 
 # Starts the upstream of `collect`, and sets `upstream` to its address.
 start_upstream() {
+    : >"$work/upstream" # the job may create it later than it is read
     python3 tests/ops/upstream.py >"$work/upstream" &
     started[upstream]=$!
     for _ in $(seq 300); do
