@@ -56,17 +56,22 @@ fn figures_that_no_server_counts_end_in_a_refusal() {
     assert_eq!(table.peek(LeaseClient::Key(2), 200, NOW.day, &counter), 0);
 }
 
-/// A client for which no lease can be kept has the share of this server, in every figure.
-#[test]
-fn a_full_table_shows_the_share_that_it_admits() {
-    let (mut table, _) = table(2, OutagePolicy::Share);
-    table.settings.clients_max = 64;
-    for key in 2..6_000 {
+/// Admits a request of each key.
+fn admit_each(table: &LeaseTable, keys: std::ops::Range<u64>) {
+    for key in keys {
         let (client, counts) = (LeaseClient::Key(key), Counts::default());
         let counter = Counter(&counts, (client, NOW.day));
         let admitted = table.admit(client, 200, NOW, true, &counter);
         assert!(matches!(admitted, Ok(Decision::Admit { .. })));
     }
+}
+
+/// A client for which no lease can be kept has the share of this server, in every figure.
+#[test]
+fn a_full_table_shows_the_share_that_it_admits() {
+    let (mut table, _) = table(2, OutagePolicy::Share);
+    table.settings.clients_max = 64;
+    admit_each(&table, 2..6_000);
     // One in each part, and eight beyond.
     assert_eq!(table.clients(), 64 * 9);
     let (client, counts) = (LeaseClient::Key(1), Counts::default());
@@ -82,10 +87,6 @@ fn a_full_table_shows_the_share_that_it_admits() {
 fn a_small_table_has_a_lease_for_each_client() {
     let (mut table, _) = table(2, OutagePolicy::Share);
     table.settings.clients_max = 1_000;
-    for key in 0..1_000 {
-        let (client, counts) = (LeaseClient::Key(key), Counts::default());
-        let counter = Counter(&counts, (client, NOW.day));
-        let _ = table.admit(client, 200, NOW, true, &counter);
-    }
+    admit_each(&table, 0..1_000);
     assert_eq!(table.clients(), 1_000);
 }
