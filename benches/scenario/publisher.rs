@@ -31,7 +31,7 @@ pub(crate) struct Publish {
     pub(crate) wall_millis: f64,
     pub(crate) ended: Instant,
     /// Checksum of the published history.
-    pub(crate) history: String,
+    pub(crate) history: u32,
 }
 
 pub(crate) struct Publisher {
@@ -127,7 +127,7 @@ impl Publisher {
             cpu_millis: cpu_seconds * 1000.0,
             wall_millis: (ended - begun).as_secs_f64() * 1000.0,
             ended,
-            history: history.checksum.clone(),
+            history: u32::from_str_radix(&history.checksum, 16)?,
         });
         Ok(())
     }
