@@ -6,6 +6,10 @@
 //! Order of requests: the platform's series; islands at risk; then the catalogue, the rankings and
 //! live on the one hand, and the plan's other islands on the other, in turn. Until the first crawl has
 //! ended, it comes before all islands. An endpoint that fails leaves its turn to the others.
+//!
+//! An island that fails is postponed. The next request is for another one: the one that was read last, which shows
+//! whether the island failed or the endpoint, and the one that has waited for longest, in turn. The pause of an island
+//! grows only if the requests before and after its own were answered, so that an outage postpones no island for long.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -13,7 +17,7 @@ use std::rc::Rc;
 
 use super::catalogue::{self, Crawl, Rankings};
 use super::dataset_files::{Dataset, DayRows};
-use super::endpoints::{Endpoint, Endpoints, Request};
+use super::endpoints::{ATTEMPTS, Endpoint, Endpoints, Request};
 use super::error::{CollectError, Result, io_error};
 use super::live::{LivePass, Steps};
 use super::plan::{self, PlanSizes};
@@ -95,8 +99,13 @@ pub(super) struct Collector {
     was_task: bool,
     /// No island was due when the plan was last read.
     pub(super) is_idle: bool,
-    /// With `once`: postponed islands were tried again.
-    has_retried: bool,
+    /// Islands whose days failed since they were last read, with the failures before and after which another island was
+    /// read.
+    pub(super) failing_islands: BTreeMap<IslandCode, u32>,
+    /// The island of the last request for days, if it failed and the request before did not.
+    pub(super) suspect: Option<IslandCode>,
+    /// Times that requests for days began to fail.
+    pub(super) spells: u32,
     /// A live pass has ended since the start.
     pub(super) has_live: bool,
     /// Times of the last tick, of the last look at the days that are hidden or complete, and of the last summary.
@@ -106,7 +115,7 @@ pub(super) struct Collector {
     /// Sizes of the plan's queues when they were last counted, and the limit of the pace, for the metrics.
     pub(super) sizes: PlanSizes,
     pub(super) rate: f64,
-    /// Failures in a row of any endpoint, and when the first was.
+    /// Failures since the last usable response about the catalogue or an island, and when the first was.
     pub(super) failing: Option<(u32, UnixSeconds)>,
     /// With `once`: the upstream failed for too long, in the words of the error.
     pub(super) unavailable: Option<String>,
@@ -148,6 +157,9 @@ fn open_store(
     }
     store.write(|| {
         catalogue::restrict(&store, settings.codes.as_ref())?;
+        if settings.once {
+            readings::release_postponed(&store)?;
+        }
         store.forget_after(now)
     })?;
     Ok((store, is_replaced))
@@ -181,7 +193,9 @@ impl Collector {
             not_before: UnixSeconds(0),
             was_task: false,
             is_idle: false,
-            has_retried: false,
+            failing_islands: BTreeMap::new(),
+            suspect: None,
+            spells: 0,
             has_live: false,
             ticked: now,
             looked: UnixSeconds(0),
@@ -209,8 +223,18 @@ impl Collector {
             return Ok(Next::Send(request));
         }
         let is_ready = self.endpoints.is_ready(Endpoint::Days, now);
-        if is_ready && let Some(code) = plan::next_at_risk(&self.store, now)? {
-            return Ok(Next::Send(days_request(code, now)));
+        if is_ready {
+            let code = match self.endpoints.failures(Endpoint::Days) {
+                0 => plan::next_at_risk(&self.store, now)?,
+                // Changes from spell to spell too: the usable response is perhaps always the one to the same number.
+                failures => {
+                    let turn = self.spells.wrapping_add(failures);
+                    plan::next_after_failure(&self.store, turn, now)?
+                }
+            };
+            if let Some(code) = code {
+                return Ok(Next::Send(days_request(code, now)));
+            }
         }
         // A task has at most every second request while islands are due.
         if !self.was_task
@@ -234,15 +258,12 @@ impl Collector {
     }
 
     fn nothing_due(&mut self, now: UnixSeconds) -> Result<Next> {
-        // An island is due perhaps, or becomes known.
-        let is_waiting =
-            !self.endpoints.is_ready(Endpoint::Days, now) || !self.endpoints.are_tried(now);
+        // An island is due perhaps, or becomes known, or is requested again soon.
+        let is_waiting = !self.endpoints.is_ready(Endpoint::Days, now)
+            || !self.endpoints.are_tried(now)
+            || self.failing_islands.values().any(|count| *count < ATTEMPTS);
         if !self.settings.once || is_waiting {
             return Ok(Next::Wait);
-        }
-        if !self.has_retried && readings::release_postponed(&self.store)? > 0 {
-            self.has_retried = true;
-            return self.next(now);
         }
         // One pass, however many steps become due meanwhile.
         let live = if self.has_live { None } else { self.live(now)? };
@@ -340,7 +361,7 @@ impl Collector {
     /// Returns an error if a run with `--once` could not do something.
     pub(super) fn missing(&self, now: UnixSeconds) -> Result<()> {
         let is_old = now.0 - self.store.task(Task::FULL_CRAWL)? >= FULL_CRAWL_SECONDS;
-        let islands = readings::postponed(&self.store)?;
+        let islands = plan::sizes(&self.store, now)?.postponed;
         let steps = self.counts.steps_given_up;
         let problem = if let Some(problem) = &self.unavailable {
             problem.clone()

@@ -1,7 +1,8 @@
 use super::*;
-use crate::collect::faults_tests::{Spell, Trouble};
+use crate::collect::faults_tests::{Spell, Trouble, reply};
+use crate::collect::reply::Outcome;
 use crate::collect::simulated_collector_tests::Simulation;
-use crate::collect::virtual_upstream_tests::VirtualUpstream;
+use crate::collect::virtual_upstream_tests::{VirtualUpstream, code};
 
 /// The step is collected while the other endpoint still fails, and the run ends.
 #[test]
@@ -22,5 +23,110 @@ fn one_run_collects_the_live_step_also_if_another_endpoint_fails() {
         let written = run.collector.counts.live_written;
         assert!(written > 0, "no step with faults of {endpoint:?}");
         assert!(run.collector.missing(run.now).is_err());
+    }
+}
+
+/// The other islands are collected, and the run ends with an error.
+#[test]
+fn one_run_ends_also_if_islands_fail_all_the_time() {
+    for (endpoint, islands, problem) in [
+        (Endpoint::Days, 5, "the days of 4 islands could not be read"),
+        (
+            Endpoint::Days,
+            u64::MAX,
+            "the upstream gave no usable response",
+        ),
+        (Endpoint::Steps, 30, "the live step lacks "),
+        (
+            Endpoint::Steps,
+            u64::MAX,
+            "the upstream gave no usable response",
+        ),
+    ] {
+        for trouble in [Trouble::Status(500), Trouble::Html] {
+            let mut run = Simulation::new(VirtualUpstream::new(3, 60, 0), true);
+            run.live = 20;
+            run.collector = run.open();
+            let end = UnixSeconds(run.now.0 + DAY_SECONDS);
+            let spell = Spell::new(trouble, endpoint, run.now..end);
+            run.upstream.spells.push(Spell { islands, ..spell });
+            run.advance(end, 1);
+            assert!(run.now.0 < end.0 - 23 * 3600, "the run must end by itself");
+            let error = run.collector.missing(run.now).unwrap_err().to_string();
+            assert!(error.starts_with(problem), "{endpoint:?}: {error}");
+            let sql = "SELECT count(*) FROM reading WHERE read_at = 0 AND class >= 0";
+            let unread = run.collector.store.number(sql, []).unwrap();
+            assert!(unread == 0 || endpoint == Endpoint::Days && unread >= 4);
+            run.collector.finish(true, run.now).unwrap();
+            let is_written = run.collector.counts.live_written > 0;
+            assert_eq!(is_written, islands < u64::MAX, "{endpoint:?}: {error}");
+        }
+    }
+}
+
+/// The request after a failure is perhaps always the one that is answered: it must not always be for an island that was
+/// read before.
+#[test]
+fn islands_are_read_if_requests_fail_in_turn() {
+    for (fails, of) in [(1, 2), (2, 3), (3, 4)] {
+        let mut run = Simulation::new(VirtualUpstream::new(3, 60, 0), false);
+        let end = UnixSeconds(run.now.0 + 6 * 3600);
+        let mut requests = 0;
+        while run.now < end {
+            let Next::Send(request) = run.collector.next(run.now).unwrap() else {
+                run.now.0 += 9;
+                continue;
+            };
+            let mut raw = run.upstream.reply(&request, run.now);
+            if let Request::Days(..) = request {
+                requests += 1;
+                if requests % of < fails {
+                    raw = Ok(reply(500, ""));
+                }
+            }
+            run.collector.receive(&request, raw, run.now).unwrap();
+            run.now.0 += 1;
+        }
+        let sql = "SELECT count(*) FROM reading WHERE read_at > 0";
+        let read = run.collector.store.number(sql, []).unwrap();
+        assert!(read >= 40, "{fails} of {of}: {read} islands were read");
+    }
+}
+
+/// The one that fails must not take the requests of the other ones, also after all were postponed by an outage.
+#[test]
+fn islands_are_read_after_an_outage_while_one_of_them_fails() {
+    for (islands, minutes) in [(2, 2), (20, 40)] {
+        let mut run = Simulation::new(VirtualUpstream::new(29, islands, 0), false);
+        let outage = run.now..UnixSeconds(run.now.0 + minutes * 60);
+        let always = run.now..UnixSeconds(run.now.0 + 30 * DAY_SECONDS);
+        let spell = |times| Spell::new(Trouble::Status(500), Endpoint::Days, times);
+        run.upstream.spells.push(spell(outage));
+        let islands = 1;
+        let bad = Spell {
+            islands,
+            ..spell(always)
+        };
+        run.upstream.spells.push(bad);
+        for _ in 0..4 {
+            let before = run
+                .collector
+                .endpoints
+                .count(Endpoint::Days, Outcome::Broken);
+            run.advance(UnixSeconds(run.now.0 + DAY_SECONDS), 5);
+            let sql = "SELECT code FROM reading WHERE class > 0 AND covered < ?1 OR class >= 0 AND read_at = 0";
+            let newest = [run.now.day().0 - 1];
+            let late = run
+                .collector
+                .store
+                .rows(sql, newest, |row| row.get::<_, IslandCode>(0));
+            assert_eq!(late.unwrap(), [code(0)]);
+            let failed = run
+                .collector
+                .endpoints
+                .count(Endpoint::Days, Outcome::Broken)
+                - before;
+            assert!(failed <= 60, "{failed} requests failed in a day");
+        }
     }
 }

@@ -98,7 +98,7 @@ impl Request {
 
 /// First and longest pause of an endpoint.
 const PAUSE_SECONDS: (i64, i64) = (2, 60);
-/// Failures in a row of an endpoint after which a request is given up for now.
+/// Failures in a row of an endpoint, or failures of an island, after which a request is given up for now.
 pub(super) const ATTEMPTS: u32 = 3;
 /// Time between log lines about one kind of failure of an endpoint.
 const LOG_SECONDS: i64 = 3600;
@@ -124,6 +124,11 @@ pub(super) struct Endpoints([Breaker; Endpoint::ALL.len()]);
 impl Endpoints {
     pub(super) fn is_ready(&self, endpoint: Endpoint, now: UnixSeconds) -> bool {
         now.0 >= self.0[endpoint as usize].not_before
+    }
+
+    /// Returns the failures in a row of an endpoint.
+    pub(super) fn failures(&self, endpoint: Endpoint) -> u32 {
+        self.0[endpoint as usize].failures
     }
 
     /// Returns whether no endpoint pauses after its first failures: one that has failed several times is not waited
@@ -229,6 +234,7 @@ mod tests {
             assert!(endpoints.is_ready(Endpoint::Days, now));
             now.0 += pause + 1;
             assert!(endpoints.is_ready(Endpoint::Genres, now) && endpoints.are_ready(now));
+            assert_eq!(endpoints.failures(Endpoint::Genres), number);
         }
         let (failures, line) = endpoints.record(&Request::Genres, &reply(Outcome::Usable), now);
         assert_eq!(failures, 0);

@@ -41,7 +41,8 @@ pub(super) enum Trouble {
     Short,
 }
 
-/// When a fault happens: at an endpoint or at all, in a time, in one of so many requests, in one of so many hours.
+/// When a fault happens: at an endpoint or at all, in a time, in one of so many requests, in one of so many hours, of all
+/// islands or of those with a number below one.
 #[derive(Clone, Debug)]
 pub(super) struct Spell {
     pub(super) trouble: Trouble,
@@ -49,6 +50,7 @@ pub(super) struct Spell {
     pub(super) times: Range<UnixSeconds>,
     pub(super) one_in: u64,
     pub(super) one_hour_in: i64,
+    pub(super) islands: u64,
 }
 
 impl Spell {
@@ -60,6 +62,7 @@ impl Spell {
             times,
             one_in: 1,
             one_hour_in: 1,
+            islands: u64::MAX,
         }
     }
 }

@@ -4,10 +4,10 @@
 //! It is requested from S + 30 min on, 50 minutes back. A step for which only a part of the islands had
 //! values yet waits for the next pass, which reads the two steps before its own too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::dataset_files::StepRows;
-use super::endpoints::Request;
+use super::endpoints::{ATTEMPTS, Request};
 use super::wire::{self, STEP_SECONDS};
 use crate::calendar::UnixSeconds;
 use crate::model::IslandCode;
@@ -26,8 +26,8 @@ const MISSING_PERCENT: u128 = 10;
 pub(super) struct LivePass {
     /// The step that is due.
     pub(super) step: UnixSeconds,
-    /// Islands that are not requested yet, the next one last.
-    islands: Vec<IslandCode>,
+    /// Islands that are not read yet, with their failures.
+    islands: VecDeque<(IslandCode, u32)>,
     steps: Steps,
 }
 
@@ -40,26 +40,44 @@ impl LivePass {
     }
 
     /// Begins a pass over islands, the most played first. Returns `None` if there are none.
-    pub(super) fn new(step: UnixSeconds, mut islands: Vec<IslandCode>) -> Option<LivePass> {
-        islands.reverse();
+    pub(super) fn new(step: UnixSeconds, islands: Vec<IslandCode>) -> Option<LivePass> {
         (!islands.is_empty()).then(|| LivePass {
             step,
-            islands,
+            islands: islands.into_iter().map(|code| (code, 0)).collect(),
             steps: BTreeMap::new(),
         })
     }
 
     pub(super) fn request(&self, now: UnixSeconds) -> Option<Request> {
         let from = UnixSeconds(self.step.0 - BACK_SECONDS);
-        let code = *self.islands.last()?;
-        Some(Request::Steps(code, from..wire::step(now.0)))
+        let (code, _) = self.islands.front()?;
+        Some(Request::Steps(*code, from..wire::step(now.0)))
     }
 
     pub(super) fn advance(&mut self, code: IslandCode, values: &[(UnixSeconds, u64)]) {
-        self.islands.pop_if(|next| *next == code);
+        self.islands.pop_front_if(|(next, _)| *next == code);
         for (step, players) in values {
             self.steps.entry(*step).or_default().insert(code, *players);
         }
+    }
+
+    /// Moves an island that failed to the end, or leaves it out after [`ATTEMPTS`] failures. If values were read, and only
+    /// islands remain that failed, all are left out after so many failures of the endpoint in a row. Returns the number
+    /// of islands that are left out.
+    pub(super) fn postpone(&mut self, code: IslandCode, endpoint_failures: u32) -> usize {
+        let before = self.islands.len();
+        let failed = self.islands.pop_front_if(|(next, _)| *next == code);
+        let failed = failed.map(|(code, failures)| (code, failures + 1));
+        let again = failed.filter(|(_, failures)| *failures < ATTEMPTS);
+        self.islands.extend(again);
+        let is_end = self
+            .islands
+            .front()
+            .is_some_and(|(_, failures)| *failures > 0);
+        if is_end && endpoint_failures >= ATTEMPTS && !self.steps.is_empty() {
+            self.islands.clear();
+        }
+        before - self.islands.len()
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -128,19 +146,69 @@ mod tests {
     }
 
     #[test]
+    fn an_island_that_fails_is_requested_again_at_the_end_and_then_left_out() {
+        let step = UnixSeconds(20_700 * 86_400);
+        let mut pass = LivePass::new(step, [1, 2, 3].map(code).to_vec()).unwrap();
+        let mut asked = Vec::new();
+        while let Some(Request::Steps(code, _)) = pass.request(step) {
+            asked.push(code.number());
+            if code.number() == 2 {
+                assert_eq!(pass.postpone(code, 1), usize::from(asked.len() == 5));
+            } else {
+                pass.advance(code, &[(step, 7)]);
+            }
+        }
+        assert_eq!(asked, [1, 2, 3, 2, 2]);
+        let codes: Vec<_> = pass.into_steps(false)[&step].keys().copied().collect();
+        assert_eq!(codes, [1, 3].map(code));
+    }
+
+    #[test]
+    fn islands_that_fail_are_left_out_together_when_no_others_remain() {
+        let step = UnixSeconds(20_700 * 86_400);
+        let mut pass = LivePass::new(step, (1..=9).map(code).collect()).unwrap();
+        let (mut asked, mut failures, mut left_out) = (0, 0, 0);
+        while let Some(Request::Steps(code, _)) = pass.request(step) {
+            asked += 1;
+            if code.number() < 6 {
+                failures += 1;
+                left_out += pass.postpone(code, failures);
+            } else {
+                failures = 0;
+                pass.advance(code, &[(step, 7)]);
+            }
+        }
+        assert_eq!((asked, left_out), (9 + 3, 5));
+        // In an outage that began with the pass, each is requested three times.
+        let mut pass = LivePass::new(step, (1..=9).map(code).collect()).unwrap();
+        let requests = (1..).map_while(|number| {
+            let Some(Request::Steps(code, _)) = pass.request(step) else {
+                return None;
+            };
+            Some(pass.postpone(code, number))
+        });
+        assert_eq!(
+            requests.collect::<Vec<_>>(),
+            [[0; 18].as_slice(), &[1; 9]].concat()
+        );
+    }
+
+    #[test]
     fn a_step_that_becomes_available_during_the_pass_waits_for_the_next() {
         let step = UnixSeconds(20_700 * 86_400);
         let at = |steps: i64| UnixSeconds(step.0 + steps * STEP_SECONDS);
         let pass = |due: &[(u64, u64)]| {
             let mut pass = LivePass {
                 step,
-                islands: Vec::new(),
+                islands: VecDeque::new(),
                 steps: BTreeMap::new(),
             };
             for (island, players) in [(1, 90), (2, 6), (3, 4)] {
+                pass.islands.push_back((code(island), 0));
                 pass.advance(code(island), &[(at(-1), players)]);
             }
             for (island, players) in due {
+                pass.islands.push_back((code(*island), 0));
                 pass.advance(code(*island), &[(at(0), *players), (at(1), 1)]);
             }
             pass

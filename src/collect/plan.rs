@@ -8,7 +8,7 @@
 //!    island that is due, largest first. Half and half would lose days of a cold start at 0.7 requests/s.
 //! 3. Inactive islands that are due.
 //!
-//! Each query reads the first row of an index, whatever the number of islands.
+//! Each query reads the first row of an index, whatever the number of islands. Those after a failure read all islands.
 
 use super::error::Result;
 use super::rules::{self, MAX_CLASS};
@@ -33,6 +33,8 @@ pub(super) struct PlanSizes {
     /// Those of them that the last reply, of the last day, contradicted: it lacked a value that an earlier one had,
     /// one of the newest day, or the peak among other values.
     pub(super) contradicted: usize,
+    /// Islands that failed, whose reply lacked a day, or whose 404 was not believed, and that were not read since.
+    pub(super) postponed: usize,
     /// Time at which the first day that is not covered leaves the upstream's window, in Unix seconds.
     pub(super) next_loss: Option<i64>,
 }
@@ -90,6 +92,31 @@ fn next_of_class(store: &Store, class: i64, now: UnixSeconds) -> Result<Option<I
     store.row(sql, (class, now.0), |row| row.get(0))
 }
 
+/// Returns the island to request now if the last request for one failed: the one that was read last in every other turn,
+/// else the one that has waited for longest since it failed.
+pub(super) fn next_after_failure(
+    store: &Store,
+    turn: u32,
+    now: UnixSeconds,
+) -> Result<Option<IslandCode>> {
+    // An active one if there is one: another reading does not change when it is due.
+    let last_read =
+        "SELECT code FROM reading WHERE read_at > 0 AND class >= 0 AND postponed_until <= ?1
+         ORDER BY class >= 2 DESC, read_at DESC LIMIT 1";
+    let found = if turn.is_multiple_of(2) {
+        store.row(last_read, [now.0], |row| row.get(0))?
+    } else {
+        None
+    };
+    if found.is_some() {
+        return Ok(found);
+    }
+    let due = "SELECT code FROM reading WHERE class >= 0 AND postponed_until <= ?1
+           AND (read_at = 0 OR due_at <= ?1 OR covered <= ?2)
+         ORDER BY postponed_until, covered LIMIT 1";
+    store.row(due, (now.0, rules::risk_day(now).0), |row| row.get(0))
+}
+
 /// Returns the `count` islands with the highest last peaks among those with a value in the window.
 pub(super) fn most_played(store: &Store, count: usize) -> Result<Vec<IslandCode>> {
     let sql = "SELECT code FROM reading WHERE class >= 2 AND read_at > 0 ORDER BY peak DESC, code LIMIT ?1";
@@ -108,11 +135,12 @@ pub(super) fn sizes(store: &Store, now: UnixSeconds) -> Result<PlanSizes> {
            count(*) FILTER (WHERE class = -1),
            count(*) FILTER (WHERE class >= 2 OR contradicted_at > ?3),
            count(*) FILTER (WHERE contradicted_at > ?3),
+           count(*) FILTER (WHERE class >= 0 AND postponed_until > 0),
            min(covered) FILTER (WHERE class >= 0)
          FROM reading";
     let values = (now.0, rules::risk_day(now).0, now.0 - DAY_SECONDS);
     let sizes = store.row(sql, values, |row| {
-        let covered: Option<i32> = row.get(8)?;
+        let covered: Option<i32> = row.get(9)?;
         Ok(PlanSizes {
             islands: row.get(0)?,
             at_risk: row.get(1)?,
@@ -122,6 +150,7 @@ pub(super) fn sizes(store: &Store, now: UnixSeconds) -> Result<PlanSizes> {
             gone: row.get(5)?,
             active: row.get(6)?,
             contradicted: row.get(7)?,
+            postponed: row.get(8)?,
             next_loss: covered.map(|day| rules::deadline(UtcDay(day))),
         })
     })?;

@@ -223,17 +223,58 @@ fn an_island_that_is_gone_returns_when_the_catalogue_shows_it() {
 }
 
 #[test]
-fn a_postponed_island_leaves_its_turn_to_others_for_an_hour() {
+fn a_postponed_island_leaves_its_turn_to_others_and_is_due_then() {
     let scratch = Scratch::new();
     let (store, now) = (store_of(2, &scratch), UnixSeconds(START));
-    readings::postpone(&store, code(0), now).unwrap();
+    let at = |seconds| UnixSeconds(now.0 + seconds);
+    let postpone = |number| readings::postpone(&store, code(number), at(10).0, now).unwrap();
+    postpone(0);
     assert_eq!(next_of_all(&store, now), Some(code(1)));
-    assert_eq!(readings::postponed(&store).unwrap(), 1);
-    readings::postpone(&store, code(1), now).unwrap();
-    assert_eq!(next_of_all(&store, now), None);
-    assert!(next_of_all(&store, UnixSeconds(now.0 + 3600)).is_some());
-    assert_eq!(readings::release_postponed(&store).unwrap(), 2);
+    assert_eq!(sizes(&store, now).unwrap().postponed, 1);
+    postpone(1);
+    assert_eq!(
+        [0, 9].map(|after| next_of_all(&store, at(after))),
+        [None; 2]
+    );
+    assert!(next_of_all(&store, at(10)).is_some());
+    readings::release_postponed(&store).unwrap();
     assert!(next_of_all(&store, now).is_some());
+    // Islands that were not due.
+    for number in [0, 1] {
+        record_reply(&store, code(number), &days(0, now), now).unwrap();
+    }
+    assert_eq!(next_of_all(&store, now), None);
+    postpone(1);
+    assert_eq!(next_of_all(&store, at(10)), Some(code(1)));
+}
+
+#[test]
+fn after_a_failure_an_island_that_was_read_and_one_that_waits_are_next_in_turn() {
+    let scratch = Scratch::new();
+    let store = store_of(6, &scratch);
+    let at = |seconds| UnixSeconds(START + seconds);
+    let next = |seconds| [0, 1].map(|turn| next_after_failure(&store, turn, at(seconds)).unwrap());
+    record_missing(&store, code(3), at(0)).unwrap();
+    // Nothing was read yet.
+    assert!(next(0).iter().all(Option::is_some));
+    let peaks = |metrics: Metrics| {
+        let all = days(0, at(0)).into_keys().map(|day| (day, metrics));
+        all.collect::<BTreeMap<_, _>>()
+    };
+    for (number, seconds) in [(0, 1), (1, 3), (2, 2)] {
+        record_reply(&store, code(number), &peaks(peak(number)), at(seconds)).unwrap();
+    }
+    // An inactive one.
+    record_reply(&store, code(4), &peaks(Metrics::NULL), at(4)).unwrap();
+    for (number, seconds) in [(1, 8), (2, 7), (0, 5), (4, 9)] {
+        assert_eq!(next(9), [number, 5].map(|number| Some(code(number))));
+        readings::postpone(&store, code(number), at(seconds + 10).0, at(9)).unwrap();
+    }
+    assert_eq!(next(9), [5, 5].map(|number| Some(code(number))));
+    readings::postpone(&store, code(5), at(20).0, at(9)).unwrap();
+    assert_eq!(next(9), [None; 2]);
+    // Island 1 was read last, and the pause of island 0 is over since the 15th second.
+    assert_eq!(next(18), [1, 0].map(|number| Some(code(number))));
 }
 
 /// Otherwise it would take every request while it is at risk.
@@ -250,7 +291,7 @@ fn an_island_whose_reply_lacks_a_day_leaves_its_turn_to_others_for_six_hours() {
     assert_eq!([0, 5].map(next), [None; 2]);
     assert_eq!(next(6), Some(code(0)));
     record_reply(&store, code(0), &days(0, now), now).unwrap();
-    assert_eq!(readings::postponed(&store).unwrap(), 0);
+    assert_eq!(sizes(&store, now).unwrap().postponed, 0);
 }
 
 #[test]
@@ -289,8 +330,8 @@ fn an_island_is_next_as_long_as_one_is_due() {
             let island = code(u.int_in_range(0..=7)?);
             match u.int_in_range(0..=4)? {
                 0 => drop(record_missing(&store, island, now).unwrap()),
-                1 => drop(readings::release_postponed(&store).unwrap()),
-                2 => readings::postpone(&store, island, now).unwrap(),
+                1 => readings::release_postponed(&store).unwrap(),
+                2 => readings::postpone(&store, island, now.0 + 3600, now).unwrap(),
                 _ => {
                     let mut days = days(island.number(), now);
                     days.retain(|_, _| u.ratio(9, 10).unwrap_or(true));

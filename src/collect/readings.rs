@@ -18,10 +18,10 @@ use crate::model::{IslandCode, SortField};
 
 /// Unbelieved 404s in different hours after which an island with recent values is believed to be gone.
 const MISSING_HOURS: i64 = 3;
-/// Time after which an island that failed is requested again.
-const POSTPONED_SECONDS: i64 = 3600;
+/// Time after which an island is requested again whose 404 is not believed.
+const DOUBT_SECONDS: i64 = 3600;
 /// Time after which an island whose reply lacked a day is requested again: the next reply may lack it too.
-const GAP_SECONDS: i64 = 6 * 3600;
+const GAP_SECONDS: i64 = rules::LONGEST_RETRY_SECONDS;
 /// Names of the columns of the metrics, in the order of [`Metrics::new`].
 const METRICS: &str = "peakCCU, uniquePlayers, minutesPlayed, favorites, plays, recommendations,
     averageMinutesPerPlayer, retentionD1, retentionD7";
@@ -179,7 +179,7 @@ pub(super) fn record_missing(store: &Store, code: IslandCode, now: UnixSeconds) 
     store.execute(sql, (code, now.0.div_euclid(3600), contradicted_at))?;
     let missing = store.number("SELECT missing FROM reading WHERE code = ?1", [code])?;
     if has_value && missing < MISSING_HOURS {
-        postpone(store, code, now)?;
+        postpone(store, code, now.0 + DOUBT_SECONDS, now)?;
         return Ok(Outcome::Doubtful);
     }
     let sql = "UPDATE reading SET class = -1, missing = 0 WHERE code = ?1";
@@ -187,23 +187,22 @@ pub(super) fn record_missing(store: &Store, code: IslandCode, now: UnixSeconds) 
     Ok(Outcome::Gone)
 }
 
-/// Postpones an island that failed several times in a row, so that it does not block others.
-pub(super) fn postpone(store: &Store, code: IslandCode, now: UnixSeconds) -> Result<()> {
-    let sql = "UPDATE reading SET postponed_until = ?2 WHERE code = ?1";
-    store.execute(sql, (code, now.0 + POSTPONED_SECONDS))?;
-    Ok(())
+/// Postpones an island that gave no usable reply, so that it does not block others. It is due from `until` on, also if
+/// it was not due now.
+pub(super) fn postpone(
+    store: &Store,
+    code: IslandCode,
+    until: i64,
+    now: UnixSeconds,
+) -> Result<()> {
+    let sql = "UPDATE reading SET postponed_until = ?2, due_at = min(due_at, ?3) WHERE code = ?1";
+    store.execute(sql, (code, until, now.0)).map(drop)
 }
 
-/// Returns all postponed islands to their queues. Returns their number.
-pub(super) fn release_postponed(store: &Store) -> Result<usize> {
+/// Returns all postponed islands to their queues.
+pub(super) fn release_postponed(store: &Store) -> Result<()> {
     let sql = "UPDATE reading SET postponed_until = 0 WHERE postponed_until > 0";
-    store.execute(sql, [])
-}
-
-/// Returns the number of islands that failed, or whose reply lacked a day, and were not read since.
-pub(super) fn postponed(store: &Store) -> Result<i64> {
-    let sql = "SELECT count(*) FROM reading WHERE postponed_until > 0 AND class >= 0";
-    store.number(sql, [])
+    store.execute(sql, []).map(drop)
 }
 
 /// Returns the newest whole day up to which all days of each active island were read after they had settled, if it is

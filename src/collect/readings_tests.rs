@@ -96,7 +96,7 @@ fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {
     // Nor is a day complete without one that fails, also when its days are lost.
     let sql = "UPDATE reading SET covered = ?2 WHERE code = ?1";
     store.execute(sql, (code(4), TODAY - 20)).unwrap();
-    postpone(&store, code(4), at(9)).unwrap();
+    postpone(&store, code(4), at(10).0, at(9)).unwrap();
     assert_eq!(complete(), None);
 }
 

@@ -9,13 +9,14 @@ use super::endpoints::{ATTEMPTS, Request};
 use super::error::Result;
 use super::readings;
 use super::reply::{Outcome, Raw, Reply, classify};
+use super::rules;
 use super::store::Task;
 use super::wire::{self, Cleaned, IslandDays, Page};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::Island;
 use crate::model::IslandCode;
 
-/// Failures in a row, over at least five minutes, that end a run with `--once`.
+/// Failures, over at least five minutes, that end a run with `--once`.
 const MAX_FAILURES: u32 = 10;
 const MAX_FAILURE_SECONDS: i64 = 300;
 /// Share of the islands of the last believed crawl that the next one must list, in tenths.
@@ -35,13 +36,10 @@ impl Collector {
             let reply = self.record(request, raw, now)?;
             let (failures, line) = self.endpoints.record(request, &reply, now);
             self.log.extend(line);
-            // With `once`, nothing can be done without the catalogue.
-            let is_needed = self.settings.once && matches!(request, Request::Catalogue { .. });
             if failures == 0 {
                 self.counts.last_usable = now.0;
-            } else if failures.is_multiple_of(ATTEMPTS) && !is_needed {
-                self.counts.given_up += 1;
-                self.give_up(request, now)?;
+            } else {
+                self.counts.given_up += self.give_up(request, failures, now)? as u64;
             }
             Ok(reply)
         });
@@ -50,24 +48,49 @@ impl Collector {
             (self.crawl, self.rankings) = (None, None);
         }
         let reply = received?;
-        let (count, since) = self.failing.take().unwrap_or((0, now));
+        let (count, since) = self.failing.unwrap_or((0, now));
         if reply.outcome.is_failure() {
             self.failing = Some((count + 1, since));
             let is_over = count + 1 >= MAX_FAILURES && now.0 - since.0 >= MAX_FAILURE_SECONDS;
             if self.settings.once && is_over {
                 self.unavailable = Some(format!(
-                    "the upstream gave no usable response to {} requests in a row; the last one: {}",
+                    "the upstream gave no usable response about the catalogue or an island, and {} requests failed; \
+                     the last one: {}",
                     count + 1,
                     reply.reason
                 ));
             }
+        } else if !matches!(
+            request,
+            Request::Platform(_) | Request::Genres | Request::Ranking { .. }
+        ) {
+            self.failing = None;
         }
         Ok(reply)
     }
 
-    /// Goes on without a request that failed several times in a row. It is tried again later.
-    fn give_up(&mut self, request: &Request, now: UnixSeconds) -> Result<()> {
+    /// Goes on without a request that failed, unless it is the next one again. Returns the number of requests that have
+    /// failed several times, and that are postponed or left out. `failures` are those of the endpoint in a row.
+    fn give_up(&mut self, request: &Request, failures: u32, now: UnixSeconds) -> Result<usize> {
         match request {
+            Request::Days(code, _) => {
+                self.suspect = (failures == 1).then_some(*code);
+                self.spells = self.spells.wrapping_add(u32::from(failures == 1));
+                let count = *self.failing_islands.entry(*code).or_default();
+                let until = rules::retry_at(count, now);
+                readings::postpone(&self.store, *code, until, now)?;
+                return Ok(usize::from(count >= ATTEMPTS));
+            }
+            Request::Steps(code, _) => {
+                let pass = self.live.as_mut();
+                let left_out = pass.map_or(0, |pass| pass.postpone(*code, failures));
+                self.counts.steps_given_up += left_out as u64;
+                self.end_live()?;
+                return Ok(left_out);
+            }
+            _ if !failures.is_multiple_of(ATTEMPTS) => return Ok(0),
+            // Nothing can be done without it.
+            Request::Catalogue { .. } if self.settings.once => return Ok(0),
             Request::Catalogue { .. } => {
                 self.crawl = None;
                 self.not_before = UnixSeconds(now.0 + RETRY_SECONDS);
@@ -80,14 +103,8 @@ impl Collector {
             }
             // Due until it succeeds.
             Request::Platform(_) => {}
-            Request::Days(code, _) => readings::postpone(&self.store, *code, now)?,
-            Request::Steps(code, _) => {
-                self.counts.steps_given_up += 1;
-                // Without its values.
-                self.advance_live(*code, &[])?;
-            }
         }
-        Ok(())
+        Ok(1)
     }
 
     fn record(&mut self, request: &Request, raw: Raw, now: UnixSeconds) -> Result<Reply> {
@@ -135,7 +152,10 @@ impl Collector {
             Request::Steps(code, times) => {
                 let steps = classify(raw, |body| wire::steps(body, "peakCCU", times));
                 steps.map_or_else(Ok, |steps| {
-                    self.advance_live(*code, &steps.unwrap_or_default())?;
+                    if let Some(pass) = &mut self.live {
+                        pass.advance(*code, &steps.unwrap_or_default());
+                    }
+                    self.end_live()?;
                     Ok(Outcome::Usable.into())
                 })
             }
@@ -149,6 +169,14 @@ impl Collector {
         window: &Range<UtcDay>,
         now: UnixSeconds,
     ) -> Result<Reply> {
+        if let Some(code) = self.suspect.take_if(|suspect| *suspect != code) {
+            let count = self.failing_islands.entry(code).or_default();
+            *count = count.saturating_add(1);
+            let until = rules::retry_at(*count, now);
+            readings::postpone(&self.store, code, until, now)?;
+        }
+        self.suspect = None;
+        self.failing_islands.remove(&code);
         let outcome = if let Some(days) = days {
             self.counts.refused += days.refused;
             readings::record_days(&self.store, code, &days.rows, window, now)?
@@ -230,10 +258,8 @@ impl Collector {
         Ok(Outcome::Usable)
     }
 
-    fn advance_live(&mut self, code: IslandCode, steps: &[(UnixSeconds, u64)]) -> Result<()> {
-        if let Some(pass) = &mut self.live {
-            pass.advance(code, steps);
-        }
+    /// Ends the live pass if all its islands are read.
+    fn end_live(&mut self) -> Result<()> {
         let Some(pass) = self.live.take_if(|pass| pass.is_done()) else {
             return Ok(());
         };

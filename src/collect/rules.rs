@@ -16,6 +16,10 @@ const SETTLED_SECONDS: i64 = 6 * 3600;
 /// Days between readings of an inactive island, by the number of readings without a value. The day after the
 /// last reading stays in the window for three days after the next one is due: outages of that length lose nothing.
 const BACK_OFF_DAYS: [i64; 3] = [1, 2, 4];
+/// First pause of an island that failed; each one is eight times the one before.
+const FIRST_RETRY_SECONDS: i64 = 10;
+/// Longest pause: an island that always fails costs a few requests a day.
+pub(super) const LONGEST_RETRY_SECONDS: i64 = 6 * 3600;
 /// Time before a day leaves the window at which its island comes first.
 pub(super) const RISK_SECONDS: i64 = 36 * 3600;
 
@@ -95,6 +99,12 @@ pub(super) fn due_at(facts: Facts, now: UnixSeconds) -> i64 {
     next.unwrap_or(today + DAY_SECONDS + FRESH_SECONDS)
 }
 
+/// Returns the time from which an island is requested again, after failures in a row.
+pub(super) fn retry_at(failures: u32, now: UnixSeconds) -> i64 {
+    let pause = FIRST_RETRY_SECONDS << failures.saturating_sub(1).saturating_mul(3).min(32);
+    now.0 + pause.min(LONGEST_RETRY_SECONDS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +166,13 @@ mod tests {
         }
         facts.is_ranked = true;
         assert_eq!(due_at(facts, now), at(24, 40).0);
+    }
+
+    #[test]
+    fn an_island_that_fails_is_requested_again_after_seconds_and_later_after_hours() {
+        let pause = |failures| retry_at(failures, at(9, 0)) - at(9, 0).0;
+        let pauses = [1, 2, 3, 4, 5, 6, u32::MAX].map(pause);
+        assert_eq!(pauses, [10, 80, 640, 5120, 21_600, 21_600, 21_600]);
     }
 
     #[test]

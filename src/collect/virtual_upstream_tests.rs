@@ -146,12 +146,17 @@ impl VirtualUpstream {
         let roll = hash(&[self.seed, 8, self.requests]);
         let mut trouble = (roll % 100 < self.faults).then(|| usual(roll / 100));
         let hour = now.0.div_euclid(3600);
+        let island = match request {
+            Request::Days(code, _) | Request::Steps(code, _) => Some(number(*code)),
+            _ => None,
+        };
         trouble = trouble.or_else(|| {
             let is_in = |spell: &&Spell| {
                 spell.times.contains(&now)
                     && spell.endpoint.is_none_or(|of| of == endpoint)
                     && (roll / 700).is_multiple_of(spell.one_in)
                     && hour % spell.one_hour_in == 0
+                    && island.is_none_or(|number| number < spell.islands)
             };
             Some(self.spells.iter().find(is_in)?.trouble)
         });
