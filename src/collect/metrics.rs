@@ -39,7 +39,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
             }
         };
     Counter "island_metrics_collect_given_up_total"
-        "Requests postponed after three failures in a row."
+        "Requests that failed three times or more, and were postponed or left out."
         |it, page| page.value(it.counts.given_up);
     Counter "island_metrics_collect_values_refused_total"
         "Values that were left out because they are out of range."
@@ -79,6 +79,9 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
     Gauge "island_metrics_collect_islands_contradicted"
         "Those of them whose last response, of the last 24 hours, was a 404, or lacked a value that an earlier one had, that of the newest day, or the peak among other values."
         |it, page| page.value(it.sizes.contradicted);
+    Gauge "island_metrics_collect_islands_postponed"
+        "Islands that failed, whose last response lacked a day, or whose 404 is not believed. They are requested again within six hours."
+        |it, page| page.value(it.sizes.postponed);
     Gauge "island_metrics_collect_next_loss_timestamp_seconds"
         "Time at which the first day that was not read leaves the upstream's window, in Unix seconds."
         |it, page| page.optional(it.sizes.next_loss);
@@ -179,6 +182,7 @@ pub fn summary(settings: &CollectSettings) -> Result<String> {
          active and due: {}\n\
          inactive and due: {}\n\
          with a day that leaves the upstream's window within 36 hours: {}\n\
+         postponed for at most six hours, since they failed or a day was missing: {}\n\
          no longer listed by the upstream: {}\n\
          due in total: {due}, {:.1} hours at {rate} requests per second\n\
          next loss of a day: {}\n\
@@ -193,6 +197,7 @@ pub fn summary(settings: &CollectSettings) -> Result<String> {
         sizes.fresh,
         sizes.inactive_due,
         sizes.at_risk,
+        sizes.postponed,
         sizes.gone,
         hours(due),
         sizes.next_loss.map_or("none".to_owned(), moment),
