@@ -8,8 +8,8 @@
 //! ended, it comes before all islands. An endpoint that fails leaves its turn to the others.
 //!
 //! An island that fails is postponed. The next request is for another one: the one that was read last, which shows
-//! whether the island failed or the endpoint, and the one that has waited for longest, in turn. The pause of an island
-//! grows only if the requests before and after its own were answered, so that an outage postpones no island for long.
+//! whether the island failed or the endpoint, or the one that has waited for longest. The pause of an island grows only
+//! if the requests before and after its own were answered, so that an outage postpones no island for long.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -104,8 +104,8 @@ pub(super) struct Collector {
     pub(super) failing_islands: BTreeMap<IslandCode, u32>,
     /// The island of the last request for days, if it failed and the request before did not.
     pub(super) suspect: Option<IslandCode>,
-    /// Times that requests for days began to fail.
-    pub(super) spells: u32,
+    /// Number of series of failures of requests for days.
+    pub(super) failure_series: u32,
     /// A live pass has ended since the start.
     pub(super) has_live: bool,
     /// Times of the last tick, of the last look at the days that are hidden or complete, and of the last summary.
@@ -173,6 +173,8 @@ impl Collector {
         cleaned.map_err(io_error("clean up", &settings.dataset))?;
         let mut log = Vec::new();
         let (store, is_state_replaced) = open_store(&settings, now, &mut log)?;
+        // Their pauses would be short again otherwise.
+        let failing = readings::postponed(&store)?;
         let mut collector = Collector {
             settings,
             started: now,
@@ -193,9 +195,9 @@ impl Collector {
             not_before: UnixSeconds(0),
             was_task: false,
             is_idle: false,
-            failing_islands: BTreeMap::new(),
+            failing_islands: failing.into_iter().map(|code| (code, ATTEMPTS)).collect(),
             suspect: None,
-            spells: 0,
+            failure_series: 0,
             has_live: false,
             ticked: now,
             looked: UnixSeconds(0),
@@ -226,10 +228,8 @@ impl Collector {
         if is_ready {
             let code = match self.endpoints.failures(Endpoint::Days) {
                 0 => plan::next_at_risk(&self.store, now)?,
-                // Changes from spell to spell too: the usable response is perhaps always the one to the same number.
                 failures => {
-                    let turn = self.spells.wrapping_add(failures);
-                    plan::next_after_failure(&self.store, turn, now)?
+                    plan::next_after_failure(&self.store, (self.failure_series, failures), now)?
                 }
             };
             if let Some(code) = code {

@@ -39,7 +39,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
             }
         };
     Counter "island_metrics_collect_given_up_total"
-        "Requests that failed three times or more, and were postponed or left out."
+        "Requests given up for a time: for islands that failed three times while others were read, for islands left out of a live step, and for others after each three failures."
         |it, page| page.value(it.counts.given_up);
     Counter "island_metrics_collect_values_refused_total"
         "Values that were left out because they are out of range."
@@ -182,7 +182,7 @@ pub fn summary(settings: &CollectSettings) -> Result<String> {
          active and due: {}\n\
          inactive and due: {}\n\
          with a day that leaves the upstream's window within 36 hours: {}\n\
-         postponed for at most six hours, since they failed or a day was missing: {}\n\
+         postponed for at most six hours, since they failed, lacked a day, or had a 404 that is not believed: {}\n\
          no longer listed by the upstream: {}\n\
          due in total: {due}, {:.1} hours at {rate} requests per second\n\
          next loss of a day: {}\n\

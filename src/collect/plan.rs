@@ -92,24 +92,25 @@ fn next_of_class(store: &Store, class: i64, now: UnixSeconds) -> Result<Option<I
     store.row(sql, (class, now.0), |row| row.get(0))
 }
 
-/// Returns the island to request now if the last request for one failed: the one that was read last in every other turn,
-/// else the one that has waited for longest since it failed.
+/// Returns the island to request now if the last request for one failed: in about half of the turns the one that was read
+/// last, else the one that has waited for longest since it failed. The turn is the number of the series of failures, and
+/// that of the failure in it. The choice has no period, so that an upstream which answers each third request, for example,
+/// does not always answer for the same island.
 pub(super) fn next_after_failure(
     store: &Store,
-    turn: u32,
+    (series, failure): (u32, u32),
     now: UnixSeconds,
 ) -> Result<Option<IslandCode>> {
+    let mixed = (u64::from(series) << 32 | u64::from(failure)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     // An active one if there is one: another reading does not change when it is due.
     let last_read =
         "SELECT code FROM reading WHERE read_at > 0 AND class >= 0 AND postponed_until <= ?1
          ORDER BY class >= 2 DESC, read_at DESC LIMIT 1";
-    let found = if turn.is_multiple_of(2) {
-        store.row(last_read, [now.0], |row| row.get(0))?
-    } else {
-        None
-    };
-    if found.is_some() {
-        return Ok(found);
+    if mixed >> 63 == 0
+        && let Some(code) = store.row(last_read, [now.0], |row| row.get(0))?
+    {
+        return Ok(Some(code));
     }
     let due = "SELECT code FROM reading WHERE class >= 0 AND postponed_until <= ?1
            AND (read_at = 0 OR due_at <= ?1 OR covered <= ?2)

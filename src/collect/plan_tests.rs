@@ -253,7 +253,9 @@ fn after_a_failure_an_island_that_was_read_and_one_that_waits_are_next_in_turn()
     let scratch = Scratch::new();
     let store = store_of(6, &scratch);
     let at = |seconds| UnixSeconds(START + seconds);
-    let next = |seconds| [0, 1].map(|turn| next_after_failure(&store, turn, at(seconds)).unwrap());
+    // The first two turns of the first spell.
+    let next =
+        |seconds| [1, 2].map(|turn| next_after_failure(&store, (1, turn), at(seconds)).unwrap());
     record_missing(&store, code(3), at(0)).unwrap();
     // Nothing was read yet.
     assert!(next(0).iter().all(Option::is_some));

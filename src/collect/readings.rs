@@ -199,6 +199,12 @@ pub(super) fn postpone(
     store.execute(sql, (code, until, now.0)).map(drop)
 }
 
+/// Returns the islands that are postponed, or that were not read since.
+pub(super) fn postponed(store: &Store) -> Result<Vec<IslandCode>> {
+    let sql = "SELECT code FROM reading WHERE class >= 0 AND postponed_until > 0";
+    store.rows(sql, [], |row| row.get(0))
+}
+
 /// Returns all postponed islands to their queues.
 pub(super) fn release_postponed(store: &Store) -> Result<()> {
     let sql = "UPDATE reading SET postponed_until = 0 WHERE postponed_until > 0";

@@ -75,10 +75,8 @@ impl Collector {
         match request {
             Request::Days(code, _) => {
                 self.suspect = (failures == 1).then_some(*code);
-                self.spells = self.spells.wrapping_add(u32::from(failures == 1));
-                let count = *self.failing_islands.entry(*code).or_default();
-                let until = rules::retry_at(count, now);
-                readings::postpone(&self.store, *code, until, now)?;
+                self.failure_series = self.failure_series.wrapping_add(u32::from(failures == 1));
+                let count = self.postpone(*code, 0, now)?;
                 return Ok(usize::from(count >= ATTEMPTS));
             }
             Request::Steps(code, _) => {
@@ -105,6 +103,20 @@ impl Collector {
             Request::Platform(_) => {}
         }
         Ok(1)
+    }
+
+    /// Postpones an island that failed, after `confirmed` failures more than before. Returns their number.
+    fn postpone(&mut self, code: IslandCode, confirmed: u32, now: UnixSeconds) -> Result<u32> {
+        let count = self.failing_islands.entry(code).or_default();
+        *count = count.saturating_add(confirmed);
+        let until = if self.settings.once && *count >= ATTEMPTS {
+            // Not again in this run.
+            now.0 + rules::LONGEST_RETRY_SECONDS
+        } else {
+            rules::retry_at(*count, now)
+        };
+        readings::postpone(&self.store, code, until, now)?;
+        Ok(*count)
     }
 
     fn record(&mut self, request: &Request, raw: Raw, now: UnixSeconds) -> Result<Reply> {
@@ -170,10 +182,7 @@ impl Collector {
         now: UnixSeconds,
     ) -> Result<Reply> {
         if let Some(code) = self.suspect.take_if(|suspect| *suspect != code) {
-            let count = self.failing_islands.entry(code).or_default();
-            *count = count.saturating_add(1);
-            let until = rules::retry_at(*count, now);
-            readings::postpone(&self.store, code, until, now)?;
+            self.postpone(code, 1, now)?;
         }
         self.suspect = None;
         self.failing_islands.remove(&code);
