@@ -33,23 +33,24 @@ local function set_changed(id)
   redis.call('ZADD', KEYS[2], number, id)
 end
 
--- Begins a generation: numbers are those of the records, and all servers put theirs again. What is no record would stay
--- for ever if no server knows its id.
+-- Begins a generation: numbers are those of the records, and all servers put theirs again.
 local function begin_generation()
   redis.call('DEL', KEYS[2])
   if redis.call('HLEN', KEYS[1]) > IDS_MAX then
     redis.call('DEL', KEYS[1])
   end
   generation, number = ARGV[3], 0
+  local changes = {number, generation}
   for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do
-    if is_id(id) and string.sub(record(id), 1, 1) == '{' then
-      set_changed(id)
-    elseif is_id(id) then
-      redis.call('HDEL', KEYS[1], id)
+    if is_id(id) then
+      number = number + 1
+      changes[2 * number + 1], changes[2 * number + 2] = number, id
     end
   end
-  redis.call('HSET', KEYS[1], GENERATION, generation)
-  redis.call('ZADD', KEYS[2], 0, generation)
+  -- A call for each id takes longer, and Lua passes at most 8,000 values.
+  for at = 1, #changes, 1000 do
+    redis.call('ZADD', KEYS[2], unpack(changes, at, math.min(at + 999, #changes)))
+  end
 end
 
 mend(KEYS[1], 'hash')
@@ -82,7 +83,8 @@ end
 local is_stored = is_known() and number == tonumber(ARGV[2])
 if is_stored then
   for at = 6, #ARGV, 2 do
-    redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1])
+    -- An id without a record is removed. No id is an empty text.
+    redis.call(ARGV[at + 1] == '' and 'HDEL' or 'HSET', KEYS[1], ARGV[at], ARGV[at + 1])
     set_changed(ARGV[at])
   end
 end

@@ -26,6 +26,7 @@ impl Model {
 
     fn change(&mut self, id: &str, line: &str) {
         self.records.insert(id.to_owned(), line.to_owned());
+        self.records.retain(|_, line| !line.is_empty());
         self.number += 1;
         self.changes.insert(id.to_owned(), self.number);
     }
@@ -34,9 +35,7 @@ impl Model {
     fn begin_if_lost(&mut self, view: &KeyView, new: &str) {
         let is_older = self.generation == view.generation && self.number < view.seen;
         if self.generation.is_empty() || is_older {
-            let mut records = std::mem::take(self).records;
-            records.retain(|_, line| line.starts_with('{') && line.len() <= LINE_BYTES_MAX);
-            for (id, line) in records {
+            for (id, line) in std::mem::take(self).records {
                 self.change(&id, &line);
             }
             new.clone_into(&mut self.generation);
