@@ -146,22 +146,25 @@ fn a_record_of_another_key_with_a_known_id_changes_nothing() {
     assert!(known.as_slice()[0].revoked.is_some());
 }
 
-/// A server that does not know yet that a key was enabled again disables it: the latest change counts, and of two in
-/// the same second, the revocation.
+/// A server changes a key to the state that it already has there, since another server has changed it meanwhile: the
+/// latest change counts, and of two in the same second, the revocation.
 #[test]
-fn a_revocation_counts_where_an_earlier_restoration_is_not_known() {
-    for (restored, revoked_again, is_revoked) in [(5, 6, true), (5, 5, true), (5, 4, false)] {
+fn a_change_counts_where_an_earlier_opposite_change_is_not_known() {
+    for (known, other, own, is_revoked) in [
+        (true, 5, 6, true),
+        (true, 5, 5, true),
+        (true, 5, 4, false),
+        (false, 5, 6, false),
+        (false, 5, 5, true),
+        (false, 5, 4, true),
+    ] {
         let mut first = KeyRecords::default();
-        assert!(first.issue(random(Tier::Pro, UnixSeconds(1))).unwrap());
+        assert!(first.issue(random(Tier::Free, UnixSeconds(1))).unwrap());
         let id = first.as_slice()[0].id;
-        assert!(first.set_revoked(id, true, UnixSeconds(2)).unwrap());
+        first.set_revoked(id, known, UnixSeconds(2)).unwrap();
         let mut second = first.clone();
-        assert!(first.set_revoked(id, false, UnixSeconds(restored)).unwrap());
-        assert!(
-            !second
-                .set_revoked(id, true, UnixSeconds(revoked_again))
-                .unwrap()
-        );
+        assert!(first.set_revoked(id, !known, UnixSeconds(other)).unwrap());
+        assert!(!second.set_revoked(id, known, UnixSeconds(own)).unwrap());
         for merged in [joined(&first, &second), joined(&second, &first)] {
             assert_eq!(merged.as_slice()[0].revoked.is_some(), is_revoked);
         }

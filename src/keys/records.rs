@@ -193,7 +193,7 @@ impl KeyRecords {
     /// Disables a key, or enables it again. Returns `true` if it was in the other state. The limit of free keys per
     /// address applies to an enabled key as to a new one.
     ///
-    /// Disabling a disabled key makes its state newer: another server may have enabled it meanwhile.
+    /// A change to the state that the key already has makes that newer: another server may have changed it meanwhile.
     pub(super) fn set_revoked(
         &mut self,
         id: KeyId,
@@ -212,7 +212,7 @@ impl KeyRecords {
             let later = UnixSeconds(record.changed.0.saturating_add(1).min(TIME_MAX));
             record.revoked = is_revoked.then_some(now);
             record.changed = now.max(later);
-        } else if is_revoked {
+        } else {
             record.changed = record.changed.max(now);
         }
         Ok(is_change)

@@ -352,7 +352,10 @@ fn without_the_store_commands_work_sign_up_issues_nothing_and_revokes() {
     let peers = store.peers(&directory.join(""), 2, &SIGN_UP);
     let shown_first = make(&mut peers[0].connect(), &page(&peers[0]));
     let own = shown(&shown_first).unwrap();
+    let restored = issued_in(&state(1), 2);
     await_status(&peers, &own, 200);
+    await_status(&peers, &restored, 200);
+    await_stored(&state(0), &restored, "active");
     store.kill();
     for peer in &peers {
         peer.await_line("the known keys stay valid");
@@ -371,6 +374,11 @@ fn without_the_store_commands_work_sign_up_issues_nothing_and_revokes() {
         (status(&peers[0], &own), status(&peers[0], &new)),
         (200, 401)
     );
+    // A server enables a key which another one has disabled before, although it is enabled there.
+    change_key("revoke", &state(1), &restored);
+    await_status([&peers[1]], &restored, 403);
+    thread::sleep(Duration::from_secs(1));
+    change_key("restore", &state(0), &restored);
     // A server that knows keys is ready, and one that never had any is not.
     let late = store.peer(&state(9), 2, &SIGN_UP);
     let ready = |peer: &Peer| Client::connect(peer.admin).get("/readyz");
@@ -384,6 +392,7 @@ fn without_the_store_commands_work_sign_up_issues_nothing_and_revokes() {
     for peer in [&peers[0], &peers[1], &late] {
         await_status([peer], &new, 200);
         await_status([peer], &own, 403);
+        await_status([peer], &restored, 200);
     }
     peers[0].await_line("shared keys: exchanged with the store again");
     wait_for("readiness", || ready(&late).status == 200);
