@@ -102,7 +102,7 @@ impl KeyExchange {
         let adding = Arc::downgrade(&exchange);
         let poll = move |_| {
             let mut exchange = lock(&exchange);
-            let exchanged = exchange.exchange(true);
+            let exchanged = exchange.exchange();
             exchange.report(exchanged);
         };
         let add_key = move |record: &KeyRecord, check: CheckRecords<'_>| {
@@ -140,10 +140,9 @@ impl KeyExchange {
         Some(exchanged)
     }
 
-    /// Exchanges with the store what this server or the store lacks. With `may_begin_again`, all keys are compared again
-    /// if the store has lost some: no client waits for that.
-    fn exchange(&mut self, may_begin_again: bool) -> Result<(), String> {
-        let secret = self.receive(may_begin_again)?;
+    /// Exchanges with the store what this server or the store lacks.
+    fn exchange(&mut self) -> Result<(), String> {
+        let secret = self.receive()?;
         self.apply()?;
         if let Some(secret) = parse_hex(&secret).map(SignupSecret)
             && self.own.has_signup
@@ -157,7 +156,7 @@ impl KeyExchange {
     }
 
     /// Sends and receives all that is missing, and merges it into the known keys. Returns the secret of the store.
-    fn receive(&mut self, mut may_begin_again: bool) -> Result<String, String> {
+    fn receive(&mut self) -> Result<String, String> {
         // If a call or a merge fails, the connection is closed, and the store sends all its records again.
         let (node, mut view) = if let Some(connected) = self.connected.take() {
             connected
@@ -165,7 +164,7 @@ impl KeyExchange {
             let node = self.runtime.block_on(connect(&self.settings))?;
             (node, KeyView::default())
         };
-        let mut received = Vec::new();
+        let (mut received, mut has_begun_again) = (Vec::new(), false);
         let secret = loop {
             // The loader reports a file that cannot be read. A revocation must arrive all the same.
             let own = self.own.store.current();
@@ -173,7 +172,7 @@ impl KeyExchange {
             let mut answer = self.call(&node, &view, &lines)?;
             // Another server may have noticed before that the store has lost keys. If it loses them again and again,
             // it cannot be used.
-            if view.is_outdated(&answer) && mem::take(&mut may_begin_again) {
+            if view.is_outdated(&answer) && !mem::replace(&mut has_begun_again, true) {
                 lock(&self.state).is_up = false;
                 view = KeyView::default();
                 continue;
@@ -199,17 +198,14 @@ impl KeyExchange {
     ) -> Result<bool, String> {
         let line = (key.id.to_string(), key.to_shared_line());
         let mut is_added = false;
-        while !is_added {
-            self.receive(false)?;
-            // A client that waits longer may have gone.
-            let is_late = Instant::now() >= latest;
-            let is_done = is_late || !check(&self.own.store.known());
-            let Some((node, mut view)) = self.connected.take_if(|_| !is_done) else {
+        // A client that waits longer may have gone.
+        while !is_added && Instant::now() < latest && check(&self.own.store.known()) {
+            let Some((node, mut view)) = self.connected.take() else {
                 break;
             };
             let answer = self.call(&node, &view, slice::from_ref(&line))?;
             is_added = answer.is_stored;
-            // The added key, or others that were added before.
+            // The added key, or what others have changed before.
             let received = view.take(answer)?;
             self.merge(&mut view, &received)?;
             self.connected = Some((node, view));

@@ -1,14 +1,20 @@
 //! The script of keys in a real store, compared with the model.
 
+use std::sync::mpsc;
+use std::thread;
+
 use arbtest::arbitrary::{Result as Arbitrary, Unstructured};
 use tokio::runtime::Builder;
 
+use super::super::key_exchange::{KeyExchange, OwnKeys};
 use super::super::key_model_tests::Model;
-use super::super::store_tests::{TestStore, run};
+use super::super::store_tests::{TestStore, run, settings};
 use super::*;
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeyPrefix, KeyStore};
 use crate::model::Tier;
+use crate::observe::Log;
+use crate::sync::{PollTrigger, lock};
 
 /// An id that no key has.
 const NO_ID: &str = "0123456789";
@@ -174,15 +180,71 @@ fn a_generation_begins_with_few_commands_for_each_record() {
         run(node, &["CONFIG", "RESETSTAT"]).await.unwrap();
         let answer = call(node, &KeyView::default(), &[]).await;
         assert_eq!((answer.seen, answer.records.len()), (PAGE as u64, PAGE));
-        let mut info = redis::cmd("INFO");
-        let info = info.arg("commandstats");
-        let info: redis::InfoDict = info
-            .query_async(&mut node.connection.clone())
-            .await
-            .unwrap();
-        let calls = info.get::<String>("cmdstat_zadd").unwrap();
-        assert!(calls.starts_with("calls=11,"), "{calls}");
+        assert_eq!(count_calls(node, "zadd").await, 11);
     });
+}
+
+/// Calls of a command since the counts were reset.
+async fn count_calls(node: &NodeConnection, command: &str) -> u32 {
+    let mut info = redis::cmd("INFO");
+    let info = info.arg("commandstats");
+    let info = info.query_async(&mut node.connection.clone()).await;
+    let info: redis::InfoDict = info.unwrap();
+    let counts: String = info.get(&format!("cmdstat_{command}")).unwrap();
+    let calls = counts.split(['=', ',']).nth(1).unwrap();
+    calls.parse().unwrap()
+}
+
+#[test]
+fn an_addition_before_which_another_server_has_added_a_key_needs_one_more_call() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let Some(store) = TestStore::start() else {
+        return;
+    };
+    let node = &runtime.block_on(store.connect());
+    let name = format!("im-keys-{}-addition", std::process::id());
+    let own = OwnKeys {
+        store: KeyStore::new(&std::env::temp_dir().join(name)),
+        loader: PollTrigger::start("keys", |_| {}).unwrap(),
+        has_signup: false,
+        secret: None,
+    };
+    let ((started, _), (log, _lines)) = (mpsc::channel(), Log::received());
+    let sharing = KeyExchange::start(own, settings(&node.node), started, log).unwrap();
+    while !lock(&sharing.state).is_up {
+        thread::yield_now();
+    }
+    let key = |address: &str| {
+        let address = address.parse().unwrap();
+        KeyRecord::random(
+            &KeyPrefix::default(),
+            (&address, Tier::Free),
+            UnixSeconds(1),
+        )
+        .1
+    };
+    let mut known = Vec::new();
+    let is_added = sharing.add(&key("a@x.test"), &mut |records| {
+        known.push(records.as_slice().len());
+        runtime.block_on(async {
+            if known.len() == 1 {
+                run(node, &["CONFIG", "RESETSTAT"]).await.unwrap();
+                let mut view = KeyView::default();
+                view.take(call(node, &view, &[]).await).unwrap();
+                let added = call(node, &view, &[line(&key("b@x.test"))]).await;
+                assert!(added.is_stored);
+            } else {
+                assert_eq!(
+                    count_calls(node, "evalsha").await,
+                    3,
+                    "two of the other server"
+                );
+            }
+        });
+        true
+    });
+    assert!(is_added);
+    assert_eq!(known, [0, 1]);
 }
 
 #[test]

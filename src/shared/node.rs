@@ -258,24 +258,14 @@ mod tests {
 
     use tokio::runtime::Builder;
 
+    use super::super::store_tests::settings;
     use super::*;
-    use crate::quota::{OutagePolicy, SharingSettings};
 
     #[test]
     fn a_connection_to_a_node_that_does_not_answer_is_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let node = format!("redis://{}", listener.local_addr().unwrap());
-        let settings = SharedQuotaSettings {
-            nodes: vec![node.parse().unwrap()],
-            password_file: None,
-            ca_file: None,
-            sharing: SharingSettings {
-                servers: 1,
-                outage: OutagePolicy::Share,
-                clients_max: 1,
-            },
-            has_keys: false,
-        };
+        let settings = settings(&node.parse().unwrap());
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         // It runs on, as that of a server.
         let failed = runtime.block_on(async {

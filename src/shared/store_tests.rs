@@ -8,6 +8,8 @@ use std::time::Duration;
 use redis::RedisError;
 
 use super::node::{NodeConnection, open};
+use super::settings::{SharedQuotaSettings, StoreNode};
+use crate::quota::{OutagePolicy, SharingSettings};
 
 pub(super) struct TestStore {
     process: Child,
@@ -71,4 +73,19 @@ pub(super) async fn run(node: &NodeConnection, words: &[&str]) -> Result<(), Red
     command.arg(&words[1..]);
     let _: redis::Value = command.query_async(&mut node.connection.clone()).await?;
     Ok(())
+}
+
+/// Returns the settings of a server that uses one node.
+pub(super) fn settings(node: &StoreNode) -> SharedQuotaSettings {
+    SharedQuotaSettings {
+        nodes: vec![node.clone()],
+        password_file: None,
+        ca_file: None,
+        sharing: SharingSettings {
+            servers: 2,
+            outage: OutagePolicy::Share,
+            clients_max: 1,
+        },
+        has_keys: true,
+    }
 }
