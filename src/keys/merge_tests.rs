@@ -173,14 +173,17 @@ fn a_change_counts_where_an_earlier_opposite_change_is_not_known() {
 
 #[test]
 fn there_are_at_most_as_many_keys_as_the_limit() {
-    let [first, second, third] = [1, 2, 3].map(|at| random(Tier::Pro, UnixSeconds(at)));
+    let keys = [1, 2, 3].map(|at| random(Tier::Pro, UnixSeconds(at)));
     let mut known = KeyRecords::default();
-    for _ in 0..2 {
-        known.merge(&[first.clone(), second.clone()], 2).unwrap();
-    }
-    assert_eq!(known.as_slice(), [first, second]);
+    known.merge(&keys[..2], 2).unwrap();
+    known.merge(&keys[..2], 2).unwrap();
+    let mut newer = keys.clone();
+    newer[1].changed = UnixSeconds(9);
+    newer.reverse();
     assert_eq!(
-        known.merge(&[third], 2).unwrap_err().to_string(),
+        known.merge(&newer, 2).unwrap_err().to_string(),
         "67108864 keys have been issued, the limit; no key can be added"
     );
+    // Those of known keys count all the same.
+    assert_eq!(known.as_slice(), [keys[0].clone(), newer[1].clone()]);
 }

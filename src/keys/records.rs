@@ -145,8 +145,9 @@ impl KeyRecords {
         Ok(ignored.is_empty())
     }
 
-    /// Merges the records of a file or of other servers, up to `keys_max` keys. Of two states of a key the newer one
-    /// counts. Records of other keys with a known id are ignored; returns these ids.
+    /// Merges the records of a file or of other servers, up to `keys_max` keys; after an error, as many as there is room
+    /// for. Of two states of a key the newer one counts. Records of other keys with a known id are ignored; returns these
+    /// ids.
     pub(super) fn merge(
         &mut self,
         others: &[KeyRecord],
@@ -154,11 +155,12 @@ impl KeyRecords {
     ) -> Result<Vec<KeyId>, KeyStoreError> {
         let places = self.records.iter().map(|key| key.id).zip(0..);
         let mut places: HashMap<KeyId, usize> = places.collect();
-        let mut ignored = Vec::new();
+        let (mut ignored, mut fits) = (Vec::new(), true);
         for other in others {
             let at = *places.entry(other.id).or_insert(self.records.len());
             let Some(known) = self.records.get_mut(at) else {
-                self.records.push(other.clone());
+                fits &= at < keys_max as usize;
+                self.records.extend(fits.then(|| other.clone()));
                 continue;
             };
             if !known.is_same_key(other) {
@@ -167,7 +169,6 @@ impl KeyRecords {
             }
             (known.changed, known.revoked) = known.state().max(other.state());
         }
-        let fits = self.records.len() <= keys_max as usize;
         fits.then_some(ignored).ok_or(KeyStoreError::Full)
     }
 

@@ -157,7 +157,7 @@ impl KeyExchange {
 
     /// Sends and receives all that is missing, and merges it into the known keys. Returns the secret of the store.
     fn receive(&mut self) -> Result<String, String> {
-        // If a call or a merge fails, the connection is closed, and the store sends all its records again.
+        // If a call fails, the connection is closed, and the store sends all its records again.
         let (node, mut view) = if let Some(connected) = self.connected.take() {
             connected
         } else {
@@ -183,7 +183,7 @@ impl KeyExchange {
                 break secret;
             }
         };
-        self.merge(&mut view, &received)?;
+        self.merge(&mut view, &received);
         self.connected = Some((node, view));
         Ok(secret)
     }
@@ -207,7 +207,7 @@ impl KeyExchange {
             is_added = answer.is_stored;
             // The added key, or what others have changed before.
             let received = view.take(answer)?;
-            self.merge(&mut view, &received)?;
+            self.merge(&mut view, &received);
             self.connected = Some((node, view));
         }
         // Once: a file with many keys takes long to write.
@@ -237,13 +237,18 @@ impl KeyExchange {
 
     /// Merges received records into the known ones. Where the store has another key in place of an own one, the own one
     /// is sent again.
-    fn merge(&mut self, view: &mut KeyView, received: &[KeyRecord]) -> Result<(), String> {
+    fn merge(&mut self, view: &mut KeyView, received: &[KeyRecord]) {
         if received.is_empty() {
-            return Ok(());
+            return;
         }
         let merged = self.own.store.merge(received);
-        let ignored = merged.map_err(|error| error.to_string())?;
         self.is_unloaded = true;
+        // There is no room for the rest the next time either.
+        let ignored = merged.unwrap_or_else(|error| {
+            let line = format!("shared keys: the store has keys that are refused here: {error}");
+            self.repairs.write(line);
+            Vec::new()
+        });
         if let Some(id) = ignored.first() {
             let count = ignored.len();
             self.repairs.write(format!(
@@ -251,7 +256,6 @@ impl KeyExchange {
             ));
         }
         view.repair(ignored);
-        Ok(())
     }
 
     /// Has merged records loaded, and writes them to the key file.
