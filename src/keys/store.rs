@@ -238,7 +238,8 @@ impl KeyStore {
         self.read_changed(&mut known)?;
         let mut records = KeyRecords::clone(&known.records);
         let outcome = change(&mut records)?;
-        if records != *known.records || known.is_ahead {
+        let is_change = records != *known.records;
+        if is_change || known.is_ahead {
             let path = self.path();
             let written = durable::replace_private(&path, &records.to_file());
             written.map_err(KeyStoreError::io(&path))?;
@@ -250,12 +251,13 @@ impl KeyStore {
                     "{path}: known keys were missing or out of date, and were written again ({count})"
                 ));
             }
-            *known = Known {
-                records: Arc::new(records),
-                // The change is made even if this fails. Without a version the file is read again.
-                version: self.version().ok().flatten(),
-                ..Known::default()
-            };
+            // The change is made even if this fails. Without a version the file is read again.
+            known.version = self.version().ok().flatten();
+            (known.differ, known.is_ahead) = (0, false);
+            // A server loads other records, which takes long.
+            if is_change {
+                known.records = Arc::new(records);
+            }
         }
         Ok((outcome, Arc::clone(&known.records)))
     }

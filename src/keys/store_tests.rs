@@ -94,8 +94,10 @@ fn merged_records_are_stored_and_those_of_other_keys_are_named() {
     let (_, record) = KeyRecord::random(&KeyPrefix::default(), key, UnixSeconds(1));
     assert_eq!(store.merge(std::slice::from_ref(&record)).unwrap(), []);
     assert_eq!(ids(&store.read().unwrap()), []);
+    let merged = store.known();
     store.repair().unwrap();
     assert_eq!(ids(&store.read().unwrap()), [record.id]);
+    assert!(Arc::ptr_eq(&merged, &store.known()), "loaded again");
     let mut other = record.clone();
     other.digest[0] ^= 1;
     assert_eq!(store.merge(&[other]).unwrap(), [record.id]);
