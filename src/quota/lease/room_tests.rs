@@ -1,4 +1,4 @@
-//! Clients without a counter or a lease, and figures that no server counts.
+//! Which clients have a lease, what is sent for them, and figures that no server counts.
 
 use super::*;
 use crate::quota::lease::server_model_tests::{Counter, Counts, table};
@@ -7,6 +7,8 @@ const NOW: RequestTime = RequestTime {
     day: UtcDay(20_000),
     reset_seconds: 9,
 };
+
+const TOMORROW: UtcDay = UtcDay(NOW.day.0 + 1);
 
 #[test]
 fn a_client_without_a_counter_is_refused_and_sends_the_store_nothing() {
@@ -89,4 +91,110 @@ fn a_small_table_has_a_lease_for_each_client() {
     table.settings.clients_max = 1_000;
     admit_each(&table, 0..1_000);
     assert_eq!(table.clients(), 1_000);
+}
+
+/// Most clients send one request a day.
+#[test]
+fn a_client_with_one_request_has_no_lease() {
+    let (table, _) = table(2, OutagePolicy::Share);
+    table.set_state(StoreState::Ready);
+    let (client, counts) = (LeaseClient::Key(1), Counts::default());
+    let counter = Counter(&counts, (client, NOW.day));
+    let answer = LeaseAnswer {
+        granted: 0,
+        total: 3,
+        limit: 200,
+    };
+    // From the second one on, the share of this server: what others admitted is not known.
+    for (requests, shown, clients) in [(1, 199, 0), (2, 98, 1)] {
+        let _ = counter.admit(200);
+        assert_eq!(table.peek(client, 200, NOW.day, &counter), shown);
+        assert_eq!(table.clients(), clients);
+        table.sweep(TOMORROW);
+        let settlement = table.settlement(client, NOW.day, requests);
+        table.answer(&settlement, answer, UnixSeconds(0));
+        assert_eq!(table.clients(), clients);
+        table.sweep(TOMORROW);
+        // A lease that has ended does not begin again.
+        let action = LeaseAction::Grant(1);
+        let granted = LeaseRequest {
+            action,
+            ..settlement
+        };
+        table.answer(&granted, answer, UnixSeconds(0));
+        assert_eq!(table.clients(), 0);
+    }
+}
+
+#[test]
+fn leases_of_days_that_have_passed_are_removed_with_half_of_their_room() {
+    let (mut table, _) = table(2, OutagePolicy::Share);
+    table.settings.clients_max = 10_000;
+    admit_each(&table, 0..6_000);
+    let rooms = |table: &LeaseTable| {
+        let shards = table.shards.iter().map(|shard| lock(shard).capacity());
+        shards.collect::<Vec<_>>()
+    };
+    let before = rooms(&table);
+    table.sweep(NOW.day);
+    assert_eq!((table.clients(), rooms(&table)), (6_000, before.clone()));
+    table.sweep(TOMORROW);
+    assert_eq!(table.clients(), 0);
+    for (before, after) in before.into_iter().zip(rooms(&table)) {
+        assert!((before / 4..before).contains(&after), "{before} {after}");
+    }
+}
+
+#[test]
+fn only_unspent_credits_are_given_back() {
+    let (table, sent) = table(2, OutagePolicy::Share);
+    table.set_state(StoreState::Ready);
+    let counts = Counts::default();
+    for (key, granted) in [(1, 1), (2, 5)] {
+        let client = LeaseClient::Key(key);
+        let counter = Counter(&counts, (client, NOW.day));
+        let waits = table.admit(client, 200, NOW, true, &counter);
+        assert!(matches!(waits, Err(NoLease::Wait(_))));
+        let answer = LeaseAnswer {
+            granted,
+            total: 200,
+            limit: 200,
+        };
+        table.answer(&lock(&sent).remove(0), answer, UnixSeconds(0));
+        let admitted = table.admit(client, 200, NOW, true, &counter);
+        assert!(matches!(admitted, Ok(Decision::Admit { .. })));
+    }
+    let returned = table.give_back();
+    let returned: Vec<_> = returned.iter().map(|it| (it.client, it.granted)).collect();
+    assert_eq!(returned, [(LeaseClient::Key(2), 1)]);
+}
+
+#[test]
+fn a_settled_lease_is_not_settled_again() {
+    let (table, sent) = table(2, OutagePolicy::Refuse);
+    table.set_state(StoreState::Settling);
+    let (client, counts) = (LeaseClient::Key(1), Counts::default());
+    let counter = Counter(&counts, (client, NOW.day));
+    let refused = table.admit(client, 200, NOW, true, &counter);
+    assert!(matches!(refused, Err(NoLease::Unavailable)));
+    assert!(lock(&sent).is_empty());
+}
+
+/// It does not make a store that is away answer.
+#[test]
+fn no_request_waits_for_a_store_that_is_late() {
+    for state in [StoreState::Away, StoreState::Settling, StoreState::Ready] {
+        let (table, _) = table(2, OutagePolicy::Share);
+        table.set_state(state);
+        table.set_late();
+        let is_late = state == StoreState::Ready;
+        assert_eq!(
+            table.state(),
+            if is_late { StoreState::Late } else { state }
+        );
+        let (client, counts) = (LeaseClient::Key(1), Counts::default());
+        let counter = Counter(&counts, (client, NOW.day));
+        let admitted = table.admit(client, 200, NOW, true, &counter);
+        assert!(matches!(admitted, Ok(Decision::Admit { .. })));
+    }
 }
