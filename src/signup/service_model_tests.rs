@@ -188,13 +188,18 @@ impl Scene {
             let key = u.choose_index(self.plain.keys.len())?;
             let key = &mut self.plain.keys[key].1;
             let (is_revoked, now) = (u.arbitrary()?, UnixSeconds(self.now));
-            // The file may lack the key, have it in this state, or have too many keys of the address. A key that is revoked
-            // again is in its newest state, with the time that the file has.
+            // The file may lack the key, have it in this state, or have too many keys of the address.
             let changed = self.store.set_revoked(key.id, is_revoked, now);
-            if changed.is_ok_and(|is_change| is_change || is_revoked) {
-                let records = self.store.read().unwrap();
-                let record = records.as_slice().iter().find(|found| found.id == key.id);
-                key.revoked = record.unwrap().revoked;
+            if changed.is_ok() {
+                // The latest change counts, also one to the state that the file has; of two in one second, the revocation.
+                let all = [
+                    self.service.store.known(),
+                    self.store.read().unwrap().into(),
+                ];
+                let states = all.iter().flat_map(|records| records.as_slice());
+                let states = states.filter(|found| found.id == key.id);
+                let newest = states.max_by_key(|found| found.state());
+                key.revoked = newest.unwrap().revoked;
             }
         }
         let number = self.service.store.current().unwrap().as_slice().len();
