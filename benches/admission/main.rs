@@ -21,7 +21,7 @@ use island_metrics::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 use island_metrics::model::TierLimits;
 use island_metrics::observe::{STATUS_CODES, WorkerMetrics};
 use island_metrics::quota::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize};
-use island_metrics::request::{Endpoint, ProxyNetwork, TrustedProxies};
+use island_metrics::request::{self, Endpoint, ProxyNetwork, SentKeys, TrustedProxies};
 use island_metrics::server::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 use island_metrics::sync::Replicated;
 use timing::{Chase, report};
@@ -109,7 +109,8 @@ fn admitted(
     nanos_each(A_ROUND, || {
         for day in first..first + DAYS {
             for _ in 0..A_DAY {
-                let caller = gate.authenticate(&visit, black_box(headers), black_box(query));
+                let keys = request::keys(black_box(query));
+                let caller = gate.authenticate(&visit, black_box(headers), &keys);
                 let now = RequestTime {
                     day: UtcDay(day),
                     reset_seconds: 1,
@@ -198,7 +199,7 @@ fn first_use(gate: &QuotaGate, keys: u32) -> f64 {
         .collect();
     nanos_each(sent.len(), || {
         for (visit, headers) in visits.iter().zip(&sent) {
-            let caller = gate.authenticate(visit, headers, None);
+            let caller = gate.authenticate(visit, headers, &SentKeys::default());
             assert!(matches!(black_box(caller), Ok(Caller::Keyed(_))));
         }
     })
@@ -211,7 +212,7 @@ fn refused(gate: &QuotaGate, bearer: &HeaderMap) -> f64 {
     let visit = gate.connect(Ipv4Addr::LOCALHOST.into());
     nanos_each(A_DAY, || {
         for _ in 0..A_DAY {
-            let caller = gate.authenticate(&visit, black_box(&broken), None);
+            let caller = gate.authenticate(&visit, black_box(&broken), &SentKeys::default());
             assert_eq!(black_box(caller), Err(KeyError::Invalid));
         }
     })

@@ -32,5 +32,5 @@ pub use lists::{LIMIT_DEFAULT, LIMIT_MAX};
 pub use loggable::{KEY_MARK, loggable};
 pub use parameters::{CREATOR_PARAMETERS, ISLAND_PARAMETERS};
 pub(crate) use percent::RESERVED;
-pub use query::{SentKey, first_value, ignored, key, mistaken_keys, without_key};
+pub use query::{SentKey, SentKeys, first_value, ignored, keys, without_key};
 pub use route::{ParsedTarget, Route, parse};

@@ -26,8 +26,8 @@ pub(super) fn decode_segment(text: &str) -> Option<Cow<'_, str>> {
 /// Decodes a name or value of a form-encoded query, in which `+` is a space. `None` if its encoding
 /// is broken.
 pub(super) fn decode_form(text: &str) -> Option<Cow<'_, str>> {
-    if memchr::memchr(b'+', text.as_bytes()).is_none() {
-        return decode_segment(text);
+    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
+        return Some(Cow::Borrowed(text));
     }
     let decoded = decode_segment(&text.replace('+', " "))?.into_owned();
     Some(Cow::Owned(decoded))

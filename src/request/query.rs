@@ -90,23 +90,20 @@ pub fn ignored(raw: Option<&str>, is_declared: impl Fn(&str) -> bool) -> Option<
 }
 
 /// Names, in any case, under which clients of other services send their keys.
-const KEY_NAMES: [&str; 5] = ["key", "api_key", "apikey", "token", "access_token"];
+const OTHER_NAMES: [&str; 5] = ["key", "api_key", "apikey", "token", "access_token"];
 
-/// Returns the values of parameters that a client may have meant as its `key`; none if no part of the
-/// query can be a key, which one search finds out.
-pub fn mistaken_keys(raw: Option<&str>) -> impl Iterator<Item = Cow<'_, str>> {
-    let may_have_key =
-        |text: &&str| text.contains('%') || memmem::find(text.as_bytes(), KEY_MARK).is_some();
-    raw_pairs(raw.filter(may_have_key)).filter_map(|(name, value)| {
-        let name = decode_form(name)?;
-        let is_alike = KEY_NAMES.iter().any(|key| name.eq_ignore_ascii_case(key));
-        let value = || decode_form(value).unwrap_or(Cow::Borrowed(value));
-        (is_alike && name != "key").then(value)
-    })
+/// The keys in a query string.
+#[derive(Debug, Default)]
+pub struct SentKeys<'a> {
+    pub key: SentKey<'a>,
+    /// The values of other parameters that a client may have meant as its `key`.
+    pub misplaced: Vec<Cow<'a, str>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The values of the parameter `key`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SentKey<'a> {
+    #[default]
     None,
     /// The decoded value; empty if its encoding is broken.
     Once(Cow<'a, str>),
@@ -114,27 +111,33 @@ pub enum SentKey<'a> {
     Twice,
 }
 
-/// Returns the `key` of a query string. A broken pair elsewhere does not hide it, since keys are
-/// authenticated before parameters are parsed.
-pub fn key(raw: Option<&str>) -> SentKey<'_> {
-    let text = raw.unwrap_or_default();
-    // Without a percent sign, the name is not encoded.
-    if memmem::find(text.as_bytes(), b"key").is_none() && !text.contains('%') {
-        return SentKey::None;
+/// Finds the keys in a query string. A broken pair elsewhere does not hide them, since keys are authenticated
+/// before parameters are parsed.
+pub fn keys(raw: Option<&str>) -> SentKeys<'_> {
+    let mut keys = SentKeys::default();
+    for (name, value) in raw_pairs(raw) {
+        let Some(name) = decode_form(name) else {
+            continue;
+        };
+        if name == "key" {
+            keys.key = match keys.key {
+                SentKey::None => SentKey::Once(decode_form(value).unwrap_or_default()),
+                SentKey::Once(_) | SentKey::Twice => SentKey::Twice,
+            };
+        } else if OTHER_NAMES.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+            let value = decode_form(value).unwrap_or(Cow::Borrowed(value));
+            if memmem::find(value.as_bytes(), KEY_MARK).is_some() {
+                keys.misplaced.push(value);
+            }
+        }
     }
-    let is_key = |(name, _): &(&str, &str)| decode_form(name).is_some_and(|name| name == "key");
-    let mut keys = raw_pairs(raw).filter(is_key);
-    match (keys.next(), keys.next()) {
-        (None, _) => SentKey::None,
-        (Some((_, value)), None) => SentKey::Once(decode_form(value).unwrap_or_default()),
-        (Some(_), Some(_)) => SentKey::Twice,
-    }
+    keys
 }
 
 /// Returns the query string without its keys; `None` if nothing is left.
 pub fn without_key(raw: Option<&str>) -> Option<String> {
     let pairs = raw.unwrap_or_default().split('&');
-    let others = pairs.filter(|pair| key(Some(pair)) == SentKey::None);
+    let others = pairs.filter(|pair| keys(Some(pair)).key == SentKey::None);
     let others = others.collect::<Vec<_>>().join("&");
     Some(others).filter(|others| !others.is_empty())
 }
@@ -160,7 +163,7 @@ mod tests {
         ] {
             let without = without_key(sent);
             assert_eq!(without.as_deref(), left, "{sent:?}");
-            assert_eq!(key(without.as_deref()), SentKey::None);
+            assert_eq!(keys(without.as_deref()).key, SentKey::None);
         }
     }
 
@@ -175,18 +178,19 @@ mod tests {
 
     #[test]
     fn a_key_is_found_in_any_encoding() {
-        assert_eq!(key(None), SentKey::None);
-        assert_eq!(key(Some("keys=1&Key=2&a=key")), SentKey::None);
-        assert_eq!(key(Some("%6bez=1")), SentKey::None);
-        let once = |raw| match key(Some(raw)) {
+        let key = |raw| keys(Some(raw)).key;
+        assert_eq!(keys(None).key, SentKey::None);
+        assert_eq!(key("keys=1&Key=2&a=key"), SentKey::None);
+        assert_eq!(key("%6bez=1"), SentKey::None);
+        let once = |raw| match key(raw) {
             SentKey::Once(key) => key.into_owned(),
             other => panic!("{raw}: {other:?}"),
         };
         assert_eq!(once("a=%zz&%6Bey=x%2By"), "x+y");
         assert_eq!(once("%zz=1&key=%ff"), "");
         assert_eq!(once("key"), "");
-        assert_eq!(key(Some("key=1&a=2&%6bey=1")), SentKey::Twice);
-        assert_eq!(key(Some("key=&key")), SentKey::Twice);
+        assert_eq!(key("key=1&a=2&%6bey=1"), SentKey::Twice);
+        assert_eq!(key("key=&key"), SentKey::Twice);
     }
 
     #[test]
@@ -250,14 +254,25 @@ mod tests {
 
     #[test]
     fn keys_are_looked_for_under_the_names_of_other_services() {
-        let of = |raw| mistaken_keys(Some(raw)).collect::<Vec<_>>();
-        assert_eq!(mistaken_keys(None).count(), 0);
-        assert!(of("key=a&keys=b&k=c&api-keys=d&%zz=e").is_empty());
-        assert!(of("token=a&KEY=live").is_empty());
+        let of = |raw| keys(Some(raw)).misplaced;
+        assert!(keys(None).misplaced.is_empty());
+        assert!(of("key=a_live_&keys=b_live_&k=c_live_&api-keys=d_live_&%zz=e_live_").is_empty());
+        assert!(of("token=a&KEY=live&Token=_LIVE_").is_empty());
         assert_eq!(of("limit=2&token=im_live_a"), ["im_live_a"]);
-        let sent =
-            "api_key=a&apikey=b&KEY=c&Key=d&token=e&access_token=f&apiKey=g&%74oken=h+i&Token=%zz";
-        assert_eq!(of(sent), ["a", "b", "c", "d", "e", "f", "g", "h i", "%zz"]);
+        let sent = "api_key=a_live_&apikey=b_live_&KEY=c_live_&Key=d_live_&token=e_live_\
+            &access_token=f_live_&apiKey=g%5Flive_&%74oken=h+_live_&Token=%zz_live_";
+        let found = [
+            "a_live_",
+            "b_live_",
+            "c_live_",
+            "d_live_",
+            "e_live_",
+            "f_live_",
+            "g_live_",
+            "h _live_",
+            "%zz_live_",
+        ];
+        assert_eq!(of(sent), found);
     }
 
     #[test]

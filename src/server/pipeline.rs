@@ -10,7 +10,7 @@ use std::time::Instant;
 use hyper::Method;
 
 use crate::quota::{Decision, NoLease};
-use crate::request::{self, Endpoint, ParsedTarget, Route, RouteError, SentKey, Source};
+use crate::request::{self, Endpoint, ParsedTarget, Route, RouteError, SentKey, SentKeys, Source};
 use crate::server::http::access_record;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::body::{Download, DownloadSource};
@@ -55,14 +55,14 @@ pub(crate) fn respond(context: &RequestContext<'_>, cache: &mut WorkerCache) -> 
         return context.unmetered(endpoint, response);
     }
     // No cached target has a key in its query.
-    context.respond_cached(None, cached, is_known)
+    context.respond_cached(&SentKeys::default(), cached, is_known)
 }
 
 impl RequestContext<'_> {
     /// Responds to a request whose target, without the key in its query, the worker's cache has.
     #[inline]
-    fn respond_cached(&self, query: Option<&str>, cached: &CachedEntry, is_known: bool) -> Handled {
-        let mut handled = self.metered(query, cached.endpoint, |caller| {
+    fn respond_cached(&self, keys: &SentKeys<'_>, cached: &CachedEntry, is_known: bool) -> Handled {
+        let mut handled = self.metered(keys, cached.endpoint, |caller| {
             self.admit(caller, || cached.response(is_known, self.now.moment()))
         });
         if handled.response.status.as_u16() >= 400 {
@@ -85,22 +85,22 @@ impl RequestContext<'_> {
         }
         if under_v1 {
             // No key stays in memory for longer than its connection.
-            let has_key = request::key(head.query) != SentKey::None;
+            let keys = request::keys(head.query);
+            let has_key = keys.key != SentKey::None;
             let without_key = has_key.then(|| request::without_key(head.query));
             let query = without_key.as_ref().map_or(head.query, Option::as_deref);
             let form = (head.path, query, accepts_gzip);
-            let is_cacheable =
-                *head.method == Method::GET && request::mistaken_keys(query).next().is_none();
+            let is_cacheable = *head.method == Method::GET && keys.misplaced.is_empty();
             if without_key.is_some()
                 && is_cacheable
                 && let Some((cached, is_known)) = cache.get(form, |etag| head.knows(etag))
             {
-                return self.respond_cached(head.query, cached, is_known);
+                return self.respond_cached(&keys, cached, is_known);
             }
             let form = is_cacheable.then_some(form);
             let ignored = request::ignored(head.query, |name| endpoint.declares(name));
             let ignored = ignored.as_deref();
-            let mut handled = self.metered(head.query, endpoint, |caller| {
+            let mut handled = self.metered(&keys, endpoint, |caller| {
                 self.route_response(route, (form, ignored), caller, cache)
             });
             handled.response.add_ignored(ignored);
@@ -136,12 +136,12 @@ impl RequestContext<'_> {
     /// with what remains of the quota.
     fn metered(
         &self,
-        query: Option<&str>,
+        keys: &SentKeys<'_>,
         endpoint: Endpoint,
         respond: impl FnOnce(Caller) -> (ApiResponse, u32),
     ) -> Handled {
         let gate = &self.services.gate;
-        match gate.authenticate(self.identity, self.head.headers, query) {
+        match gate.authenticate(self.identity, self.head.headers, keys) {
             Ok(caller) => self.handled(endpoint, Some(caller), caller, respond(caller)),
             Err(error) => self.unmetered(endpoint, ApiError::from(error).into()),
         }

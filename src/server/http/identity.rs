@@ -15,7 +15,7 @@ use crate::quota::{
     AnonymousClient, AnonymousQuota, ClientCounter, Decision, KeyedQuota, LeaseClient, LeaseTable,
     NoLease,
 };
-use crate::request::{self, SentKey, TrustedProxies};
+use crate::request::{SentKey, SentKeys, TrustedProxies};
 use crate::server::http::request_head::values;
 use crate::sync::{Replica, lock};
 
@@ -145,7 +145,7 @@ impl QuotaGate {
         &self,
         identity: &ConnectionIdentity,
         headers: &HeaderMap,
-        query: Option<&str>,
+        in_query: &SentKeys<'_>,
     ) -> Result<Caller, KeyError> {
         // One pass over the names takes less time than a search for each.
         let (mut sent, mut is_repeated, mut has_api_key) = (None, false, false);
@@ -156,8 +156,8 @@ impl QuotaGate {
             has_api_key |= *name == API_KEY;
         }
         match sent {
-            None => match request::key(query) {
-                SentKey::None if self.has_misplaced_key(has_api_key, headers, query) => {
+            None => match &in_query.key {
+                SentKey::None if self.has_misplaced_key(has_api_key, headers, in_query) => {
                     Err(KeyError::Misplaced)
                 }
                 SentKey::None => Ok(Caller::Anonymous(self.client(identity, headers))),
@@ -179,12 +179,12 @@ impl QuotaGate {
         &self,
         has_api_key: bool,
         headers: &HeaderMap,
-        query: Option<&str>,
+        in_query: &SentKeys<'_>,
     ) -> bool {
         let resembles = |text: &[u8]| lock(&self.keys).resembles_key(text);
         let in_header = || values(headers, &API_KEY).any(|line| resembles(line.as_bytes()));
-        let in_query = || request::mistaken_keys(query).any(|text| resembles(text.as_bytes()));
-        has_api_key && in_header() || query.is_some() && in_query()
+        let mut misplaced = in_query.misplaced.iter();
+        has_api_key && in_header() || misplaced.any(|text| resembles(text.as_bytes()))
     }
 
     /// Verifies a key. The one verified last on this connection is recognized by its bytes, until

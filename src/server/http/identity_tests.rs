@@ -5,7 +5,7 @@ use crate::calendar::UnixSeconds;
 use crate::keys::{KeyPrefix, KeyStore};
 use crate::model::{Tier, TierLimits};
 use crate::quota::TableSize;
-use crate::request::ProxyNetwork;
+use crate::request::{ProxyNetwork, keys};
 use crate::sync::Replicated;
 
 const DAY: UtcDay = UtcDay(20_777);
@@ -86,7 +86,9 @@ fn the_header_wins_over_the_query_and_both_over_the_address() {
     let (one, other) = (world.issue(Tier::Free), world.issue(Tier::Pro));
     let identity = world.identity();
     let caller = |lines: &[(&'static str, &str)], query: Option<&str>| {
-        world.gate.authenticate(&identity, &headers(lines), query)
+        world
+            .gate
+            .authenticate(&identity, &headers(lines), &keys(query))
     };
     let id_of = |key: &str| key.split('_').nth(2).unwrap().parse().unwrap();
     let keyed = |place, tier| {
@@ -132,7 +134,9 @@ fn a_key_where_none_is_read_is_an_error_unless_one_is_where_it_is_read() {
     let key = world.issue(Tier::Free);
     let identity = world.identity();
     let caller = |lines: &[(&'static str, &str)], query: Option<&str>| {
-        world.gate.authenticate(&identity, &headers(lines), query)
+        world
+            .gate
+            .authenticate(&identity, &headers(lines), &keys(query))
     };
     let bearer = format!("Bearer {key}");
     let in_query = format!("limit=2&Api_Key={key}");
@@ -165,7 +169,7 @@ fn a_recognized_key_is_verified_again_when_keys_change() {
     let identity = world.identity();
     let line = format!("Bearer {key}");
     let sent = headers(&[("authorization", &line)]);
-    let verify = || world.gate.authenticate(&identity, &sent, None);
+    let verify = || world.gate.authenticate(&identity, &sent, &keys(None));
     assert!(verify().is_ok() && verify().is_ok());
     let id = key[8..18].parse().unwrap();
     assert!(world.store.set_revoked(id, true, UnixSeconds(1)).unwrap());
@@ -180,7 +184,7 @@ fn a_recognized_key_is_verified_again_when_keys_change() {
     let mut wrong = line.clone().into_bytes();
     wrong[40] ^= 1;
     let wrong = headers(&[("authorization", std::str::from_utf8(&wrong).unwrap())]);
-    let fault = world.gate.authenticate(&identity, &wrong, None);
+    let fault = world.gate.authenticate(&identity, &wrong, &keys(None));
     assert_eq!(fault, Err(KeyError::Invalid));
 }
 
@@ -229,17 +233,17 @@ fn connections_opened_before_a_tag_seed_was_adopted_use_the_new_tags() {
 #[test]
 fn each_tier_has_its_own_limit_and_counter() {
     let world = World::new("tiers");
-    let keys = Tier::ALL.map(|tier| world.issue(tier));
+    let issued = Tier::ALL.map(|tier| world.issue(tier));
     let now = RequestTime {
         day: DAY,
         reset_seconds: 1,
     };
     let admit = |caller| world.gate.admit(caller, now, true).unwrap();
-    for (key, limit) in keys.iter().zip(3_u32..) {
+    for (key, limit) in issued.iter().zip(3_u32..) {
         let query = format!("key={key}");
         let caller = world
             .gate
-            .authenticate(&world.identity(), &headers(&[]), Some(&query));
+            .authenticate(&world.identity(), &headers(&[]), &keys(Some(&query)));
         let caller = caller.unwrap();
         assert_eq!(world.gate.limit(caller), limit);
         for remaining in (0..limit).rev() {
@@ -251,7 +255,7 @@ fn each_tier_has_its_own_limit_and_counter() {
     }
     let anonymous = world
         .gate
-        .authenticate(&world.identity(), &headers(&[]), None)
+        .authenticate(&world.identity(), &headers(&[]), &keys(None))
         .unwrap();
     assert_eq!(world.gate.remaining(anonymous, DAY), 2);
 }
