@@ -3,7 +3,6 @@
 //! A parameter of `parameters.rs` names the values that it accepts, and the function that applies a value to the query.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use percent_encoding::utf8_percent_encode;
 
@@ -16,9 +15,11 @@ pub(super) const SORT_DEFAULT: SortField = SortField::PeakCcu;
 pub(super) const ORDER_DEFAULT: SortOrder = SortOrder::Desc;
 pub const LIMIT_DEFAULT: u32 = 50;
 /// Maximum rows per page (SPEC section 4).
-pub const LIMIT_MAX: u32 = 200;
+pub(super) const LIMIT_MAX: u32 = 200;
 /// No list has more parameters.
 const PARAMETERS_MAX: usize = 16;
+/// Capacity for the text of a query. Few are longer.
+const QUERY_BYTES: usize = 64;
 /// No title and no slug is longer (CONTRACT section 5).
 pub(super) const SEARCH_BYTES_MAX: usize = 1024;
 
@@ -206,12 +207,14 @@ impl ListQuery {
 
     /// Returns the canonical query string of the same list, up to the digits of its offset.
     pub fn to_query(&self) -> String {
-        let mut query = String::new();
+        let mut query = String::with_capacity(QUERY_BYTES);
         for (name, value) in self.given() {
-            let value = utf8_percent_encode(&value, RESERVED);
-            let _ = write!(query, "{name}={value}&");
+            query.extend([name, "="]);
+            query.extend(utf8_percent_encode(&value, RESERVED));
+            query.push('&');
         }
-        let _ = write!(query, "limit={}&offset=", self.page.limit);
+        let limit = &self.page.limit.to_string();
+        query.extend(["limit=", limit, "&offset="]);
         query
     }
 

@@ -6,10 +6,11 @@ use std::cmp::Reverse;
 use bytes::Bytes;
 use zerocopy::little_endian::{I32, U32, U64};
 
+use super::body::EntityTag;
 use super::error::SnapshotError;
 use super::file::{BodySlice, Identity, Lists, SnapshotFile, Texts, U32Slice, U64Slice};
 use super::format::Section;
-use super::layout::BodyCounts;
+use super::layout::{BodyCounts, CONTENT_VERSION};
 use super::row_set::RowSet;
 use super::search::TextIndex;
 use super::storage::Storage;
@@ -48,6 +49,9 @@ pub struct History {
     pub(super) body_counts: BodyCounts,
     /// The publish timestamp as text.
     pub(super) published: String,
+    /// The entity tags of list pages, without gzip and with it. A page depends only on the payload, the text around
+    /// its rows and the query, so all pages share them.
+    pub(super) list_tags: [EntityTag; 2],
     pub(super) storage: Storage,
 }
 
@@ -90,7 +94,14 @@ impl History {
         };
         let orders = file.slice(Section::Orders, islands * ORDERINGS)?;
         Section::Orders.expect_below(&orders, islands)?;
+        let Identity {
+            published,
+            checksum,
+            ..
+        } = file.identity;
+        let list_tag = |gzip| EntityTag::new(published, checksum ^ CONTENT_VERSION, gzip);
         Ok(History {
+            list_tags: [false, true].map(list_tag),
             codes,
             rows,
             values,
@@ -106,7 +117,7 @@ impl History {
             bodies: file.bodies(body_counts.total())?,
             body_counts,
             days,
-            published: file.identity.published.to_string(),
+            published: published.to_string(),
             row_end,
             identity: file.identity,
             storage: file.storage,

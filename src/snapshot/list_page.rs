@@ -1,14 +1,12 @@
 //! List pages, assembled from rows that were serialized by the publish and the text around them.
 
-use std::iter::once;
-
 use bytes::Bytes;
 use memchr::memmem;
 
 use super::body::{Content, Encoded, EntityTag, gzip};
 use super::history::History;
 use super::service_bodies;
-use crate::request::{Endpoint, KEY_MARK, LIMIT_MAX, ListQuery, Page};
+use crate::request::{Endpoint, KEY_MARK, ListQuery, Page};
 
 /// Maximum length of a `Link` header (CONTRACT section 5), far above that of links with honest filters.
 /// Clients choose the filters, each of which the header repeats four times, and proxies refuse responses
@@ -24,8 +22,13 @@ const SHARED_END: u8 = 0;
 /// other, each would be waited for separately; touched first, they are loaded in parallel.
 fn touch(rows: &[&[u8]]) {
     const LINE_BYTES: usize = 64;
-    let lines = rows.iter().flat_map(|row| row.iter().step_by(LINE_BYTES));
-    std::hint::black_box(lines.fold(0, |mixed, byte| mixed ^ byte));
+    let mut mixed = 0;
+    for row in rows {
+        for line in row.chunks(LINE_BYTES) {
+            mixed ^= line[0];
+        }
+    }
+    std::hint::black_box(mixed);
 }
 
 /// A page of `/v1/islands` or `/v1/creators`, whose rows are not selected yet.
@@ -49,36 +52,27 @@ impl ListPage<'_> {
         } else {
             (history.select_islands(query), &history.rows)
         };
-        let total = selected.total;
-        let mut rows: [&[u8]; LIMIT_MAX as usize] = [&[]; LIMIT_MAX as usize];
-        let mut count = 0;
-        for (text, row) in rows.iter_mut().zip(&selected.rows) {
-            *text = texts.get(*row as usize);
-            count += 1;
-        }
-        let rows = &rows[..count];
+        let (total, row_end) = (selected.total, &history.row_end[..]);
+        let rows = selected.rows.iter();
+        let rows: Vec<&[u8]> = rows.map(|row| texts.get(*row as usize)).collect();
         let has_more = page.offset.saturating_add(page.limit.into()) < total;
         let start = service_bodies::list_start(self.endpoint);
         let end = service_bodies::list_end(&history.published, total, has_more, page);
-        let text = || {
-            let rows = pieces(rows, &history.row_end);
-            once(start.as_bytes())
-                .chain(rows)
-                .chain(once(end.as_bytes()))
-        };
-        let bytes: usize = text().map(<[u8]>::len).sum();
+        let bytes = start.len() + rows_bytes(&rows, row_end) + end.len();
         // Even if the page is short: its entity tag is known before its length.
         let is_gzip = self.accepts_gzip;
         let content = if needs_content {
-            touch(rows);
+            touch(&rows);
             let mut plain = Vec::with_capacity(bytes);
-            text().for_each(|piece| plain.extend_from_slice(piece));
+            plain.extend_from_slice(start.as_bytes());
+            append_rows(&mut plain, &rows, row_end);
+            plain.extend_from_slice(end.as_bytes());
             Content::Whole(if is_gzip { gzip(&plain) } else { plain }.into())
         } else {
             Content::Omitted((!is_gzip).then_some(bytes as u64))
         };
         let path = self.endpoint.label();
-        let url = format!("{}{path}?{}", self.base_url, query.to_query());
+        let url = [self.base_url, path, "?", &query.to_query()].concat();
         Encoded {
             links: links(page, total, &url),
             is_costly: !selected.is_slice || is_gzip,
@@ -87,15 +81,33 @@ impl ListPage<'_> {
     }
 }
 
-/// Returns the pieces of the rows of a page in order.
-fn pieces<'a>(rows: &'a [&'a [u8]], shared_end: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-    rows.iter().enumerate().flat_map(move |(at, row)| {
-        let comma: &[u8] = if at > 0 { b"," } else { b"" };
-        match row.strip_suffix(&[SHARED_END]) {
-            Some(start) => [comma, start, shared_end],
-            None => [comma, row, b""],
+/// Returns a row in two parts, of which the second one may be the shared end.
+fn parts<'a>(row: &'a [u8], shared_end: &'a [u8]) -> [&'a [u8]; 2] {
+    match row {
+        [start @ .., SHARED_END] => [start, shared_end],
+        _ => [row, &[]],
+    }
+}
+
+/// Returns the length of what [`append_rows`] appends.
+fn rows_bytes(rows: &[&[u8]], shared_end: &[u8]) -> usize {
+    let row_bytes = |row: &&[u8]| {
+        let [start, end] = parts(row, shared_end);
+        start.len() + end.len()
+    };
+    rows.iter().map(row_bytes).sum::<usize>() + rows.len().saturating_sub(1)
+}
+
+/// Appends the rows of a page, with commas between them.
+fn append_rows(out: &mut Vec<u8>, rows: &[&[u8]], shared_end: &[u8]) {
+    for (at, row) in rows.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
         }
-    })
+        let [start, end] = parts(row, shared_end);
+        out.extend_from_slice(start);
+        out.extend_from_slice(end);
+    }
 }
 
 /// Returns the `Link` header of a page (RFC 8288): first, prev, next and last; `None` if it would be too
@@ -157,8 +169,14 @@ mod tests {
     fn the_rows_of_a_page_are_separated_and_their_shared_end_is_inserted() {
         let rows: [&[u8]; 3] = [b"{\"a\":1\0", b"{}", b"{\"b\":2\0"];
         let joined = |count| {
-            let pieces: Vec<&[u8]> = pieces(&rows[..count], b",\"end\":null}").collect();
-            String::from_utf8(pieces.concat()).unwrap()
+            let mut out = Vec::new();
+            append_rows(&mut out, &rows[..count], b",\"end\":null}");
+            assert_eq!(
+                out.len(),
+                rows_bytes(&rows[..count], b",\"end\":null}"),
+                "{count}"
+            );
+            String::from_utf8(out).unwrap()
         };
         assert_eq!(
             joined(3),

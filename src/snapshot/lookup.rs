@@ -6,7 +6,7 @@ use super::body::{Content, Encoded, EntityTag};
 use super::error::{Missing, SnapshotError};
 use super::format::BodyRef;
 use super::history::History;
-use super::layout::{CONTENT_VERSION, Per};
+use super::layout::Per;
 use super::list_page::ListPage;
 use super::read::Snapshot;
 use super::stored_body::{SHORT_BYTES_MAX, StoredBody};
@@ -62,9 +62,7 @@ impl Snapshot {
         let history = self.history.as_deref().ok_or(Missing::Payload(payload))?;
         let identity = history.identity;
         if let Argument::Islands(query) | Argument::Creators(query) = &route.argument {
-            // A page depends only on the payload, the text around its rows and the query, so all pages share the tag.
-            let checksum = identity.checksum ^ CONTENT_VERSION;
-            let etag = EntityTag::new(identity.published, checksum, accepts_gzip);
+            let etag = history.list_tags[usize::from(accepts_gzip)];
             let place = Place::List(ListPage {
                 history,
                 endpoint: route.endpoint,

@@ -7,6 +7,9 @@ use super::history::History;
 use crate::calendar::UnixSeconds;
 use crate::request::{Endpoint, Page, Payload};
 
+/// Capacity for the end of a list page. With the longest numbers it has 20 bytes more.
+const LIST_END_BYTES: usize = 120;
+
 /// Renders `/v1`.
 pub(super) fn index(published: UnixSeconds, history: &History, base_url: &str) -> Vec<u8> {
     let (islands, creators) = (history.rows.len(), history.creator_rows.len());
@@ -63,10 +66,16 @@ pub(super) fn list_start(endpoint: Endpoint) -> &'static str {
 /// Returns the text of a list page behind its rows. With another text, the version of the content changes
 /// (`layout.rs`), on which entity tags of lists depend.
 pub(super) fn list_end(published: &str, total: u64, has_more: bool, page: Page) -> String {
-    let Page { limit, offset } = page;
-    format!(
-        r#"],"meta":{{"generatedAt":"{published}","total":{total},"hasMore":{has_more},"limit":{limit},"offset":{offset}}}}}"#
-    )
+    let has_more = if has_more { "true" } else { "false" };
+    let mut end = String::with_capacity(LIST_END_BYTES);
+    end.extend([r#"],"meta":{"generatedAt":""#, published, r#"","total":"#]);
+    end.push_str(itoa::Buffer::new().format(total));
+    end.extend([r#","hasMore":"#, has_more, r#","limit":"#]);
+    end.push_str(itoa::Buffer::new().format(page.limit));
+    end.push_str(r#","offset":"#);
+    end.push_str(itoa::Buffer::new().format(page.offset));
+    end.push_str("}}");
+    end
 }
 
 /// Removes line breaks and indentation.
