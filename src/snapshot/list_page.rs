@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use memchr::memmem;
 
-use super::body::{Content, Encoded, EntityTag, gzip};
+use super::body::{Compressor, Content, Encoded, EntityTag};
 use super::history::History;
 use super::service_bodies;
 use crate::request::{Endpoint, KEY_MARK, ListQuery, Page};
@@ -67,7 +67,10 @@ impl ListPage<'_> {
             plain.extend_from_slice(start.as_bytes());
             append_rows(&mut plain, &rows, row_end);
             plain.extend_from_slice(end.as_bytes());
-            Content::Whole(if is_gzip { gzip(&plain) } else { plain }.into())
+            if is_gzip {
+                plain = Compressor::default().gzip(&plain);
+            }
+            Content::Whole(plain.into())
         } else {
             Content::Omitted((!is_gzip).then_some(bytes as u64))
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::snapshot::body::gzip;
+use crate::snapshot::body::Compressor;
 use crate::snapshot::format::EXPANSION_MAX;
 use zlib_rs::crc32::crc32;
 
@@ -97,7 +97,7 @@ fn read_all(reader: &mut BodyReader, piece: usize) -> Result<Vec<u8>, SnapshotEr
 
 /// Each way of storing and sending a body.
 fn scenes(bytes: usize) -> [Scene; 3] {
-    let (plain, packed) = (text(bytes), gzip(&text(bytes)));
+    let (plain, packed) = (text(bytes), Compressor::default().gzip(&text(bytes)));
     [
         Scene::new(plain.clone(), packed.clone(), false),
         Scene::new(plain.clone(), packed, true),
@@ -148,7 +148,7 @@ fn a_form_inflates_to_its_body_and_to_no_other_length() {
     arbtest::arbtest(|u| {
         let unit: Vec<u8> = u.arbitrary()?;
         let plain = unit.repeat(u.int_in_range(0..=20_000)?);
-        let packed = gzip(&plain);
+        let packed = Compressor::default().gzip(&plain);
         if packed.len() >= plain.len() {
             return Ok(());
         }
