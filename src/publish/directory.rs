@@ -69,22 +69,28 @@ pub(super) fn remove_stale_files(
     kept: Option<&HashSet<String>>,
 ) -> Result<(), PublishError> {
     let mut first = Ok(());
+    for name in created_files(directory)? {
+        if is_unfinished(&name) || kept.is_some_and(|kept| !kept.contains(&name)) {
+            let path = directory.join(&name);
+            // An entry that cannot be removed does not keep the others.
+            first = first.and(durable::remove(&path).map_err(in_file(&path)));
+        }
+    }
+    first
+}
+
+/// Returns the names of all files that publishes have created, finished or not, but for the manifest and the sources.
+pub(super) fn created_files(directory: &Path) -> Result<HashSet<String>, PublishError> {
+    let mut names = HashSet::new();
     for prefix in [String::new(), format!("{}/", Dumps::FOLDER)] {
         let folder = directory.join(&prefix);
         for entry in fs::read_dir(&folder).map_err(in_file(&folder))? {
             let name = entry.map_err(in_file(&folder))?.file_name();
-            let Some(name) = name.to_str().map(|name| format!("{prefix}{name}")) else {
-                continue;
-            };
-            let is_stale = |kept: &HashSet<String>| !kept.contains(&name) && is_published(&name);
-            if is_unfinished(&name) || kept.is_some_and(is_stale) {
-                let path = directory.join(&name);
-                // An entry that cannot be removed does not keep the others.
-                first = first.and(durable::remove(&path).map_err(in_file(&path)));
-            }
+            let name = name.to_str().map(|name| format!("{prefix}{name}"));
+            names.extend(name.filter(|name| is_unfinished(name) || is_published(name)));
         }
     }
-    first
+    Ok(names)
 }
 
 /// Returns whether a killed publish may leave a file of this name.

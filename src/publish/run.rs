@@ -4,7 +4,9 @@ use std::io::Write as _;
 
 use zlib_rs::crc32::crc32;
 
-use super::directory::{HISTORY, INDEX, LIVE, create_dumps_folder, remove_stale_files, write_file};
+use super::directory::{
+    HISTORY, INDEX, LIVE, create_dumps_folder, created_files, remove_stale_files, write_file,
+};
 use super::dumps_writer::DumpsWriter;
 use super::history_input::HistoryInput;
 use super::options::{EventSink, PublishEvent, PublishOptions, Published};
@@ -54,11 +56,19 @@ pub fn publish(
     // A failure does not fail the publish.
     let removed = remove_stale_files(directory, kept.as_ref());
     removed.unwrap_or_else(|error| notify(PublishEvent::CleanupFailed(&error)));
+    let existing = created_files(directory)?;
     let published = publish_changes(&dataset, &previous, plan, options, notify);
     if published.is_err() || kept.is_none() {
         // The manifest may be the previous one or the new one, and a crash may bring back the previous one.
         let current = Previous::read(directory).ok().and_then(|now| now.names());
-        let kept = current.map(|names| &names | &kept.unwrap_or_default());
+        let kept = match (current, kept) {
+            (Some(current), kept) => Some(&current | &kept.unwrap_or_default()),
+            // Nothing was published before either: what this publish has written is not needed.
+            (None, None) if matches!(Manifest::read(&previous.directory), Ok(None)) => {
+                Some(existing)
+            }
+            (None, _) => None,
+        };
         let removed = remove_stale_files(directory, kept.as_ref());
         removed.unwrap_or_else(|error| notify(PublishEvent::CleanupFailed(&error)));
     }
