@@ -85,12 +85,18 @@ fn messages_name_the_parameter_the_value_and_what_is_allowed() {
             "createdIn=",
             "createdIn must be one of uefn, creative, got \"\"".to_owned(),
         ),
-        ("q=&q=", "q must be given only once".to_owned()),
+        (
+            "q=&q=",
+            "q must be given only once, got \"\" and \"\"".to_owned(),
+        ),
         (
             &format!("q=%C3%A9{}", "a".repeat(1023)),
             format!("q must be at most 1024 bytes, got \"é{}…\"", "a".repeat(39)),
         ),
-        ("tag=a&t%61g=b", "tag must be given only once".to_owned()),
+        (
+            "tag=a&t%61g=b",
+            "tag must be given only once, got \"a\" and \"b\"".to_owned(),
+        ),
     ] {
         assert_eq!(islands(raw), Err(message), "{raw}");
     }

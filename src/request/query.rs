@@ -7,24 +7,20 @@ use std::fmt::Write as _;
 use memchr::memmem;
 use percent_encoding::utf8_percent_encode;
 
-use super::error::RouteError;
+use super::error::{Quoted, RouteError};
 use super::loggable::{KEY_MARK, has_key};
 use super::percent::{RESERVED, decode_form};
 
-/// Returns the pairs of a raw query string in the order sent, names and values decoded. A pair
-/// whose encoding is broken is `None`. Empty pairs are skipped; a pair without `=` has an empty
-/// value.
-fn pairs(raw: Option<&str>) -> impl Iterator<Item = Option<(Cow<'_, str>, Cow<'_, str>)>> {
-    raw_pairs(raw).map(|(name, value)| Some((decode_form(name)?, decode_form(value)?)))
-}
-
-/// Returns the first value of a name. Pairs whose encoding is broken are skipped.
+/// Returns the first value of a name, decoded. Pairs whose encoding is broken are skipped.
 pub fn first_value<'q>(raw: Option<&'q str>, name: &str) -> Option<Cow<'q, str>> {
-    let mut pairs = pairs(raw).flatten();
-    let found = pairs.find(|(other, _)| other == name);
-    found.map(|(_, value)| value)
+    raw_pairs(raw).find_map(|(other, value)| {
+        let (other, value) = (decode_form(other)?, decode_form(value)?);
+        (other == name).then_some(value)
+    })
 }
 
+/// Returns the pairs of a raw query string in the order sent, not decoded. Empty pairs are skipped; a pair without `=`
+/// has an empty value.
 fn raw_pairs(raw: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     let pairs = raw.unwrap_or_default().split('&');
     let pairs = pairs.filter(|pair| !pair.is_empty());
@@ -38,15 +34,18 @@ pub(super) fn declared<'a>(
     number: impl Fn(&str) -> Option<usize>,
     values: &mut [Option<Cow<'a, str>>],
 ) -> Result<(), RouteError> {
-    for pair in pairs(raw) {
-        let (name, value) = pair.ok_or_else(|| {
-            let message = "the query string must be percent-encoded UTF-8";
-            RouteError::BadRequest(message.to_owned())
-        })?;
-        if let Some(at) = number(&name)
-            && values[at].replace(value).is_some()
+    for (name, value) in raw_pairs(raw) {
+        let (Some(decoded), Some(value)) = (decode_form(name), decode_form(value)) else {
+            let (what, wanted) = ("the query string", "percent-encoded UTF-8");
+            let separator = if value.is_empty() { "" } else { "=" };
+            let sent = [name, separator, value].concat();
+            return Err(RouteError::invalid(what, wanted, &sent));
+        };
+        if let Some(at) = number(&decoded)
+            && let Some(first) = values[at].replace(value.clone())
         {
-            let message = format!("{name} must be given only once");
+            let (first, value) = (Quoted(&first), Quoted(&value));
+            let message = format!("{decoded} must be given only once, got {first} and {value}");
             return Err(RouteError::BadRequest(message));
         }
     }
@@ -169,11 +168,16 @@ mod tests {
 
     #[test]
     fn pairs_are_split_before_they_are_decoded() {
-        let sent = pairs(Some("&&a=1%262=3&b&=c&&d+e=%3D&"));
-        let sent: Vec<_> = sent.map(Option::unwrap).collect();
+        let decode = |text| decode_form(text).unwrap();
+        let sent = raw_pairs(Some("&&a=1%262=3&b&=c&&d+e=%3D&"));
+        let sent: Vec<_> = sent.map(|(n, v)| (decode(n), decode(v))).collect();
         let sent: Vec<(&str, &str)> = sent.iter().map(|(n, v)| (&**n, &**v)).collect();
         assert_eq!(sent, [("a", "1&2=3"), ("b", ""), ("", "c"), ("d e", "=")]);
-        assert_eq!(pairs(None).count(), 0);
+        assert_eq!(raw_pairs(None).count(), 0);
+        assert_eq!(
+            first_value(Some("a=%&b=1&a=2&a=3"), "a").as_deref(),
+            Some("2")
+        );
     }
 
     #[test]
@@ -282,8 +286,14 @@ mod tests {
             declared(Some("limit=x&limit=y&é=%C3%A9"), |_| None, &mut []),
             Ok(())
         );
-        for raw in ["%", "a=%f", "a=1&b%ff=2", "x=%C3"] {
-            let message = "the query string must be percent-encoded UTF-8".to_owned();
+        for (raw, sent) in [
+            ("%", "%"),
+            ("a=%f", "a=%f"),
+            ("a=1&b%ff=2", "b%ff=2"),
+            ("x=%C3&y=%", "x=%C3"),
+            ("key=im_live_a%", "…"),
+        ] {
+            let message = format!("the query string must be percent-encoded UTF-8, got \"{sent}\"");
             let bad = Err(RouteError::BadRequest(message));
             assert_eq!(declared(Some(raw), |_| None, &mut []), bad, "{raw}");
         }

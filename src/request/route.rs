@@ -58,7 +58,7 @@ pub fn parse(path: &str, query: Option<&str>) -> ParsedTarget {
     let route = if is_broken {
         let wanted = "percent-encoded UTF-8";
         Err(RouteError::invalid("the path", wanted, path))
-    } else if rest.ends_with('/') && endpoint != Endpoint::Dump {
+    } else if rest.ends_with('/') && (endpoint, count) != (Endpoint::Dump, 2) {
         Err(unknown(path))
     } else {
         let parameter = endpoint.parameter_index().and_then(|at| segments.get(at));

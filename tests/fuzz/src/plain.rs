@@ -107,6 +107,7 @@ impl Plain {
                 [] => named(DUMP, "index.json"),
                 [only] if only.is_empty() => named(DUMP, "index.json"),
                 _ if rest.iter().any(|segment| segment.contains('/')) => Meaning::Unknown,
+                [.., last] if last.is_empty() => Meaning::Unknown,
                 _ => named(DUMP, &rest.join("/")),
             };
         }
