@@ -1,7 +1,7 @@
 //! Accepts the connections of a worker: permit, task, TLS handshake, requests, lingering close.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) async fn accept(
             continue;
         };
         match listener.socket.accept().await {
-            Ok((stream, peer)) => spawn(&worker, stream, peer, permit, listener.is_tls),
+            Ok((stream, peer)) => spawn(&worker, stream, peer.ip(), permit, listener.is_tls),
             // The client left before it was accepted.
             Err(error)
                 if matches!(
@@ -70,22 +70,18 @@ pub(crate) fn accept_rest(
             .set_nonblocking(true)
             .and_then(|()| TcpStream::from_std(socket.into()));
         if let (Ok(stream), Some(peer)) = (stream, peer.as_socket()) {
-            spawn(worker, stream, peer, permit, listener.is_tls);
+            spawn(worker, stream, peer.ip(), permit, listener.is_tls);
         }
     }
 }
 
 /// Serves an accepted connection in a task of its own.
-fn spawn(
-    worker: &Arc<Worker>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    mut permit: Permit,
-    is_tls: bool,
-) {
+fn spawn(worker: &Arc<Worker>, stream: TcpStream, peer: IpAddr, mut permit: Permit, is_tls: bool) {
+    // A socket for both versions shows an address of IPv4 as one of IPv6.
+    let peer = peer.to_canonical();
     worker.registry.metrics.counters.accepted.add(1);
     // A proxy has the connections of many clients.
-    if !worker.services.gate.proxies.contains(peer.ip()) && !permit.count_for(peer.ip()) {
+    if !worker.services.gate.proxies.contains(peer) && !permit.count_for(peer) {
         worker.registry.metrics.refused.add(1);
         return;
     }
@@ -95,9 +91,9 @@ fn spawn(
     let context = ConnectionContext::join(&worker.registry, Some(permit), is_tls);
     if is_tls {
         #[cfg(feature = "tls")]
-        tokio::spawn(serve_tls(worker, stream, peer.ip(), context));
+        tokio::spawn(serve_tls(worker, stream, peer, context));
     } else {
-        tokio::spawn(async move { serve(&worker, stream, peer.ip(), &context).await });
+        tokio::spawn(async move { serve(&worker, stream, peer, &context).await });
     }
 }
 
