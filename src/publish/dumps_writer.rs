@@ -21,7 +21,9 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::{Cell, DatasetReader, DayFiles, DayRow, FileKind, write_csv, write_csv_row};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::model::IslandCode;
-use crate::snapshot::{Compressor, DumpFile, DumpIndex, Dumps, GzipSettings, HashingWriter};
+use crate::snapshot::{
+    Compressor, DumpFile, DumpIndex, Dumps, GzipSettings, HashingWriter, media_type,
+};
 use crate::sync::{Mutex, lock};
 
 /// Of CSV with words or times. A higher level takes twice the time for 5 % fewer bytes.
@@ -104,6 +106,7 @@ impl<'a> DumpsWriter<'a> {
         let file = DumpFile {
             file: name.to_owned(),
             modified: self.modified(name, &sha256),
+            media_type: media_type(name).to_owned(),
             bytes,
             sha256,
         };
@@ -160,8 +163,7 @@ impl<'a> DumpsWriter<'a> {
         (days, rows): (&[DayFiles], &[PackedDay]),
         (name, kind, newest): (&str, FileKind, Option<usize>),
     ) -> Result<(), PublishError> {
-        let is_of_kind = |files: &&DayFiles| files.files.iter().any(|(other, _)| *other == kind);
-        let first = newest.and_then(|count| days.iter().filter(is_of_kind).nth_back(count - 1));
+        let first = newest.and_then(|count| days.iter().nth_back(count - 1));
         let since = first.map(|files| files.day);
         let columns = kind.columns().0;
         // The daily rows; or the known peaks of both kinds.

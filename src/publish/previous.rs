@@ -88,7 +88,7 @@ impl Previous {
         let is_known = self.manifest != Manifest::default();
         let is_known = is_known && self.dumps.is_some() == self.manifest.dumps.is_some();
         let named = self.manifest.files().map(|named| named.file.clone());
-        let named = named.chain(self.dump_files().map(Dump::stored_name));
+        let named = named.chain(self.dump_files().map(|dump| dump.file.stored_name()));
         is_known.then(|| named.collect())
     }
 }

@@ -18,9 +18,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use zlib_rs::crc32::crc32;
 
-use super::body::EntityTag;
+use super::body::{Compressor, EntityTag};
 use super::error::SnapshotError;
-use super::manifest::Payload;
+use super::manifest::{Manifest, Payload};
 use crate::calendar::UnixSeconds;
 use crate::dataset::DatasetReader;
 use crate::regular_file::{Directory, is_local_path};
@@ -59,6 +59,9 @@ pub struct DumpFile {
     pub sha256: String,
     /// The publish timestamp of its last change.
     pub modified: String,
+    /// The value of `Content-Type` with which it is served. Up to version 1.0.0, an index had none.
+    #[serde(default)]
+    pub media_type: String,
 }
 
 impl DumpIndex {
@@ -72,6 +75,13 @@ impl DumpIndex {
     }
 }
 
+impl DumpFile {
+    /// Returns its name in a published directory.
+    pub fn stored_name(&self) -> String {
+        format!("{}/{}", Dumps::FOLDER, self.sha256)
+    }
+}
+
 /// The dumps of a manifest, opened. Only names in the index are opened, when they are requested.
 #[derive(Debug)]
 pub struct Dumps {
@@ -81,9 +91,11 @@ pub struct Dumps {
     /// The dataset's own notice.
     pub notice: Option<String>,
     by_name: BTreeMap<String, Arc<Dump>>,
+    /// The gzip form of the index, which clients request again and again.
+    pub gzip_index: Arc<Dump>,
 }
 
-/// One file of the dumps, or the index.
+/// One file of the dumps, or a form of the index.
 #[derive(Debug)]
 pub struct Dump {
     /// Its entry in the index. The index itself has an entry without SHA-256.
@@ -92,13 +104,15 @@ pub struct Dump {
     pub etag: String,
     pub modified: UnixSeconds,
     pub content: DumpContent,
+    /// Whether it is the gzip form of what its name says.
+    pub is_gzip: bool,
 }
 
 #[derive(Clone, Debug)]
 pub enum DumpContent {
     Memory(Bytes),
-    /// A file of this published directory.
-    File(Directory),
+    /// A file of this published directory, and the name of the index there that names it.
+    File(Directory, Arc<str>),
 }
 
 impl Dumps {
@@ -121,7 +135,9 @@ impl Dumps {
         let written = written.map_err(|_| malformed(&"its checksum in the manifest is invalid"))?;
         SnapshotError::expect_checksum(part, written, crc32(0, &text))?;
         let index = serde_json::from_slice(&text).map_err(|error| malformed(&error))?;
-        let content_of = |_: &str| Some(DumpContent::File(published.clone()));
+        let index_file: Arc<str> = part.as_str().into();
+        let file = DumpContent::File(published.clone(), index_file);
+        let content_of = |_: &str| Some(file.clone());
         Dumps::new(index, text, content_of).map_err(|problem| malformed(&problem))
     }
 
@@ -138,21 +154,25 @@ impl Dumps {
                 return Err(format!("{name} must have at most {LINE_BYTES_MAX} bytes"));
             }
         }
-        let etag = EntityTag::new(modified, crc32(0, &text), false);
-        let etag = String::from_utf8_lossy(etag.as_bytes()).into_owned();
-        let file = DumpFile {
-            file: DumpIndex::FILE.to_owned(),
-            bytes: text.len() as u64,
-            sha256: String::new(),
-            modified: index.generated_at,
+        let checksum = crc32(0, &text);
+        let form = |bytes: Vec<u8>, is_gzip| {
+            let etag = EntityTag::new(modified, checksum, is_gzip);
+            Arc::new(Dump {
+                file: DumpFile {
+                    file: DumpIndex::FILE.to_owned(),
+                    bytes: bytes.len() as u64,
+                    sha256: String::new(),
+                    modified: index.generated_at.clone(),
+                    media_type: media_type(DumpIndex::FILE).to_owned(),
+                },
+                etag: String::from_utf8_lossy(etag.as_bytes()).into_owned(),
+                modified,
+                content: DumpContent::Memory(bytes.into()),
+                is_gzip,
+            })
         };
-        let itself = Dump {
-            file,
-            etag,
-            modified,
-            content: DumpContent::Memory(text.into()),
-        };
-        let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), Arc::new(itself))]);
+        let gzip_index = form(Compressor::default().gzip(&text), true);
+        let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), form(text, false))]);
         for file in index.files {
             let name = file.file.clone();
             let content = content_of(&name).ok_or("content is missing");
@@ -167,6 +187,7 @@ impl Dumps {
             credit: index.credit,
             notice: (dumps.contains_key(DatasetReader::NOTICE)).then_some(index.notice),
             by_name: dumps,
+            gzip_index,
         })
     }
 
@@ -204,15 +225,26 @@ impl Dumps {
     }
 }
 
+/// Returns the value of `Content-Type` for a file.
+pub(crate) fn media_type(file: &str) -> &'static str {
+    match file.rsplit_once('.') {
+        Some((_, "csv")) => "text/csv; charset=utf-8",
+        Some((_, "txt")) => "text/plain; charset=utf-8",
+        Some((_, "json")) => "application/json",
+        Some((_, "gz")) => "application/gzip",
+        _ => "application/octet-stream",
+    }
+}
+
 impl Dump {
+    /// Returns its `Content-Type`, whatever an index says.
     pub fn content_type(&self) -> &'static str {
-        match self.file.file.rsplit_once('.') {
-            Some((_, "csv")) => "text/csv; charset=utf-8",
-            Some((_, "txt")) => "text/plain; charset=utf-8",
-            Some((_, "json")) => "application/json",
-            Some((_, "gz")) => "application/gzip",
-            _ => "application/octet-stream",
-        }
+        media_type(&self.file.file)
+    }
+
+    /// Returns `true` for the index, which has two forms.
+    pub fn has_forms(&self) -> bool {
+        self.file.file == DumpIndex::FILE
     }
 
     fn of_file(file: DumpFile, content: DumpContent) -> Result<Dump, &'static str> {
@@ -233,6 +265,7 @@ impl Dump {
             etag,
             modified,
             content,
+            is_gzip: false,
         })
     }
 
@@ -241,27 +274,32 @@ impl Dump {
         let name = &self.file.file;
         match &self.content {
             DumpContent::Memory(_) => name.clone(),
-            DumpContent::File(published) => {
-                let path = published.path().join(self.stored_name());
+            DumpContent::File(published, _) => {
+                let path = published.path().join(self.file.stored_name());
                 format!("{} ({name})", path.display())
             }
         }
     }
 
-    /// Returns the name of its file in a published directory.
-    pub fn stored_name(&self) -> String {
-        format!("{}/{}", Dumps::FOLDER, self.file.sha256)
-    }
-
     /// Opens its file, of any length.
     pub(crate) fn open_unchecked(&self) -> io::Result<File> {
-        let DumpContent::File(published) = &self.content else {
+        let DumpContent::File(published, _) = &self.content else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let name = self.stored_name();
+        let name = self.file.stored_name();
         // The path of the directory may be a link that leads elsewhere since: a file of this name is the same there.
         let moved = |_| Directory::open(published.path())?.file(&name);
         published.file(&name).or_else(moved)
+    }
+
+    /// Returns whether the published directory names other dumps by now, so that its file may be gone.
+    pub fn is_superseded(&self) -> bool {
+        let DumpContent::File(published, index) = &self.content else {
+            return false;
+        };
+        let current = Directory::open(published.path()).and_then(|it| Manifest::read(&it));
+        let current = current.ok().flatten().and_then(|manifest| manifest.dumps);
+        current.is_some_and(|current| current.file != **index)
     }
 
     /// Opens its file, which must have the length in the index. May wait for a disk.

@@ -22,6 +22,7 @@ impl Dump {
             bytes: text.len() as u64,
             sha256: "0".repeat(64),
             modified: TIME.to_owned(),
+            media_type: String::new(),
         };
         Dump::of_file(file, DumpContent::Memory(Bytes::from_static(text))).unwrap()
     }
@@ -84,6 +85,7 @@ fn file(name: &str, bytes: u64) -> DumpFile {
         bytes,
         sha256: SHA256.repeat(32),
         modified: TIME.to_owned(),
+        media_type: String::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::dump_files::{
     Files, HTTP_TIME, Slow, index, install, name_dumps, pattern, place, published, sha256,
     some_files, write,
 };
-use crate::long_bodies::slowest;
+use crate::long_bodies::{gunzip, slowest};
 use crate::prelude::*;
 
 const MIB: u64 = 1 << 20;
@@ -63,6 +63,34 @@ fn failed_with(reply: &Reply, status: u16, code: &str) {
 }
 
 #[test]
+fn the_index_has_a_gzip_form_of_its_own() {
+    let (_dir, server) = serve(&some_files());
+    let mut client = server.connect();
+    let plain = client.get("/dumps/index.json");
+    let gzip = [("Accept-Encoding", "gzip")];
+    let packed = client.request("GET", "/dumps/index.json", &gzip);
+    assert_eq!(packed.expect("content-encoding"), "gzip");
+    assert_eq!(packed.expect("content-type"), "application/json");
+    assert_eq!(gunzip(&packed.body), plain.body);
+    assert_ne!(packed.expect("etag"), plain.expect("etag"));
+    let known = [gzip[0], ("If-None-Match", packed.expect("etag"))];
+    assert_eq!(client.request("GET", "/dumps/", &known).status, 304);
+    // A range is one of the form that is sent.
+    let part = client.request(
+        "GET",
+        "/dumps/index.json",
+        &[gzip[0], ("Range", "bytes=2-5")],
+    );
+    assert_eq!((part.status, &part.body[..]), (206, &packed.body[2..6]));
+    // Files that are compressed already are sent as they are.
+    let file = client.request("GET", "/dumps/islands.csv", &gzip);
+    assert_eq!(
+        (file.header("content-encoding"), file.header("vary")),
+        (None, None)
+    );
+}
+
+#[test]
 fn every_file_comes_with_the_headers_that_it_must() {
     let files = some_files();
     let (_dir, server) = serve(&files);
@@ -70,7 +98,13 @@ fn every_file_comes_with_the_headers_that_it_must() {
     let mut tags = BTreeSet::new();
     for (name, bytes) in with_index(&files) {
         let target = format!("/dumps/{name}");
-        let reply = client.request("GET", &target, &[("Accept-Encoding", "gzip, br")]);
+        // The index alone has a gzip form.
+        let accepted = if name == "index.json" {
+            "br"
+        } else {
+            "gzip, br"
+        };
+        let reply = client.request("GET", &target, &[("Accept-Encoding", accepted)]);
         assert_eq!(reply.status, 200, "{name}");
         assert!(reply.body == bytes, "{name}");
         is_outside_the_api(&reply, 60_000);
@@ -87,9 +121,11 @@ fn every_file_comes_with_the_headers_that_it_must() {
         assert_eq!(reply.expect("content-type"), kind, "{name}");
         let cache = reply.expect("cache-control");
         assert_eq!(cache, "public, max-age=60, must-revalidate", "{name}");
-        for absent in ["content-encoding", "vary", "content-range", "link"] {
+        for absent in ["content-encoding", "content-range", "link"] {
             assert_eq!(reply.header(absent), None, "{name}");
         }
+        let vary = (name == "index.json").then_some("Accept-Encoding");
+        assert_eq!(reply.header("vary"), vary, "{name}");
         let tag = reply.expect("etag");
         if name != "index.json" {
             assert_eq!(tag, format!("\"{}\"", &sha256(&bytes)[..32]));
@@ -301,7 +337,12 @@ fn only_files_of_the_index_are_served() {
             is_outside_the_api(&reply, 60_000);
             if status == 404 && method == "GET" {
                 failed_with(&reply, 404, "not_found");
-                assert!(reply.text().contains("/dumps/index.json"), "{name}");
+                let advice = if name.ends_with('/') {
+                    "do not end with a slash"
+                } else {
+                    "/dumps/index.json"
+                };
+                assert!(reply.text().contains(advice), "{name}");
             }
         }
     }

@@ -13,7 +13,7 @@ const KIB: u64 = 1024;
 /// Allowance for a loaded machine, for responses that take microseconds.
 const PROMPT: Duration = Duration::from_millis(700);
 
-fn gunzip(gzip: &[u8]) -> Vec<u8> {
+pub(crate) fn gunzip(gzip: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     flate2::read::GzDecoder::new(gzip)
         .read_to_end(&mut plain)

@@ -66,7 +66,7 @@ pub(crate) const ORDERS: &str = "
 /v1/rankings/{date} | date previousDate ranking [rank delta previousRank code title creator createdIn peakCCU] META
 /v1/new | days latest META
 /v1/new/{date} | date islands [ISLAND] META
-/dumps/index.json | generatedAt license licenseUrl credit notice files [file bytes sha256 modified]
+/dumps/index.json | generatedAt license licenseUrl credit notice files [file bytes sha256 modified mediaType]
 ";
 /// The words in capitals, which may contain later ones.
 pub(crate) const GROUPS: &str = "

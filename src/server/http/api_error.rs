@@ -38,6 +38,8 @@ pub(crate) enum ApiError {
     Damaged,
     /// The limit of concurrent downloads is reached, in all or for one address.
     Busy,
+    /// The file belongs to an earlier publish, and the server has not loaded the current one yet.
+    Superseded,
     /// The store of shared quotas does not answer, and this server may admit nothing alone.
     NoQuotaStore,
     /// `If-Match` or `If-Unmodified-Since` does not hold.
@@ -77,9 +79,11 @@ impl ApiError {
                 (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed")
             }
             ApiError::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
-            ApiError::NotReady(_) | ApiError::NoDumps | ApiError::Busy | ApiError::NoQuotaStore => {
-                (StatusCode::SERVICE_UNAVAILABLE, "not_ready")
-            }
+            ApiError::NotReady(_)
+            | ApiError::NoDumps
+            | ApiError::Busy
+            | ApiError::Superseded
+            | ApiError::NoQuotaStore => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
             ApiError::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             ApiError::PreconditionFailed => {
                 (StatusCode::PRECONDITION_FAILED, "precondition_failed")
@@ -97,7 +101,7 @@ impl ApiError {
             ApiError::NotReady(_) | ApiError::NoDumps | ApiError::Busy | ApiError::Damaged => {
                 Some(RETRY_SECONDS)
             }
-            ApiError::NoQuotaStore => Some(1),
+            ApiError::Superseded | ApiError::NoQuotaStore => Some(1),
             _ => None,
         }
     }
@@ -140,6 +144,7 @@ impl ApiError {
             }
             ApiError::NoDumps => "no dumps have been published",
             ApiError::Busy => "too many downloads are in progress; try again in a minute",
+            ApiError::Superseded => "the file was replaced by a newer one; try again in a second",
             ApiError::NoQuotaStore => {
                 "your remaining quota cannot be determined at the moment; try again in a second"
             }

@@ -173,6 +173,10 @@ async fn open_dump(
     const OUT_OF_DESCRIPTORS: [Option<i32>; 2] = [Some(23), Some(24)];
     let opened = spawn_blocking(move || match dump.open() {
         Ok(file) => Ok(dump_reader(file, at, dump)),
+        // Several publishes came since the server looked for one.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && dump.is_superseded() => {
+            Err(ApiError::Superseded)
+        }
         Err(error) => {
             complaints.write(&format!("{}: {error}", dump.place()));
             if OUT_OF_DESCRIPTORS.contains(&error.raw_os_error()) {

@@ -46,6 +46,7 @@ impl Scene {
                 bytes: length,
                 sha256: "0".repeat(64),
                 modified: time.clone(),
+                media_type: String::new(),
             }],
         };
         let text = index.to_json();
@@ -59,7 +60,7 @@ impl Scene {
         let published = Directory::open(&directory).unwrap();
         let dumps = Dumps::open(&published, &named).unwrap();
         let dump = dumps.find("big.csv").unwrap();
-        crate::durable::replace(&directory.join(dump.stored_name()), &bytes).unwrap();
+        crate::durable::replace(&directory.join(dump.file.stored_name()), &bytes).unwrap();
         Scene {
             dump: Arc::clone(dump),
             directory,
@@ -92,7 +93,7 @@ impl Scene {
     }
 
     fn path(&self) -> std::path::PathBuf {
-        self.directory.join(self.dump.stored_name())
+        self.directory.join(self.dump.file.stored_name())
     }
 
     /// Descriptors of this process that are open on the file.
@@ -162,6 +163,28 @@ fn a_head_opens_the_file_and_reads_none_of_it() {
     assert_eq!(scene.descriptors(), 0);
     std::fs::remove_file(scene.path()).unwrap();
     assert!(scene.open(0, 9, false).is_err());
+}
+
+#[test]
+fn a_file_that_is_gone_is_damage_unless_other_dumps_are_published_by_now() {
+    let scene = Scene::new("superseded", 10);
+    std::fs::remove_file(scene.path()).unwrap();
+    let manifest = |index: &str| {
+        let payload = |file: &str| {
+            format!(r#"{{"file":"{file}","bytes":1,"checksum":"0","generatedAt":""}}"#)
+        };
+        let (live, dumps) = (payload("live-1.snap"), payload(index));
+        let text = format!(r#"{{"history":null,"live":{live},"dumps":{dumps}}}"#);
+        crate::durable::replace(&scene.directory.join("manifest.json"), text.as_bytes()).unwrap();
+    };
+    let error = || scene.open(0, 9, true).unwrap_err();
+    assert!(matches!(error(), ApiError::Damaged), "without a manifest");
+    manifest("dumps-1.json");
+    assert!(matches!(error(), ApiError::Damaged));
+    assert_eq!(scene.complaints.count(), 2);
+    manifest("dumps-2.json");
+    assert!(matches!(error(), ApiError::Superseded));
+    assert_eq!(scene.complaints.count(), 2, "no damage");
 }
 
 #[test]

@@ -198,21 +198,27 @@ impl ApiResponse {
         response
     }
 
-    /// 200, 206 or 304 of a file of the dumps, whose date is shown as `modified`, without the body. `varies` if
+    /// 200, 206 or 304 of a file of the dumps, whose date is shown as `modified`, without the body. `is_page` if
     /// browsers get a page at its path.
     pub(crate) fn dump(
         dump: &Dump,
         modified: UnixSeconds,
         (status, range): (StatusCode, Option<&Range<u64>>),
-        varies: bool,
+        is_page: bool,
     ) -> ApiResponse {
-        let vary = if varies { "vary: Accept\r\n" } else { "" };
+        let vary = match (is_page, dump.has_forms()) {
+            (true, _) => "vary: Accept, Accept-Encoding\r\n",
+            (false, true) => "vary: Accept-Encoding\r\n",
+            (false, false) => "",
+        };
         let (etag, modified) = (&dump.etag, modified.to_http());
         let validators = format!("etag: {etag}\r\nlast-modified: {modified}\r\n");
         let mut response = ApiResponse::new(status, &[vary, &validators, PUBLIC]);
         if status != StatusCode::NOT_MODIFIED {
             let (accept, content_type) = ("accept-ranges: bytes\r\n", dump.content_type());
-            response.add(&[accept, "content-type: ", content_type, "\r\n"]);
+            let gzip = if dump.is_gzip { GZIP } else { "" };
+            response.add(&[accept, "content-type: ", content_type, "\r\n", gzip]);
+            response.gzip = dump.is_gzip;
         }
         if let Some(range) = range {
             let (first, last, bytes) = (range.start, range.end - 1, dump.file.bytes);

@@ -74,7 +74,10 @@ impl RequestContext<'_> {
     fn dump(&self, name: &str) -> Result<ApiResponse, ApiError> {
         let head = self.head;
         let dumps = self.snapshot.dumps().ok_or(ApiError::NoDumps)?;
-        let dump = dumps.find(name).ok_or_else(|| request::no_dump(name))?;
+        let dump = match dumps.find(name) {
+            Some(index) if index.has_forms() && head.accepts_gzip() => &dumps.gzip_index,
+            found => found.ok_or_else(|| request::no_dump(name))?,
+        };
         let is_page = matches!(head.path, "/dumps" | "/dumps/");
         if is_page && names_html(head.headers) {
             return Ok(self.dumps(dumps));
@@ -97,7 +100,7 @@ impl RequestContext<'_> {
                 let part = bytes.slice(index(part.start)..index(part.end));
                 response.body = ResponseBody::Whole(part);
             }
-            DumpContent::File(_) => {
+            DumpContent::File(..) => {
                 let is_sent = head.method != Method::HEAD;
                 let permit = is_sent.then(|| self.download_permit().ok_or(ApiError::Busy));
                 let permit = permit.transpose()?;
