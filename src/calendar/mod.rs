@@ -117,7 +117,7 @@ impl UtcDay {
     }
 
     /// `None` outside of the calendar.
-    pub(crate) fn date(self) -> Option<jiff::civil::Date> {
+    fn date(self) -> Option<jiff::civil::Date> {
         let span = jiff::Span::new().try_days(self.0).ok()?;
         EPOCH.checked_add(span).ok()
     }

@@ -17,13 +17,9 @@ const LINES_MAX: u64 = 4;
 const STEPS_MAX: i64 = 4_000;
 /// Maximum number of times below the curve, few enough not to touch.
 const LABELS_MAX: usize = 6;
-/// Days up to which the times below the curve are days; those of longer curves are starts of months.
-const DAYS_MAX: usize = 60;
-/// Distances between the times below a curve in seconds, numbers of equal parts of each month, and distances in months.
-/// The first with few enough times is used.
-const SECONDS: &[i64] = &[600, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400];
-const PARTS: &[i64] = &[31, 10, 6, 3, 2];
-const MONTHS: &[i64] = &[1, 2, 3, 6, 12, 24, 48];
+/// Distances between the times below the curve, in minutes or in days. The first with few enough times is used.
+const MINUTES: [i64; 7] = [10, 30, 60, 120, 180, 360, 720];
+const DAYS: [i64; 12] = [1, 2, 5, 10, 20, 30, 60, 90, 120, 180, 365, 730];
 /// A text that is centred nearer than this to the right end would leave the picture.
 const EDGE: f64 = 3.5;
 
@@ -151,43 +147,26 @@ impl<'a> Chart<'a> {
     }
 
     fn labels(&self) -> Value {
-        let ticks = self.ticks();
-        let right = SIDE - EDGE;
-        // Narrow screens show every second label, among them the start of a month or of a year.
-        let start = ticks.iter().position(|(_, time)| time.ends_with("-01"));
-        let start = start.unwrap_or(0);
-        let labels = ticks.into_iter().enumerate().map(|(index, (at, time))| {
-            let x = self.x(at);
-            let anchor = if x > right { "end" } else { "middle" };
-            let is_wide = index % 2 != start % 2;
-            context! { x => format!("{x:.2}"), anchor, time, is_wide }
+        let labels = self.ticks().into_iter().map(|at| {
+            let (x, time) = (self.x(at), self.text(self.time(at)));
+            let anchor = if x > SIDE - EDGE { "end" } else { "middle" };
+            context! { x => format!("{x:.2}"), anchor, time }
         });
         labels.collect()
     }
 
-    /// Returns the times below the curve, each with its position: times of the day, days of months, or starts of months.
-    fn ticks(&self) -> Vec<(usize, String)> {
-        let (divisions, is_tick): (_, fn(i64, i64) -> bool) = match self.values.len() {
-            _ if self.step < DAY_SECONDS => (SECONDS, |time, seconds| time % seconds == 0),
-            ..=DAYS_MAX => (PARTS, starts_part_of_month),
-            _ => (MONTHS, starts_months),
-        };
-        let ticks_of = |division: &i64| -> Vec<usize> {
+    /// Returns the positions of the times below the curve, which are multiples of one distance.
+    fn ticks(&self) -> Vec<usize> {
+        let ticks_of = |distance: i64| -> Vec<usize> {
             let positions = 0..self.values.len();
-            positions
-                .filter(|at| is_tick(self.time(*at), *division))
-                .collect()
+            let ticks = positions.filter(|at| self.time(*at) % distance == 0);
+            ticks.collect()
         };
-        let mut fitting = divisions.iter().map(ticks_of);
+        let minutes = MINUTES.into_iter().map(|minutes| minutes * 60);
+        let distances = minutes.chain(DAYS.into_iter().map(|days| days * DAY_SECONDS));
+        let mut fitting = distances.map(ticks_of);
         let ticks = fitting.find(|ticks| ticks.len() <= LABELS_MAX);
-        let text = |at| {
-            let mut text = self.text(self.time(at));
-            if divisions == MONTHS {
-                text.truncate("2026-11".len());
-            }
-            (at, text)
-        };
-        ticks.into_iter().flatten().map(text).collect()
+        ticks.unwrap_or_default()
     }
 
     /// Returns the day of a time, or the time of the day if the steps are shorter. Any time has a text.
@@ -217,23 +196,6 @@ impl<'a> Chart<'a> {
         let low = point(known.min());
         format!("{}: highest {high}, lowest {low}.", self.what)
     }
-}
-
-/// Returns whether one of the equal parts of a month starts within a day.
-fn starts_part_of_month(time: i64, parts: i64) -> bool {
-    UnixSeconds(time).day().date().is_some_and(|date| {
-        let (day, length) = (i64::from(date.day()), i64::from(date.days_in_month()));
-        let started_after = |days: i64| (days * parts + length - 1) / length;
-        started_after(day) > started_after(day - 1)
-    })
-}
-
-/// Returns whether a month starts on a day, one of every `distance` months.
-fn starts_months(time: i64, distance: i64) -> bool {
-    UnixSeconds(time).day().date().is_some_and(|date| {
-        let month = i64::from(date.year()) * 12 + i64::from(date.month()) - 1;
-        date.day() == 1 && month % distance == 0
-    })
 }
 
 /// The horizontal lines of a chart.
