@@ -1,7 +1,6 @@
 //! Distributions that synthetic datasets follow, and the random numbers they are drawn with.
 
 use std::collections::HashMap;
-use std::iter::repeat;
 use std::sync::LazyLock;
 
 use crate::calendar::{DAY_SECONDS, UtcDay};
@@ -35,9 +34,6 @@ impl SyntheticSpec {
 /// A piecewise linear curve: pairs of position (ascending) and value.
 pub(super) type Curve = [(f64, f64)];
 
-/// Positions of a curve of five values.
-const SPREAD: [f64; 5] = [0.0, 0.1, 0.5, 0.9, 1.0];
-
 /// The curves of `data/synthetic/curves.txt` by name.
 static CURVES: LazyLock<HashMap<&str, Vec<(f64, f64)>>> = LazyLock::new(|| {
     let mut curves: HashMap<&str, Vec<(f64, f64)>> = HashMap::new();
@@ -49,13 +45,11 @@ static CURVES: LazyLock<HashMap<&str, Vec<(f64, f64)>>> = LazyLock::new(|| {
         if !line.starts_with(' ') {
             name = points.next().unwrap_or_default();
         }
-        let curve = curves.entry(name).or_default();
-        for (point, position) in points.zip(SPREAD.into_iter().chain(repeat(f64::NAN))) {
-            curve.push(match point.split_once(':') {
-                Some((position, value)) => (number(position), number(value)),
-                None => (position, number(point)),
-            });
-        }
+        let points = points.map(|point| {
+            let (position, value) = point.split_once(':').unwrap_or_default();
+            (number(position), number(value))
+        });
+        curves.entry(name).or_default().extend(points);
     }
     curves
 });
