@@ -89,11 +89,6 @@ impl Directory {
         Ok(Directory { handle, path })
     }
 
-    /// Opens a regular file beneath this directory.
-    pub fn file(&self, name: &str) -> io::Result<File> {
-        require_regular(self.open_beneath(name)?.into())
-    }
-
     /// Reads a regular file beneath this directory; fails if it has more than `bytes_max` bytes.
     pub fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -112,8 +107,9 @@ impl Directory {
         &self.path
     }
 
-    /// Opens a name component by component: `O_NOFOLLOW` applies to the last component only.
-    fn open_beneath(&self, name: &str) -> io::Result<OwnedFd> {
+    /// Opens a regular file beneath this directory, component by component: `O_NOFOLLOW` applies to the last component
+    /// only.
+    pub fn file(&self, name: &str) -> io::Result<File> {
         if !is_local_path(name) {
             return Err(io::ErrorKind::InvalidFilename.into());
         }
@@ -128,10 +124,11 @@ impl Directory {
             rest = below;
         }
         let handle = at.as_ref().unwrap_or(&self.handle);
-        open_at(handle, rest, FILE | OFlags::NOFOLLOW).map_err(|error| match error {
-            Errno::LOOP => io::Error::other("is a symbolic link"),
-            error => error.into(),
-        })
+        match open_at(handle, rest, FILE | OFlags::NOFOLLOW) {
+            Ok(file) => require_regular(file.into()),
+            Err(Errno::LOOP) => Err(io::Error::other("is a symbolic link")),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
