@@ -46,57 +46,54 @@ pub struct DumpsPage<'a> {
 pub fn dumps(page: DumpsPage<'_>) -> String {
     let files = (page.list)("", TOP_LEVEL_MAX);
     // A file of the whole history has only one form.
-    let table = |name| stem(name).filter(|stem| find(&files, &format!("{stem}.csv")).is_some());
-    let mut tables: Vec<&str> = files.iter().filter_map(|(name, _)| table(name)).collect();
-    tables.dedup();
+    let is_table = |(_, files): &(_, &[DumpEntry])| files[0].0.strip_suffix(".csv").is_some();
+    let (tables, others): (Vec<_>, Vec<_>) = tables(&files).partition(is_table);
     // The history comes before the peaks.
-    let others = files.iter().rev();
+    let others = others.into_iter().flat_map(|(_, files)| files).rev();
     // The text of the page has links to these two.
     let is_linked = |name: &str| ["index.json", "notice.txt"].contains(&name);
-    let others = others.filter(|(name, _)| table(name).is_none() && !is_linked(name));
+    let others = others.filter(|(name, _)| !is_linked(name));
+    let tables = tables.into_iter().map(|(stem, files)| row(stem, files));
     let folders = FOLDERS.iter().map(|folder| page.folder_section(folder));
     let values = context! {
         forms => FORMS.map(|(_, name)| name),
         others => others.collect::<Value>(),
-        tables => tables.iter().map(|stem| row(stem, stem, &files)).collect::<Value>(),
+        tables => tables.collect::<Value>(),
         folders => folders.collect::<Value>(),
         ..Value::from(Serde(page))
     };
     super::templates::page("dumps.html", values)
 }
 
+/// Divides files, by name ascending, into those of each table, with the name of the table; `None` for others.
+fn tables(files: &[DumpEntry]) -> impl DoubleEndedIterator<Item = (Option<&str>, &[DumpEntry])> {
+    let tables = files.chunk_by(|(one, _), (next, _)| stem(one) == stem(next));
+    tables.map(|files| (stem(&files[0].0), files))
+}
+
 /// Returns the row of a table: its name on the page, and the file of each form.
-fn row(name: &str, stem: &str, files: &[DumpEntry]) -> Value {
-    let forms = FORMS
-        .iter()
-        .map(|(end, _)| find(files, &format!("{stem}{end}")));
-    context! { name, forms => forms.collect::<Value>() }
+fn row(name: Option<&str>, files: &[DumpEntry]) -> Value {
+    let form = |(end, _): &(&str, _)| files.iter().find(|(name, _)| name.ends_with(end));
+    context! { name, forms => FORMS.iter().map(form).collect::<Value>() }
 }
 
 impl DumpsPage<'_> {
     /// Returns the newest tables of a folder.
     fn folder_section(&self, folder: &str) -> Value {
         let files = (self.list)(&format!("{folder}/"), TABLES_MAX * FORMS.len());
-        let mut stems: Vec<&str> = files.iter().filter_map(|(name, _)| stem(name)).collect();
-        stems.dedup();
-        let rows = stems.iter().rev().take(TABLES_MAX).map(|stem| {
-            let name = &stem[folder.len() + 1..];
+        let rows = tables(&files).rev().filter_map(|(stem, files)| {
+            let name = &stem?[folder.len() + 1..];
             let time = name.parse().ok().filter(|_| folder == "live");
             let time = time.and_then(|time| minute(UnixSeconds(time)));
-            row(time.as_deref().unwrap_or(name), stem, &files)
+            Some(row(Some(time.as_deref().unwrap_or(name)), files))
         });
-        context! { name => folder, rows => rows.collect::<Value>() }
+        context! { name => folder, rows => rows.take(TABLES_MAX).collect::<Value>() }
     }
 }
 
 /// Returns the name of a table without the end of one of its forms.
 fn stem(name: &str) -> Option<&str> {
     FORMS.iter().find_map(|(end, _)| name.strip_suffix(end))
-}
-
-fn find<'f>(files: &'f [DumpEntry], name: &str) -> Option<&'f DumpEntry> {
-    let at = files.binary_search_by(|(other, _)| other.as_str().cmp(name));
-    at.ok().map(|at| &files[at])
 }
 
 #[cfg(test)]
