@@ -24,8 +24,6 @@ pub struct Catalogue {
     pub profiles: Vec<Profile>,
     /// Codes of `islands`, close together: searches and rows of days find them in the CPU cache.
     pub(crate) codes: Vec<IslandCode>,
-    /// Whether islands.csv has faults, in which case islands may be missing here.
-    is_faulty: bool,
 }
 
 impl Catalogue {
@@ -33,7 +31,6 @@ impl Catalogue {
     pub fn new(islands: Vec<Island>, profiles: Vec<Profile>) -> Catalogue {
         Catalogue {
             codes: islands.iter().map(|island| island.code).collect(),
-            is_faulty: false,
             islands,
             profiles,
         }
@@ -82,16 +79,12 @@ impl DatasetReader<'_> {
                 tags: tags.unwrap_or_default(),
             }));
         })?;
-        let mut faults = lock(&self.faults);
         if !exists {
             let problem = "the file must exist, with one row per island, got no file".to_owned();
-            faults.push_file(DatasetReader::ISLANDS, problem);
+            lock(&self.faults).push_file(DatasetReader::ISLANDS, problem);
         }
         islands.sort_unstable_by_key(|island| island.code);
-        Ok(Catalogue {
-            is_faulty: faults.has(DatasetReader::ISLANDS),
-            ..Catalogue::new(islands, Vec::new())
-        })
+        Ok(Catalogue::new(islands, Vec::new()))
     }
 
     fn profiles(&self) -> Result<Vec<Profile>, LoadError> {
@@ -220,7 +213,9 @@ impl DatasetReader<'_> {
         kind: FileKind,
         mut row: impl FnMut(&CsvTable<'_>, Option<u32>),
     ) -> Result<(), LoadError> {
-        let mut index = IslandResolver::new(&catalogue.codes, catalogue.is_faulty);
+        // Islands may be missing in the catalogue.
+        let is_faulty = lock(&self.faults).has(DatasetReader::ISLANDS);
+        let mut index = IslandResolver::new(&catalogue.codes, is_faulty);
         let exists = self.for_each_row(name, kind, |table| row(table, index.resolve(table)))?;
         if !exists {
             // It existed when the directory was listed. Without it the day would have other contents.
