@@ -1,17 +1,14 @@
 //! The policy of sign-up: settings, rate limits, and the rules for issuing a key.
 
 use std::hash::Hash;
-use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 
 use ahash::RandomState;
 
 use super::error::{ISSUED_IN_24_HOURS_MAX, SignupError};
-use super::mailer::{self, Mailer};
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::keys::{KeyAddress, KeyRecord};
 use crate::model::{FREE_KEYS_MAX, Tier};
-use crate::observe::Log;
 
 /// Free keys in total, at which sign-up closes: a file of 22 MB, which each change rewrites.
 pub(super) const FREE_KEYS_TOTAL_MAX: usize = 100_000;
@@ -23,14 +20,6 @@ pub(crate) struct SignupPolicy {
     pub(crate) mailer: Option<String>,
     /// Maximum number of free keys issued per UTC day in total.
     pub(crate) daily_max: u32,
-}
-
-impl SignupPolicy {
-    /// Starts the thread that sends mail, if there is a command for it.
-    pub(crate) fn start_mailer(&self, log: &Log) -> io::Result<Option<Mailer>> {
-        let start = |command| Mailer::start(command, log.clone(), mailer::TIMEOUT);
-        self.mailer.as_deref().map(start).transpose()
-    }
 }
 
 /// Returns the network of a client: an IPv4 address, or the /48 of an IPv6 address. Anyone can get a

@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use super::email;
 use super::error::SignupError;
-use super::mailer::Mailer;
-use super::policy::{GcraLimiter, check_issue, daily_limit, keys_of, network_of, number_of};
+use super::mailer::{self, Mailer};
+use super::policy::{
+    GcraLimiter, SignupPolicy, check_issue, daily_limit, keys_of, network_of, number_of,
+};
 use super::tokens::{SignedToken, TokenPurpose, expiry, read_or_create_secret};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::keys::{
@@ -102,11 +104,11 @@ impl fmt::Debug for SignupService {
 }
 
 impl SignupService {
-    /// Opens the service for the keys of a store. Links begin with `base_url`, which
-    /// [`is_base_url`](crate::request::is_base_url) accepts. Without a mailer, keys belong to IP addresses.
+    /// Opens the service for the keys of a store, and starts the thread that sends mail. Links begin with `base_url`,
+    /// which [`is_base_url`](crate::request::is_base_url) accepts.
     pub(crate) fn open(
         (store, sharing): (KeyStore, Option<KeySharing>),
-        (daily_max, mailer): (u32, Option<Mailer>),
+        policy: &SignupPolicy,
         prefix: KeyPrefix,
         base_url: &str,
         log: Log,
@@ -116,13 +118,14 @@ impl SignupService {
             // Replaced by that of all servers before the first use.
             Some(_) => SignupSecret::random(),
         };
+        let start = |command: &String| Mailer::start(command, log.clone(), mailer::TIMEOUT);
         Ok(SignupService {
             store,
             sharing,
             prefix,
             base_url: base_url.trim_end_matches('/').to_owned(),
-            daily_max,
-            mailer,
+            daily_max: policy.daily_max,
+            mailer: policy.mailer.as_ref().map(start).transpose()?,
             secret,
             records: Arc::default(),
             // A page and a few tries at once; a /64 may be a household or an office.

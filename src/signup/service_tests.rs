@@ -46,9 +46,8 @@ fn open(state: &Path, mailer: Option<&str>, daily_max: u32) -> (SignupService, L
     let policy = SignupPolicy { mailer, daily_max };
     let prefix = KeyPrefix::default();
     let store = KeyStore::new(state);
-    let mail = (daily_max, policy.start_mailer(&log).unwrap());
     let lines = Lines(log.clone(), lines);
-    let service = SignupService::open((store, None), mail, prefix, "https://x.test/", log);
+    let service = SignupService::open((store, None), &policy, prefix, "https://x.test/", log);
     (service.unwrap(), lines)
 }
 
@@ -304,7 +303,11 @@ fn a_key_of_several_servers_is_issued_if_the_store_adds_it() {
     };
     let (prefix, (log, _lines)) = (KeyPrefix::default(), Log::received());
     let keys = (store.clone(), Some(sharing));
-    let service = SignupService::open(keys, (100, None), prefix, "https://x.test/", log);
+    let policy = SignupPolicy {
+        mailer: None,
+        daily_max: 100,
+    };
+    let service = SignupService::open(keys, &policy, prefix, "https://x.test/", log);
     let (mut service, now) = (service.unwrap(), UnixSeconds(NOON));
     let unavailable = Seen::Rejected(SignupError::Unavailable);
     // Without the secret of all servers there is no page.

@@ -63,8 +63,7 @@ impl SignupHandler {
         }
         let prefix = settings.key_prefix.clone();
         let keys = (store.clone(), sharing);
-        let mail = (policy.daily_max, policy.start_mailer(log)?);
-        let service = SignupService::open(keys, mail, prefix, base_url, log.clone());
+        let service = SignupService::open(keys, policy, prefix, base_url, log.clone());
         let service = service.map_err(StartError::SignUp)?;
         Ok(Some(SignupHandler {
             service: Arc::new(Mutex::new(service)),

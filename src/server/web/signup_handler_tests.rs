@@ -2,15 +2,20 @@ use std::path::Path;
 
 use super::*;
 use crate::keys::KeyPrefix;
+use crate::signup::SignupPolicy;
 
 impl SignupHandler {
     /// Sign-up of keys in a directory that no server reads.
     pub(in crate::server) fn in_directory(directory: &Path) -> SignupHandler {
         let (keys, prefix) = (KeyStore::new(directory), KeyPrefix::default());
         let base_url = "http://x.test";
+        let policy = SignupPolicy {
+            mailer: None,
+            daily_max: 1,
+        };
         let service = SignupService::open(
             (keys, None),
-            (1, None),
+            &policy,
             prefix,
             base_url,
             Log::start(|_| {}).unwrap(),
