@@ -113,31 +113,27 @@ impl CertificateLoader {
         config.send_tls13_tickets = 1;
         let validity = leaf.validity();
         let (valid_from, expires) = (seconds(validity.not_before), seconds(validity.not_after));
-        let (now, mut warnings) = (UnixSeconds::now(), Vec::new());
-        if now > expires {
-            warnings.push(format!("the TLS certificate expired at {expires}"));
-        } else if now < valid_from {
-            warnings.push(format!(
-                "the TLS certificate is not valid before {valid_from}"
-            ));
-        }
-        if lacks_chain {
-            warnings.push(
+        let now = UnixSeconds::now();
+        let warnings = [
+            (now > expires, format!("the TLS certificate expired at {expires}")),
+            (now < valid_from, format!("the TLS certificate is not valid before {valid_from}")),
+            (
+                lacks_chain,
                 "the file of the TLS certificate has no intermediate certificate; \
                  many clients will not trust it"
                     .to_owned(),
-            );
-        }
-        if is_rsa {
-            warnings.push(
+            ),
+            (
+                is_rsa,
                 "the TLS key is an RSA key; a handshake with an ECDSA key takes a sixth of the CPU time"
                     .to_owned(),
-            );
-        }
+            ),
+        ];
+        let warnings = warnings.into_iter().filter(|(applies, _)| *applies);
         Ok(ServerCertificate {
             config: Arc::new(config),
             expires,
-            warnings,
+            warnings: warnings.map(|(_, text)| text).collect(),
         })
     }
 }
