@@ -49,28 +49,21 @@ impl SiteSettings {
     pub(super) fn keys_text(&self) -> String {
         let contact = self.contact.as_ref().zip(self.contact_url());
         let contact = contact.map(|(contact, url)| format!("[{contact}]({url})"));
+        let ask = ask_text(contact.as_deref());
         if self.has_sign_up {
-            let ask = ask_text(contact.as_deref());
             return format!(
                 "Sign-up is open: `/keys` issues up to {FREE_KEYS_MAX} free keys per address. \
                  Starter and pro keys are in private beta{ask}."
             );
         }
-        let mut closed = closed_text(contact.as_deref());
-        if let Some(first) = closed.get_mut(..1) {
-            first.make_ascii_uppercase();
-        }
-        closed + ". Starter and pro keys are in private beta."
+        format!("Sign-up is closed on this server{ask}. Starter and pro keys are in private beta.")
     }
 
     /// Returns the message of the error at `/keys` where sign-up is closed.
     pub fn sign_up_closed(&self) -> String {
-        closed_text(self.contact.as_deref())
+        let ask = ask_text(self.contact.as_deref());
+        format!("sign-up is closed on this server{ask}")
     }
-}
-
-fn closed_text(contact: Option<&str>) -> String {
-    format!("sign-up is closed on this server{}", ask_text(contact))
 }
 
 fn ask_text(contact: Option<&str>) -> String {
