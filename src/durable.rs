@@ -231,7 +231,7 @@ fn take(
 /// others hold the lock for longer than `timeout`.
 pub fn lock_exclusive(directory: &Path, timeout: Duration) -> io::Result<File> {
     let path = directory.join(LOCK_FILE);
-    let file = OpenOptions::new().append(true).create(true).open(&path)?;
+    let file = lock_options().append(true).create(true).open(&path)?;
     take(file, File::try_lock, &path, Some(timeout))
 }
 
@@ -245,27 +245,27 @@ pub fn lock_folder(directory: &Path) -> io::Result<File> {
 /// Locks a directory against [`lock_exclusive`] until the returned file is dropped, to read several
 /// files of one state. Returns `None` if there is no lock to take part in. Writes nothing.
 pub fn lock_shared(directory: &Path) -> Option<File> {
-    let mut options = OpenOptions::new();
-    // A pipe in its place does not block.
-    options
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     let path = directory.join(LOCK_FILE);
-    let file = options.open(&path).ok()?;
+    let file = lock_options().read(true).open(&path).ok()?;
     take(file, File::try_lock_shared, &path, None).ok()
 }
 
 fn open_lock(directory: &Path) -> io::Result<File> {
     let path = directory.join(LOCK_FILE);
     match create_new_private(&path) {
+        // Nothing is ever written to it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Nothing is ever written to it. With `NONBLOCK`, a pipe in its place does not block.
-            let flags = OFlags::NONBLOCK.bits().cast_signed();
-            let mut options = OpenOptions::new();
-            options.write(true).custom_flags(flags).open(&path)
+            lock_options().write(true).open(&path)
         }
         other => other,
     }
+}
+
+/// With these, opening a pipe in place of a lock file does not block.
+fn lock_options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    options
 }
 
 #[cfg(test)]
@@ -324,6 +324,7 @@ mod tests {
             .status();
         assert!(made.unwrap().success());
         assert!(lock(&directory, None).is_err());
+        assert!(lock_exclusive(&directory, Duration::ZERO).is_err());
         fs::remove_dir_all(directory).unwrap();
     }
 
