@@ -44,15 +44,7 @@ pub fn docs(service: &SiteSettings, new_day: Option<&str>, body_of: BodyOf<'_>) 
             ..Value::from(Serde(&operation))
         }
     };
-    let description = document.json()["info"]["description"].as_str();
-    let mut guides = description.unwrap_or_default().split("\n\n## ");
-    let introduction = guides.next();
-    // The licence is in the footer of every page.
-    let guides = guides.filter(|text| !text.starts_with("Licence"));
-    let guides = guides.map(|text| (text.lines().next().unwrap_or_default(), text));
     let values = context! {
-        introduction,
-        guides => guides.collect::<Value>(),
         endpoints => document.operations().into_iter().map(endpoint).collect::<Value>(),
         ..document.values(service)
     };

@@ -112,7 +112,7 @@ fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> + Clone {
 }
 
 /// The document, parsed, and the text of its paths. It is dropped when the pages are written, since it takes 0.8 MiB.
-pub(super) struct Document(Value, String);
+pub(super) struct Document(pub(super) Value, String);
 
 impl Document {
     pub(super) fn parsed(service: &SiteSettings) -> Document {
@@ -123,10 +123,6 @@ impl Document {
             parsed,
             member(&text, "paths").unwrap_or_default().to_owned(),
         )
-    }
-
-    pub(super) fn json(&self) -> &Value {
-        &self.0
     }
 
     /// Returns the values of templates: the settings of the server, the document, and its parts.

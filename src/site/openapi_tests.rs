@@ -61,7 +61,7 @@ fn texts_of_the_operator_stand_in_the_document_as_they_are() {
         ..SiteSettings::new("https://x.test")
     };
     let document = Document::parsed(&service);
-    let info = &document.json()["info"];
+    let info = &document.0["info"];
     let description = text(&info["description"]);
     for part in [
         "The publisher calls them \"facts\" of {keys}\\\"\n\n## Authentication\n".to_owned(),

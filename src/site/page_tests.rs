@@ -45,7 +45,7 @@ fn row(is_known: bool) -> Json {
 
 static ISLAND_MEMBERS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let document = Document::parsed(&SiteSettings::new(""));
-    let required = document.json()["components"]["schemas"]["Island"]["required"].clone();
+    let required = document.0["components"]["schemas"]["Island"]["required"].clone();
     serde_json::from_value(required).unwrap()
 });
 
