@@ -20,8 +20,6 @@ const LABELS_MAX: usize = 6;
 /// Distances between the times below the curve, in minutes or in days. The first with few enough times is used.
 const MINUTES: [i64; 7] = [10, 30, 60, 120, 180, 360, 720];
 const DAYS: [i64; 12] = [1, 2, 5, 10, 20, 30, 60, 90, 120, 180, 365, 730];
-/// A text that is centred nearer than this to the right end would leave the picture.
-const EDGE: f64 = 3.5;
 
 pub(super) struct Chart<'a> {
     /// The subject of the description.
@@ -149,8 +147,7 @@ impl<'a> Chart<'a> {
     fn labels(&self) -> Value {
         let labels = self.ticks().into_iter().map(|at| {
             let (x, time) = (self.x(at), self.text(self.time(at)));
-            let anchor = if x > SIDE - EDGE { "end" } else { "middle" };
-            context! { x => format!("{x:.2}"), anchor, time }
+            context! { x => format!("{x:.2}"), time }
         });
         labels.collect()
     }

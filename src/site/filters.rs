@@ -10,13 +10,12 @@ use super::markdown::{anchor, inline, prose};
 use super::metrics::metric_text;
 use super::openapi::{allowed, kind};
 use super::text::{Escaped, count, grouped};
-use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::calendar::{UnixSeconds, UtcDay};
 use crate::request::RESERVED;
 
 /// Adds them to the templates. Those that return HTML escape what they are given.
 pub(super) fn add_to(templates: &mut Environment<'_>) {
     let html = Value::from_safe_string;
-    templates.add_filter("age_text", age_text);
     templates.add_filter("allowed", |schema: Serde<Json>| allowed(&schema.0));
     templates.add_filter("anchor", anchor);
     templates.add_filter("counted", counted);
@@ -144,15 +143,6 @@ fn age(time: &Value, published: &str) -> i64 {
     published
         .zip(start)
         .map_or(0, |(published, start)| published.0 - start)
-}
-
-/// Returns an age in days, or in hours if it is less than a day.
-fn age_text(seconds: i64) -> String {
-    let (number, unit) = match seconds / DAY_SECONDS {
-        0 => (seconds / 3_600, "hour"),
-        days => (days, "day"),
-    };
-    counted(number.unsigned_abs(), unit)
 }
 
 #[cfg(test)]
