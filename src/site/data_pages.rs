@@ -63,9 +63,9 @@ pub fn home(service: &SiteSettings, body_of: BodyOf<'_>) -> String {
         .unwrap_or_else(|_| message_page(("Nothing to show", message), "", notice, None))
 }
 
-/// Returns the field of a parameter in the form of the list of islands: its name, label and value, its input, which is
-/// `search`, `number`, `select` or, if its value only stays as it is, `hidden`, and the values to choose from, each with
-/// its text. `None` if it is no filter.
+/// Returns the field of a parameter in the form of the list of islands: its name, label and value, the words before the
+/// value in a sentence, its input, which is `search`, `number`, `select` or, if its value only stays as it is, `hidden`,
+/// and the values to choose from, each with its text. `None` if it is no filter.
 fn form_field(parameter: &Parameter, query: &ListQuery, tags: &[String]) -> Option<Value> {
     let (input, choices): (_, Vec<(&str, &str)>) = match parameter.kind {
         _ if parameter.default.is_some() => return None,
@@ -83,6 +83,7 @@ fn form_field(parameter: &Parameter, query: &ListQuery, tags: &[String]) -> Opti
     Some(context! {
         name => parameter.name,
         label => parameter.label,
+        words => parameter.words,
         value => query.filter(parameter.name).map(Filter::text),
         input,
         choices => choices.into_iter().collect::<Value>(),
@@ -102,25 +103,13 @@ pub fn islands(
     // Links keep a limit that is not the usual one.
     let limit = limit.filter(|_| query.page.limit != LIMIT_DEFAULT);
     let given: Vec<(&str, Cow<'_, str>)> = query.given().chain(limit).collect();
-    let all = parameters.iter();
-    let in_words = all.clone().filter_map(|parameter| {
-        let filter = query.filter(parameter.name)?;
-        Some((parameter.words, filter.text()))
-    });
-    let in_words: Vec<(&str, Cow<'_, str>)> = in_words.collect();
-    // A search is the first field, wherever it stands in links.
-    let is_search = |one: &&Parameter| {
-        matches!(one.kind, Kind::Text { is_tag: false, .. }) && one.label.is_some()
-    };
-    let (search, others): (Vec<_>, Vec<_>) = all.partition(is_search);
-    let fields = search.into_iter().chain(others);
+    let fields = parameters.iter();
     let fields = fields.filter_map(|parameter| form_field(parameter, query, tags));
     let values = context! {
         notice,
         query => Value::from_pairs(given.iter().map(|(name, value)| (*name, &**value))),
         given => Serde(given),
         fields => fields.collect::<Value>(),
-        in_words => Serde(in_words),
         ..members(body)
     };
     filled("islands.html", values).ok()
