@@ -10,7 +10,7 @@ use serde_json::from_slice;
 
 use super::bodies::{BodyOf, CcuBody, LiveSteps, members, start_of, start_of_list};
 use super::chart::Chart;
-use super::metrics::{Average, Change, METRICS, Metric, Unit};
+use super::metrics::{Average, METRICS, Metric, Unit};
 use super::settings::SiteSettings;
 use super::templates::{filled, page};
 use crate::calendar::{DAY_SECONDS, UtcDay};
@@ -233,7 +233,8 @@ fn months(unit: Unit, days: &[(String, u64)]) -> Vec<(Option<&str>, Average, (us
     months.collect()
 }
 
-/// Returns the rows of a table, newest first: name, value, the change since the row before in time, and the rest.
+/// Returns the rows of a table, newest first: name, value, the change since the row before in time if there is one, and
+/// the rest.
 fn changing<N: Serialize, R: Serialize>(
     unit: Unit,
     rows: impl Iterator<Item = (N, Average, R)>,
@@ -241,7 +242,7 @@ fn changing<N: Serialize, R: Serialize>(
     let mut before = None;
     let rows = rows.map(|(name, value, rest)| {
         let change = before.replace(value);
-        let change = change.map_or(Change::UNKNOWN, |before| unit.change(before, value));
+        let change = change.map(|before| unit.change(before, value));
         Value::from(Serde((name, unit.text(value.rounded()), change, rest)))
     });
     let mut rows: Vec<Value> = rows.collect();

@@ -1,6 +1,5 @@
 //! The nine metrics of an island on a day, and their units.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use minijinja::{Error, ErrorKind, Value};
@@ -79,7 +78,6 @@ impl Unit {
             }
             None => amount,
         };
-        let text = text.into();
         Change { direction, text }
     }
 }
@@ -116,15 +114,7 @@ impl From<u64> for Average {
 pub(super) struct Change {
     /// The class of its style.
     pub(super) direction: &'static str,
-    pub(super) text: Cow<'static, str>,
-}
-
-impl Change {
-    /// The change to a value without an earlier one.
-    pub(super) const UNKNOWN: Change = Change {
-        direction: "soft",
-        text: Cow::Borrowed("\u{2013}"),
-    };
+    pub(super) text: String,
 }
 
 /// The metrics in the order of responses. Lists can be sorted by the first six.
