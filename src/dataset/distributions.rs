@@ -1,6 +1,7 @@
 //! Distributions that synthetic datasets follow, and the random numbers they are drawn with.
 
 use std::collections::HashMap;
+use std::iter::repeat_n;
 use std::sync::LazyLock;
 
 use crate::calendar::{DAY_SECONDS, UtcDay};
@@ -34,24 +35,38 @@ impl SyntheticSpec {
 /// A piecewise linear curve: pairs of position (ascending) and value.
 pub(super) type Curve = [(f64, f64)];
 
+/// Returns the lists of a file of `data/synthetic` by name. A name is in brackets; items are separated by `|`, and one
+/// with a number and `×` in front is in its list so many times.
+pub(super) fn lists(text: &'static str) -> HashMap<&'static str, Vec<&'static str>> {
+    let mut lists: HashMap<&str, Vec<&str>> = HashMap::new();
+    let mut name = "";
+    let lines = text.lines();
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.strip_prefix('[') {
+            Some(header) => name = header.trim_end_matches(']'),
+            None => {
+                for word in line.split('|') {
+                    let (weight, word) = word.split_once('×').unwrap_or(("1", word));
+                    let weight = weight.parse().expect("a test draws from every list");
+                    let list = lists.entry(name).or_default();
+                    list.extend(repeat_n(word, weight));
+                }
+            }
+        }
+    }
+    lists
+}
+
 /// The curves of `data/synthetic/curves.txt` by name.
 static CURVES: LazyLock<HashMap<&str, Vec<(f64, f64)>>> = LazyLock::new(|| {
-    let mut curves: HashMap<&str, Vec<(f64, f64)>> = HashMap::new();
     let number = |text: &str| text.parse().expect("a test reads every curve");
-    let mut name = "";
-    let lines = include_str!("../../data/synthetic/curves.txt").lines();
-    for line in lines.filter(|line| !line.starts_with('#')) {
-        let mut points = line.split_whitespace();
-        if !line.starts_with(' ') {
-            name = points.next().unwrap_or_default();
-        }
-        let points = points.map(|point| {
-            let (position, value) = point.split_once(':').unwrap_or_default();
-            (number(position), number(value))
-        });
-        curves.entry(name).or_default().extend(points);
-    }
-    curves
+    let point = |point: &str| {
+        let (position, value) = point.split_once(':').unwrap_or_default();
+        (number(position), number(value))
+    };
+    let curves = lists(include_str!("../../data/synthetic/curves.txt")).into_iter();
+    let curves = curves.map(|(name, points)| (name, points.into_iter().map(point).collect()));
+    curves.collect()
 });
 
 pub(super) fn curve(name: &str) -> &'static Curve {

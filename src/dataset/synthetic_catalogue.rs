@@ -5,29 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::LazyLock;
 
-use super::distributions::{SplitMix64, SyntheticSpec, at, count, curve, float};
+use super::distributions::{SplitMix64, SyntheticSpec, at, count, curve, float, lists};
 use super::rows::{Cell, FileKind, write_csv_header, write_csv_row};
 use crate::model::IslandCode;
 
-static LISTS: LazyLock<HashMap<&str, Vec<&str>>> = LazyLock::new(|| {
-    let mut lists: HashMap<&str, Vec<&str>> = HashMap::new();
-    let mut name = "";
-    let lines = include_str!("../../data/synthetic/words.txt").lines();
-    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        match line.strip_prefix('[') {
-            Some(header) => name = header.trim_end_matches(']'),
-            None => {
-                for word in line.split('|') {
-                    let (weight, word) = word.split_once('×').unwrap_or(("1", word));
-                    let weight = weight.parse().expect("a test draws from every list");
-                    let list = lists.entry(name).or_default();
-                    list.extend(std::iter::repeat_n(word, weight));
-                }
-            }
-        }
-    }
-    lists
-});
+static LISTS: LazyLock<HashMap<&str, Vec<&str>>> =
+    LazyLock::new(|| lists(include_str!("../../data/synthetic/words.txt")));
 
 const TITLE_CHARS_MAX: usize = 40;
 
