@@ -1,7 +1,6 @@
 //! [`KeyStore`]: reads and changes the key file of a state directory. One process at a time can change
 //! it.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::address::KeyAddress;
 use super::key_file;
 use super::records::{KeyRecord, KeyRecords, KeyStoreError};
+use super::sharing::CheckRecords;
 use super::token::{KeyId, KeyPrefix, NewKey};
 use crate::calendar::UnixSeconds;
 use crate::durable;
@@ -119,7 +119,7 @@ impl KeyStore {
             return Ok(());
         }
         self.create_directory()?;
-        self.change(REPAIR_LOCK_TIMEOUT, |_| Ok(())).map(drop)
+        self.change(REPAIR_LOCK_TIMEOUT, |_| Ok(()))
     }
 
     /// Merges the file into the known records if it has changed.
@@ -159,33 +159,25 @@ impl KeyStore {
         tier: Tier,
         now: UnixSeconds,
     ) -> Result<NewKey, KeyStoreError> {
-        let check = |_: &KeyRecords| Ok::<(), Infallible>(());
-        let Ok((key, _)) = self.issue_if(prefix, (address, tier), now, check)?;
-        Ok(key)
+        loop {
+            let (key, record) = KeyRecord::random(prefix, (address, tier), now);
+            if self.add(&record, &mut |_| true)? {
+                return Ok(key);
+            }
+        }
     }
 
-    /// Issues a key if `check` accepts the current records. The lock is held from the check to the
-    /// change, so no other process changes the records in between. Returns the new records too.
-    pub fn issue_if<E>(
+    /// Adds a key if `check` accepts the current records. The lock is held from the check to the change, so no other
+    /// process changes the records in between. Returns `false` if the check refused it, or its id is taken.
+    pub(crate) fn add(
         &self,
-        prefix: &KeyPrefix,
-        (address, tier): (&KeyAddress, Tier),
-        now: UnixSeconds,
-        check: impl FnOnce(&KeyRecords) -> Result<(), E>,
-    ) -> Result<Result<(NewKey, Arc<KeyRecords>), E>, KeyStoreError> {
+        record: &KeyRecord,
+        check: CheckRecords<'_>,
+    ) -> Result<bool, KeyStoreError> {
         self.create_directory()?;
-        let (issued, stored) = self.change(LOCK_TIMEOUT, |records| {
-            if let Err(rejection) = check(records) {
-                return Ok(Err(rejection));
-            }
-            loop {
-                let (key, record) = KeyRecord::random(prefix, (address, tier), now);
-                if records.issue(record)? {
-                    return Ok(Ok(key));
-                }
-            }
-        })?;
-        Ok(issued.map(|key| (key, stored)))
+        self.change(LOCK_TIMEOUT, |records| {
+            Ok(check(records) && records.issue(record.clone())?)
+        })
     }
 
     /// Disables a key, or enables it again. Returns `true` if that changed it.
@@ -195,9 +187,9 @@ impl KeyStore {
         is_revoked: bool,
         now: UnixSeconds,
     ) -> Result<bool, KeyStoreError> {
-        let set_revoked = |records: &mut KeyRecords| records.set_revoked(id, is_revoked, now);
-        let (is_change, _) = self.change(LOCK_TIMEOUT, set_revoked)?;
-        Ok(is_change)
+        self.change(LOCK_TIMEOUT, |records| {
+            records.set_revoked(id, is_revoked, now)
+        })
     }
 
     /// Merges records of other servers into the known ones. `repair` writes them to the file: a revocation must not wait
@@ -223,12 +215,12 @@ impl KeyStore {
     }
 
     /// Changes the records while holding the directory's lock, and writes those again that the file lacks. On return a
-    /// change is durable: it survives a power failure. Returns the records too.
+    /// change is durable: it survives a power failure.
     fn change<T>(
         &self,
         timeout: Duration,
         change: impl FnOnce(&mut KeyRecords) -> Result<T, KeyStoreError>,
-    ) -> Result<(T, Arc<KeyRecords>), KeyStoreError> {
+    ) -> Result<T, KeyStoreError> {
         let timeout = self.log.as_ref().map(|_| timeout);
         let locked = durable::lock(&self.directory, timeout);
         let _lock = locked.map_err(KeyStoreError::io(&self.directory))?;
@@ -259,7 +251,7 @@ impl KeyStore {
                 known.records = Arc::new(records);
             }
         }
-        Ok((outcome, Arc::clone(&known.records)))
+        Ok(outcome)
     }
 }
 

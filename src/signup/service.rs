@@ -231,27 +231,21 @@ impl SignupService {
         check(&self.records)?;
         let allowed = self.network.take(network_of(client), now);
         allowed.map_err(SignupError::RateLimited)?;
-        let key = match &self.sharing {
-            None => {
-                let key = (address, Tier::Free);
-                let issued = self.store.issue_if(&self.prefix, key, now, check);
-                let (key, records) = issued.map_err(|error| self.store_failed(error))??;
-                self.records = records;
-                key
-            }
-            Some(sharing) => {
-                let (key, record) = KeyRecord::random(&self.prefix, (address, Tier::Free), now);
-                let mut checked = Ok(());
-                let is_added = sharing.add(&record, &mut |records| {
-                    checked = check(records);
-                    checked.is_ok()
-                });
-                checked?;
-                is_added.then_some(()).ok_or(SignupError::Unavailable)?;
-                self.refresh()?;
-                key
-            }
+        let (key, record) = KeyRecord::random(&self.prefix, (address, Tier::Free), now);
+        let mut checked = Ok(());
+        let check = &mut |records: &KeyRecords| {
+            checked = check(records);
+            checked.is_ok()
         };
+        let added = match &self.sharing {
+            None => self.store.add(&record, check),
+            Some(sharing) => Ok(sharing.add(&record, check)),
+        };
+        let is_added = added.map_err(|error| self.store_failed(&error))?;
+        checked?;
+        is_added.then_some(()).ok_or(SignupError::Unavailable)?;
+        // The key is valid even if this fails, which is logged.
+        let _ = self.refresh();
         Ok(self.keys(address, self.renewed(&token, now), Some(key), None))
     }
 
@@ -263,7 +257,7 @@ impl SignupService {
         let found = keys_of(self.records.as_slice(), &token.address).find(is_free);
         if found.ok_or(SignupError::UnknownKey)?.revoked.is_none() {
             let revoked = self.store.set_revoked(id, true, now);
-            revoked.map_err(|error| self.store_failed(error))?;
+            revoked.map_err(|error| self.store_failed(&error))?;
             // The key is revoked even if this fails, which is logged.
             let _ = self.refresh();
         }
@@ -324,21 +318,17 @@ impl SignupService {
     /// Takes over changes of the keys by others.
     fn refresh(&mut self) -> Result<(), SignupError> {
         let current = self.store.current();
-        self.records = current.map_err(|error| self.store_failed(error))?;
+        self.records = current.map_err(|error| self.store_failed(&error))?;
         Ok(())
     }
 
-    fn store_failed(&self, error: KeyStoreError) -> SignupError {
-        match error {
-            KeyStoreError::TooManyFree(_) => SignupError::TooManyActive,
-            KeyStoreError::Unknown(_) => SignupError::UnknownKey,
-            KeyStoreError::Full => SignupError::Closed,
-            // Another process has the lock, and releases it soon.
-            error if error.is_busy() => {
-                self.fail(&error);
-                SignupError::Busy
-            }
-            error => self.fail(&error),
+    fn store_failed(&self, error: &KeyStoreError) -> SignupError {
+        let failed = self.fail(error);
+        // Another process has the lock, and releases it soon.
+        if error.is_busy() {
+            SignupError::Busy
+        } else {
+            failed
         }
     }
 
