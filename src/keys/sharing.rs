@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::records::{KeyRecord, KeyRecords};
 use crate::durable;
 use crate::regular_file::with_path;
-use crate::sync::{Mutex, PollTrigger, lock};
+use crate::sync::{Mutex, PollTrigger};
 
 /// The secret that signs tokens of sign-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,9 +55,13 @@ pub struct SharedKeysState {
     pub secret: Option<SignupSecret>,
 }
 
-/// Returns `true` if a key may be added to the records of all servers.
+/// Returns `true` if a key may be added to the records.
 pub(crate) type CheckRecords<'a> = &'a mut dyn FnMut(&KeyRecords) -> bool;
 
+/// Adds a key to the store, and if possible to the key file, if the check accepts the records of all servers, which no
+/// server changes in between. Returns `false` if the check refused it, it was too late, or the store cannot be
+/// reached, and also if the answer of the store was lost: the store may then have the key.
+/// Waits for an exchange with the store; must not be called with a lock of the keys, which the exchange uses too.
 type AddKey = Arc<dyn Fn(&KeyRecord, CheckRecords<'_>) -> bool + Send + Sync>;
 
 /// The exchange of keys with the store. It ends when all clones are dropped.
@@ -65,7 +69,7 @@ type AddKey = Arc<dyn Fn(&KeyRecord, CheckRecords<'_>) -> bool + Send + Sync>;
 pub struct KeySharing {
     /// The result of the last exchange.
     pub state: Arc<Mutex<SharedKeysState>>,
-    pub(crate) add_key: AddKey,
+    pub(crate) add: AddKey,
     /// The thread that exchanges keys.
     pub(crate) exchange: PollTrigger,
 }
@@ -73,18 +77,6 @@ pub struct KeySharing {
 impl fmt::Debug for KeySharing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("KeySharing").field(&self.state).finish()
-    }
-}
-
-impl KeySharing {
-    /// Adds a key to the store, and if possible to the key file, if `check` accepts the records of all servers, which no
-    /// server changes in between. Returns `false` if the check refused it, it was too late, or the store cannot be
-    /// reached, and also if the answer of the store was lost: the store may then have the key.
-    /// Waits for an exchange with the store; must not be called with a lock of the keys, which the exchange uses too.
-    pub(crate) fn add(&self, record: &KeyRecord, check: CheckRecords<'_>) -> bool {
-        // During an outage no request waits.
-        let is_up = lock(&self.state).is_up;
-        is_up && (self.add_key)(record, check)
     }
 }
 

@@ -99,28 +99,30 @@ impl KeyExchange {
         };
         let exchange = Arc::new(Mutex::new(exchange));
         // A weak reference: a runtime must not be dropped on a thread of another runtime.
-        let adding = Arc::downgrade(&exchange);
+        let (adding, state_of_adding) = (Arc::downgrade(&exchange), Arc::clone(&state));
         let poll = move |_| {
             let mut exchange = lock(&exchange);
             let exchanged = exchange.exchange();
             exchange.report(exchanged);
         };
-        let add_key = move |record: &KeyRecord, check: CheckRecords<'_>| {
+        let add = move |record: &KeyRecord, check: CheckRecords<'_>| {
             let latest = Instant::now() + ADD_MAX;
-            let Some(exchange) = adding.upgrade() else {
+            // During an outage no request waits.
+            let is_up = lock(&state_of_adding).is_up;
+            let Some(exchange) = adding.upgrade().filter(|_| is_up) else {
                 return false;
             };
             let mut exchange = lock(&exchange);
             // An outage may have begun meanwhile.
-            if exchange.connected.is_none() {
+            let Some(connected) = exchange.connected.take() else {
                 return false;
-            }
-            let added = exchange.add(record, check, latest);
+            };
+            let added = exchange.add(connected, record, check, latest);
             exchange.report(added) == Some(true)
         };
         Ok(KeySharing {
             state,
-            add_key: Arc::new(add_key),
+            add: Arc::new(add),
             exchange: PollTrigger::start("shared-keys", poll)?,
         })
     }
@@ -192,6 +194,7 @@ impl KeyExchange {
     /// meanwhile, they are checked again, until a time. Returns `true` if the key was added.
     fn add(
         &mut self,
+        (node, mut view): (Arc<NodeConnection>, KeyView),
         key: &KeyRecord,
         check: CheckRecords<'_>,
         latest: Instant,
@@ -200,16 +203,13 @@ impl KeyExchange {
         let mut is_added = false;
         // A client that waits longer may have gone.
         while !is_added && Instant::now() < latest && check(&self.own.store.known()) {
-            let Some((node, mut view)) = self.connected.take() else {
-                break;
-            };
             let answer = self.call(&node, &view, slice::from_ref(&line))?;
             is_added = answer.is_stored;
             // The added key, or what others have changed before.
             let received = view.take(answer)?;
             self.merge(&mut view, &received);
-            self.connected = Some((node, view));
         }
+        self.connected = Some((node, view));
         // Once: a file with many keys takes long to write.
         let applied = self.apply();
         // All servers accept a key that the store has, and the next exchange writes it here.

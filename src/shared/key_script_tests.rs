@@ -224,7 +224,7 @@ fn an_addition_before_which_another_server_has_added_a_key_needs_one_more_call()
         .1
     };
     let mut known = Vec::new();
-    let is_added = sharing.add(&key("a@x.test"), &mut |records| {
+    let is_added = (sharing.add)(&key("a@x.test"), &mut |records| {
         known.push(records.as_slice().len());
         runtime.block_on(async {
             if known.len() == 1 {

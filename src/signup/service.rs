@@ -239,7 +239,7 @@ impl SignupService {
         };
         let added = match &self.sharing {
             None => self.store.add(&record, check),
-            Some(sharing) => Ok(sharing.add(&record, check)),
+            Some(sharing) => Ok((sharing.add)(&record, check)),
         };
         let is_added = added.map_err(|error| self.store_failed(&error))?;
         checked?;

@@ -290,7 +290,7 @@ fn a_key_of_several_servers_is_issued_if_the_store_adds_it() {
     let (reaches, other_keys, own) = (Arc::clone(&is_reached), Arc::clone(&others), store.clone());
     let sharing = KeySharing {
         state: Arc::clone(&shared),
-        add_key: Arc::new(move |key, check| {
+        add: Arc::new(move |key, check| {
             own.merge(&mem::take(&mut *lock(&other_keys))).unwrap();
             let is_added = reaches.load(Ordering::Relaxed) && check(&own.known());
             if is_added {
