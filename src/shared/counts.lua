@@ -3,7 +3,7 @@
 -- all servers have sent their counts.
 -- KEYS: 1 the service, then the day of a client each
 -- ARGV: 1 marker that the server knows, or "", 2 a new marker, 3 run id of the store, 4 tag seed of the server, 5 its
---       state directory, 6 its start, 7 its day in days since 1970, 8 marker for which its counts were sent, or "",
+--       state directory, 6 its start, 7 its day in days since 1970, 8 "1" if all its counts were sent for this marker,
 --       9 number of servers, 10 milliseconds after which a server without a call does not count, 11 "1" if it may have
 --       counts of its day, 12 largest usual grant, 13 seconds until its day ends; then for each client, with spaces
 --       between: credits that the server knows it has, requests that its state directory counted before the lease,
@@ -89,7 +89,7 @@ if not sent[own] and math.abs(now - begun) < 3600000 then
   lost_day = math.max(lost_day, tonumber(today))
 end
 local is_due = is_due()
-if is_due and (sent[own] or ARGV[8] == marker) then
+if is_due and (sent[own] or ARGV[8] == '1' and ARGV[1] == marker) then
   sent[own] = now
   redis.call('HSET', KEYS[1], own, string.format('%d', now))
 end

@@ -51,8 +51,6 @@ const UNSETTLED: &str = "it is new, or has lost data, and not all servers have s
 
 /// A batch of requests that the store has answered.
 struct Answered {
-    /// The day on which it was sent.
-    day: UtcDay,
     batch: Vec<LeaseRequest>,
     /// They are those of a pass over all counts.
     is_of_pass: bool,
@@ -103,7 +101,7 @@ impl CountSharing {
                 start: random(),
                 servers,
                 marker: String::new(),
-                settled: String::new(),
+                is_settled: false,
                 has_counts: counts.of_day(clock.now().day).next().is_some(),
             },
             node: None,
@@ -144,7 +142,7 @@ impl CountSharing {
     /// Passes requests to the store until the connection fails. Returns the problem.
     async fn serve(&mut self, node: &Arc<NodeConnection>) -> String {
         // After an outage, the store does not know what was admitted in it.
-        self.server.settled.clear();
+        self.server.is_settled = false;
         self.server.marker.clear();
         let mut calls: JoinSet<Result<Answered, String>> = JoinSet::new();
         self.settling = None;
@@ -153,7 +151,7 @@ impl CountSharing {
         loop {
             let has_room = calls.len() < CALLS_MAX;
             let can_send = has_room && !self.server.marker.is_empty();
-            let can_pass = can_send && !is_passing && self.server.settled != self.server.marker;
+            let can_pass = can_send && !is_passing && !self.server.is_settled;
             let (mut batch, mut passed, mut is_of_pass) = (Vec::new(), Vec::new(), false);
             tokio::select! {
                 biased;
@@ -171,7 +169,7 @@ impl CountSharing {
                 () = &mut heartbeat, if has_room => {}
                 count = self.pass.recv_many(&mut passed, BATCH), if can_pass => {
                     if count == 0 {
-                        self.server.settled.clone_from(&self.server.marker);
+                        self.server.is_settled = true;
                     } else {
                         (batch, is_of_pass, is_passing) = (passed, true, true);
                     }
@@ -209,10 +207,17 @@ impl CountSharing {
         );
         let (tag_seed, now) = (self.counts.anonymous.tag_seed(), self.clock.now());
         async move {
-            let answer = server.call(&node, random(), tag_seed, now, &batch);
-            let (answer, is_late) = in_time(&leases, answer).await;
+            let (answer, is_late) = {
+                let mut answer = pin!(server.call(&node, random(), tag_seed, now, &batch));
+                if let Ok(answer) = timeout(STORE_WAIT_MAX, &mut answer).await {
+                    (answer, false)
+                } else {
+                    // From now on no request begins to wait for the store.
+                    leases.set_late();
+                    (answer.await, true)
+                }
+            };
             Ok(Answered {
-                day: now.day,
                 batch,
                 is_of_pass,
                 answer: answer?,
@@ -232,8 +237,7 @@ impl CountSharing {
         }
         // Before a pass: the counters that it reads have all requests that earlier reserves admitted.
         let (today, now) = (self.clock.now().day, self.clock.now().moment());
-        self.leases
-            .set_reserve_day(answer.has_reserve.then_some(answered.day));
+        self.leases.set_reserve_day(answer.reserve_day);
         let metrics = &self.leases.metrics;
         let figure = |name| answer.memory.get(name);
         if let Some(used) = figure("used_memory") {
@@ -245,7 +249,7 @@ impl CountSharing {
         }
         if self.server.marker != answer.marker {
             self.pass = self.counts.pass(Arc::clone(&self.leases), today);
-            self.server.marker = answer.marker;
+            (self.server.marker, self.server.is_settled) = (answer.marker, false);
         }
         self.leases.set_state(if answer.blocked >= today {
             StoreState::Settling
@@ -319,7 +323,7 @@ impl CountSharing {
             }
         }
         // Now the store has answered for all clients that were counted before a restart.
-        if self.server.settled == self.server.marker
+        if self.server.is_settled
             && let Some(started) = self.started.take()
         {
             tokio::spawn(async {
@@ -364,17 +368,6 @@ impl CountSharing {
         };
         let _ = timeout(STOP_MAX, sent).await;
     }
-}
-
-/// Awaits an answer, and returns `true` with it if it is late. After [`STORE_WAIT_MAX`] no request begins to wait for
-/// the store.
-async fn in_time<T>(leases: &LeaseTable, answer: impl Future<Output = T>) -> (T, bool) {
-    let mut answer = pin!(answer);
-    if let Ok(answer) = timeout(STORE_WAIT_MAX, &mut answer).await {
-        return (answer, false);
-    }
-    leases.set_late();
-    (answer.await, true)
 }
 
 fn random() -> u64 {

@@ -25,8 +25,8 @@ pub(super) struct StoreClient {
     pub(super) servers: u32,
     /// The marker of the last answer. Empty until this connection has one.
     pub(super) marker: String,
-    /// The marker for which all counts were sent; empty if there is none.
-    pub(super) settled: String,
+    /// All counts were sent for this marker.
+    pub(super) is_settled: bool,
     /// This server may have counts of its day, and by its tag seed.
     pub(super) has_counts: bool,
 }
@@ -39,8 +39,8 @@ pub(super) struct Answer {
     pub(super) tag_seed: u64,
     /// The last day for which nothing is granted.
     pub(super) blocked: UtcDay,
-    /// This server has a reserve for each client on its day.
-    pub(super) has_reserve: bool,
+    /// The day of the call, if this server has a reserve for each client on it.
+    pub(super) reserve_day: Option<UtcDay>,
     /// The answer to `INFO memory`, or nothing.
     pub(super) memory: InfoDict,
     /// Answers to the requests, in their order. None if the store has lost data since the last answer.
@@ -69,7 +69,7 @@ impl StoreClient {
             command
                 .arg(hex(self.start))
                 .arg(now.day.0)
-                .arg(&self.settled);
+                .arg(u32::from(self.is_settled));
             command.arg(self.servers).arg(ANSWER_MAX.as_millis());
             command.arg(u32::from(self.has_counts)).arg(GRANT_MAX);
             command.arg(now.reset_seconds);
@@ -78,7 +78,8 @@ impl StoreClient {
             }
         });
         let (marker, tag_seed, blocked, has_reserve, memory, figures) = answer.await?;
-        let (tag_seed, figures): (String, Vec<u32>) = (tag_seed, figures);
+        let (tag_seed, has_reserve, figures): (String, bool, Vec<u32>) =
+            (tag_seed, has_reserve, figures);
         let tag_seed = u64::from_str_radix(&tag_seed, 16)
             .map_err(|_| "the tag seed is no number".to_owned())?;
         let (figures, _) = figures.as_chunks();
@@ -91,7 +92,7 @@ impl StoreClient {
             marker,
             tag_seed,
             blocked: UtcDay(blocked),
-            has_reserve,
+            reserve_day: has_reserve.then_some(now.day),
             memory,
             leases: leases.collect(),
         })

@@ -61,7 +61,7 @@ impl Start {
                 start: number.into(),
                 servers: 3,
                 marker: String::new(),
-                settled: String::new(),
+                is_settled: false,
                 has_counts: false,
             },
             marker: 0,
@@ -94,7 +94,7 @@ impl Both {
         }
         let name = |marker: u32| format!("{marker:016x}");
         start.client.marker = name(start.marker);
-        start.client.settled = start.settled.map(name).unwrap_or_default();
+        start.client.is_settled = start.settled == Some(start.marker);
         start.client.has_counts = has_counts;
         self.node.run_id = self.run.to_string();
         let answer = start
@@ -120,7 +120,7 @@ impl Both {
             .map(|request| self.model.handle(from, request, 3));
         let expected: Option<Vec<LeaseAnswer>> = expected.collect();
         assert_eq!(answer.leases, expected.unwrap_or_default(), "{batch:?}");
-        assert_eq!(answer.has_reserve, has_reserves);
+        assert_eq!(answer.reserve_day, has_reserves.then_some(day));
         let memory = answer.memory.get::<u64>("used_memory");
         assert!(memory > Some(0) || self.model.sent.contains(&start.directory) && memory.is_none());
         start.marker = marker;
@@ -259,7 +259,7 @@ fn the_seed_is_final_when_all_servers_have_sent_their_counts() {
                 client.has_counts = *has_counts;
                 if *is_settled {
                     client.marker = format!("{:016x}", 1);
-                    client.settled.clone_from(&client.marker);
+                    client.is_settled = true;
                 }
                 let answer = client.call(&node, 1, *own, time_of(today()), &[]).await;
                 seed = answer.unwrap().tag_seed;
@@ -282,7 +282,7 @@ fn a_node_that_was_a_replica_has_lost_data() {
                     .call(&node, new_marker, 7, time_of(today()), &[])
                     .await;
                 client.marker = answer.unwrap().marker;
-                client.settled.clone_from(&client.marker);
+                client.is_settled = true;
                 markers.push(client.marker.clone());
             }
             if new_marker == 3 {
