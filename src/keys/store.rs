@@ -46,10 +46,9 @@ struct Known {
     records: Arc<KeyRecords>,
     /// The version of the file that was read or written last; `None` if there was none.
     version: Option<KeyFileVersion>,
-    /// The number of keys that the file was found to lack, or to have in another state.
-    differ: usize,
-    /// The file lacks these, or records of other servers that were not written yet.
-    is_ahead: bool,
+    /// The number of keys that the file had, and lacks or has in another state. 0 if it only lacks records of other
+    /// servers, which were not written yet; `None` if it lacks nothing.
+    lost: Option<usize>,
 }
 
 /// A version of the key file: its header, its length and when it was modified. Two versions differ if the file was
@@ -115,7 +114,7 @@ impl KeyStore {
 
     /// Writes the known records that the file lacks, if there are any. On success they are durable.
     pub(crate) fn repair(&self) -> Result<(), KeyStoreError> {
-        if !lock(&self.known).is_ahead {
+        if lock(&self.known).lost.is_none() {
             return Ok(());
         }
         self.create_directory()?;
@@ -132,9 +131,8 @@ impl KeyStore {
             records.merge(file.as_slice(), KEYS_MAX)?;
             let differ = records.count_differing(&file);
             // Records that were not written yet are no loss.
-            let differ_max = if known.is_ahead { known.differ } else { differ };
-            known.differ = differ.min(differ_max);
-            known.is_ahead = differ > 0;
+            let lost = known.lost.unwrap_or(differ).min(differ);
+            known.lost = (differ > 0).then_some(lost);
             if records != *known.records {
                 known.records = Arc::new(records);
             }
@@ -204,7 +202,7 @@ impl KeyStore {
         let merged = records.merge(shared, KEYS_MAX);
         if records != *known.records {
             known.records = Arc::new(records);
-            known.is_ahead = true;
+            known.lost.get_or_insert(0);
         }
         merged
     }
@@ -231,21 +229,18 @@ impl KeyStore {
         let mut records = KeyRecords::clone(&known.records);
         let outcome = change(&mut records)?;
         let is_change = records != *known.records;
-        if is_change || known.is_ahead {
+        if is_change || known.lost.is_some() {
             let path = self.path();
             let written = durable::replace_private(&path, &records.to_file());
             written.map_err(KeyStoreError::io(&path))?;
-            if known.differ > 0
-                && let Some(log) = &self.log
-            {
-                let (path, count) = (path.display(), known.differ);
+            if let (Some(count @ 1..), Some(log)) = (known.lost.take(), &self.log) {
+                let path = path.display();
                 log(&format!(
                     "{path}: known keys were missing or out of date, and were written again ({count})"
                 ));
             }
             // The change is made even if this fails. Without a version the file is read again.
             known.version = self.version().ok().flatten();
-            (known.differ, known.is_ahead) = (0, false);
             // A server loads other records, which takes long.
             if is_change {
                 known.records = Arc::new(records);
