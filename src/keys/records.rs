@@ -140,7 +140,7 @@ impl KeyRecords {
 
     /// Adds a key. Returns `false` if its id is taken and the caller has to retry with another one.
     pub(super) fn issue(&mut self, key: KeyRecord) -> Result<bool, KeyStoreError> {
-        self.check_free_limit(key.tier, &key.address)?;
+        self.check_free_limit(&key)?;
         let ignored = self.merge(&[key], KEYS_MAX)?;
         Ok(ignored.is_empty())
     }
@@ -180,15 +180,14 @@ impl KeyRecords {
         self.records.iter().filter(differs).count()
     }
 
-    fn check_free_limit(&self, tier: Tier, address: &KeyAddress) -> Result<(), KeyStoreError> {
-        let counts = |record: &&KeyRecord| {
-            record.tier == Tier::Free && record.revoked.is_none() && record.address == *address
+    fn check_free_limit(&self, key: &KeyRecord) -> Result<(), KeyStoreError> {
+        let counts = |other: &&KeyRecord| {
+            other.tier == Tier::Free && other.revoked.is_none() && other.address == key.address
         };
-        if tier != Tier::Free || self.records.iter().filter(counts).count() < FREE_KEYS_MAX {
-            Ok(())
-        } else {
-            Err(KeyStoreError::TooManyFree(address.clone()))
+        if key.tier == Tier::Free && self.records.iter().filter(counts).count() >= FREE_KEYS_MAX {
+            return Err(KeyStoreError::TooManyFree(key.address.clone()));
         }
+        Ok(())
     }
 
     /// Disables a key, or enables it again. Returns `true` if it was in the other state. The limit of free keys per
@@ -206,7 +205,7 @@ impl KeyRecords {
         let record = &self.records[at];
         let is_change = record.revoked.is_some() != is_revoked;
         if is_change && !is_revoked {
-            self.check_free_limit(record.tier, &record.address)?;
+            self.check_free_limit(record)?;
         }
         let record = &mut self.records[at];
         if is_change {

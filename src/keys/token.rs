@@ -176,11 +176,8 @@ impl NewKey {
     }
 
     pub(super) fn digest(&self) -> [u8; 32] {
-        digest(self.secret().as_bytes())
-    }
-
-    fn secret(&self) -> &str {
-        &self.text[self.text.len() - SECRET_CHARS..]
+        let secret = &self.text[self.text.len() - SECRET_CHARS..];
+        digest(secret.as_bytes())
     }
 
     /// Returns the whole key, to be shown to its owner.
