@@ -134,7 +134,16 @@ impl CountSharing {
                     self.serve(&node).await
                 }
             };
-            self.set_away(&problem);
+            self.node = None;
+            self.started = None;
+            self.leases.set_away();
+            self.late.0 = 0;
+            self.leases.metrics.slow.store(0, Ordering::Relaxed);
+            // They are sent again with the figures of then.
+            while self.requests.try_recv().is_ok() {}
+            let begins = self.outage.down(&problem);
+            let outages = &self.leases.metrics.outages;
+            outages.fetch_add(begins.into(), Ordering::Relaxed);
             sleep(RETRY).await;
         }
     }
@@ -307,7 +316,8 @@ impl CountSharing {
             let since = self.settling.get_or_insert_with(Instant::now);
             if since.elapsed() > SETTLING_MAX {
                 let begins = self.outage.unusable(&format!("{}: {UNSETTLED}", node.node));
-                self.count_outage(begins);
+                let outages = &self.leases.metrics.outages;
+                outages.fetch_add(begins.into(), Ordering::Relaxed);
             }
             return;
         }
@@ -332,24 +342,6 @@ impl CountSharing {
                 drop(started);
             });
         }
-    }
-
-    fn count_outage(&self, begins: bool) {
-        let outages = &self.leases.metrics.outages;
-        outages.fetch_add(u64::from(begins), Ordering::Relaxed);
-    }
-
-    /// Records that the store is away, and why.
-    fn set_away(&mut self, problem: &str) {
-        self.node = None;
-        self.started = None;
-        self.leases.set_away();
-        self.late.0 = 0;
-        self.leases.metrics.slow.store(0, Ordering::Relaxed);
-        // They are sent again with the figures of then.
-        while self.requests.try_recv().is_ok() {}
-        let begins = self.outage.down(problem);
-        self.count_outage(begins);
     }
 
     /// Gives the unspent credits back. What cannot be given back in time is lost for the day.

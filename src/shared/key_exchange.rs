@@ -144,21 +144,6 @@ impl KeyExchange {
 
     /// Exchanges with the store what this server or the store lacks.
     fn exchange(&mut self) -> Result<(), String> {
-        let secret = self.receive()?;
-        self.apply()?;
-        if let Some(secret) = parse_hex(&secret).map(SignupSecret)
-            && self.own.has_signup
-            && lock(&self.state).secret != Some(secret)
-        {
-            let stored = secret.store(self.own.store.directory());
-            stored.map_err(|error| error.to_string())?;
-            lock(&self.state).secret = Some(secret);
-        }
-        Ok(())
-    }
-
-    /// Sends and receives all that is missing, and merges it into the known keys. Returns the secret of the store.
-    fn receive(&mut self) -> Result<String, String> {
         // If a call fails, the connection is closed, and the store sends all its records again.
         let (node, mut view) = if let Some(connected) = self.connected.take() {
             connected
@@ -187,7 +172,16 @@ impl KeyExchange {
         };
         self.merge(&mut view, &received);
         self.connected = Some((node, view));
-        Ok(secret)
+        self.apply()?;
+        if let Some(secret) = parse_hex(&secret).map(SignupSecret)
+            && self.own.has_signup
+            && lock(&self.state).secret != Some(secret)
+        {
+            let stored = secret.store(self.own.store.directory());
+            stored.map_err(|error| error.to_string())?;
+            lock(&self.state).secret = Some(secret);
+        }
+        Ok(())
     }
 
     /// Adds a key of sign-up to the store if `check` accepts the records of all servers. If others change them
