@@ -126,7 +126,7 @@ impl LeaseTable {
         let may_ask = !is_asked && may_wait && state == StoreState::Ready;
         if credits.is_limit_reached() && !may_ask {
             if now.moment().0 >= credits.recheck {
-                self.request(client, credits, state);
+                self.request(client, credits);
             }
             credits.shown = 0;
             return Ok(Decision::Refuse);
@@ -136,17 +136,17 @@ impl LeaseTable {
         }
         let is_overdue = credits.pending == PendingRequest::Overdue;
         if state == StoreState::Ready && may_wait && !is_overdue {
-            self.request(client, credits, state);
+            self.request(client, credits);
             return Err(NoLease::Wait(client));
         }
         if self.settings.outage == OutagePolicy::Share && credits.take_alone() {
             if credits.taken_alone == 1 {
                 self.metrics.shares.fetch_add(1, Ordering::Relaxed);
             }
-            self.request(client, credits, state);
+            self.request(client, credits);
             return Ok(self.spend(client, credits, counter));
         }
-        self.request(client, credits, state); // for a later request
+        self.request(client, credits); // for a later request
         Err(NoLease::Unavailable)
     }
 
@@ -217,7 +217,7 @@ impl LeaseTable {
             credits.end_request(&self.metrics.answered);
             credits.end_waiting();
             if credits.is_unsettled {
-                self.request(request.client, credits, self.state());
+                self.request(request.client, credits);
             }
         }
     }
@@ -345,7 +345,7 @@ impl LeaseTable {
         credits.spent += 1;
         credits.shown = credits.remaining().min(remaining);
         if credits.is_low() {
-            self.request(client, credits, self.state());
+            self.request(client, credits);
         }
         Decision::Admit {
             remaining: credits.shown,
@@ -353,8 +353,8 @@ impl LeaseTable {
     }
 
     /// Sends a request for a client, if the store answers and none is under way.
-    fn request(&self, client: LeaseClient, credits: &mut Credits, state: StoreState) {
-        let action = match state {
+    fn request(&self, client: LeaseClient, credits: &mut Credits) {
+        let action = match self.state() {
             StoreState::Away => return,
             StoreState::Settling if !credits.is_unsettled => return,
             StoreState::Settling => LeaseAction::Settle,
