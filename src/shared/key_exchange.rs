@@ -53,8 +53,6 @@ pub(crate) struct OwnKeys {
 /// Shares the keys of a state directory.
 pub(super) struct KeyExchange {
     own: OwnKeys,
-    /// Records were merged, and the loader has not been triggered since.
-    is_unloaded: bool,
     settings: SharedQuotaSettings,
     runtime: Runtime,
     /// A connection, and what is known of the store since it began: the store may have lost keys before.
@@ -84,7 +82,6 @@ impl KeyExchange {
         }));
         let exchange = KeyExchange {
             own,
-            is_unloaded: false,
             settings,
             runtime: Builder::new_current_thread().enable_all().build()?,
             connected: None,
@@ -172,7 +169,12 @@ impl KeyExchange {
         };
         self.merge(&mut view, &received);
         self.connected = Some((node, view));
-        self.apply()?;
+        // Before the disk, for which a revocation must not wait.
+        if !received.is_empty() {
+            let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
+        }
+        let repaired = self.own.store.repair();
+        repaired.map_err(|error| error.to_string())?;
         if let Some(secret) = parse_hex(&secret).map(SignupSecret)
             && self.own.has_signup
             && lock(&self.state).secret != Some(secret)
@@ -185,7 +187,8 @@ impl KeyExchange {
     }
 
     /// Adds a key of sign-up to the store if `check` accepts the records of all servers. If others change them
-    /// meanwhile, they are checked again, until a time. Returns `true` if the key was added.
+    /// meanwhile, they are checked again, until a time. Returns `true` if the key was added: all servers accept a key
+    /// that the store has. Sign-up has the loader load it, and write it to the key file.
     fn add(
         &mut self,
         (node, mut view): (Arc<NodeConnection>, KeyView),
@@ -204,13 +207,7 @@ impl KeyExchange {
             self.merge(&mut view, &received);
         }
         self.connected = Some((node, view));
-        // Once: a file with many keys takes long to write.
-        let applied = self.apply();
-        // All servers accept a key that the store has, and the next exchange writes it here.
-        if is_added {
-            return Ok(true);
-        }
-        applied.map(|()| false)
+        Ok(is_added)
     }
 
     /// Calls the script with ids and lines to be stored.
@@ -236,7 +233,6 @@ impl KeyExchange {
             return;
         }
         let merged = self.own.store.merge(received);
-        self.is_unloaded = true;
         // There is no room for the rest the next time either.
         let ignored = merged.unwrap_or_else(|error| {
             let line = format!("shared keys: the store has keys that are refused here: {error}");
@@ -250,15 +246,5 @@ impl KeyExchange {
             ));
         }
         view.repair(ignored);
-    }
-
-    /// Has merged records loaded, and writes them to the key file.
-    fn apply(&mut self) -> Result<(), String> {
-        // Before the disk, for which a revocation must not wait.
-        if mem::take(&mut self.is_unloaded) {
-            let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
-        }
-        let repaired = self.own.store.repair();
-        repaired.map_err(|error| error.to_string())
     }
 }
