@@ -58,8 +58,8 @@ impl KeyTable {
         self.ids.len()
     }
 
-    /// Returns the ids of all keys and the places of their counters. Revoked ones keep their counts, since they may be
-    /// restored.
+    /// Returns the ids of all keys and the places of their counters.
+    #[cfg(test)]
     pub fn places(&self) -> impl Iterator<Item = (u64, u32)> {
         self.ids.iter().map(|(id, _, place)| (id.number(), *place))
     }

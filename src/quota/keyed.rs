@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 use super::counter_file::{FileLayout, open};
 use super::decision::Decision;
 use super::key_counter;
+use super::lease::LeaseClient;
 use super::mapped::{CounterSlab, LINE};
 use super::newest_day::NewestDay;
 use crate::calendar::UtcDay;
@@ -82,10 +83,7 @@ impl KeyedQuota {
         log: &dyn Fn(&str),
     ) -> (Vec<u32>, io::Result<()>) {
         let ids = ids.map(|id| id | HAS_ID);
-        let open = (0..).step_by(SEGMENT_KEYS).zip(&self.segments);
-        let open = open.filter_map(|(first, segment)| Some((first, segment.get()?)));
-        let lines =
-            open.flat_map(|(first, counters)| (first..).zip(counters.as_chunks::<LINE>().0));
+        let lines = self.lines();
         let places = lines.map(|(place, line)| (line[1].load(Ordering::Acquire), place));
         let mut places: HashMap<u64, u32> = places.collect();
         let claimed = self.claim(ids.clone(), &mut places, log);
@@ -153,7 +151,20 @@ impl KeyedQuota {
         open.map(|counters| counters.retain(is_kept)).sum()
     }
 
+    /// Returns the keys with requests on `day`, and their number. A revoked key is among them, since it may be restored.
+    pub fn counts(&self, day: UtcDay) -> Vec<(LeaseClient, u32)> {
+        let counts = self.lines().map(|(_, [counter, id, ..])| {
+            let count = key_counter::count(counter.load(Ordering::Relaxed), day);
+            (id.load(Ordering::Acquire), count)
+        });
+        counts
+            .filter(|(id, count)| id & HAS_ID != 0 && *count > 0)
+            .map(|(id, count)| (LeaseClient::Key(id & !HAS_ID), count))
+            .collect()
+    }
+
     /// Returns the requests of a key that are counted for `day`.
+    #[cfg(test)]
     pub fn count(&self, day: UtcDay, place: u32) -> u32 {
         self.counter(place).map_or(0, |counter| {
             key_counter::count(counter.load(Ordering::Relaxed), day)
@@ -178,6 +189,13 @@ impl KeyedQuota {
     #[inline]
     fn counter(&self, place: u32) -> Option<&AtomicU64> {
         self.line(place).map(|line| &line[0])
+    }
+
+    /// The lines of all segments that are open, with their places.
+    fn lines(&self) -> impl Iterator<Item = (u32, &Line)> {
+        let open = (0..).step_by(SEGMENT_KEYS).zip(&self.segments);
+        let open = open.filter_map(|(first, segment)| Some((first, segment.get()?)));
+        open.flat_map(|(first, counters)| (first..).zip(counters.as_chunks().0))
     }
 
     #[inline]

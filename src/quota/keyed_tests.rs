@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt as _;
 use std::thread;
 
 use super::counter_file_tests::{State, TODAY};
-use super::{Decision, KeyedQuota, NewestDay};
+use super::{Decision, KeyedQuota, LeaseClient, NewestDay};
 use crate::calendar::UtcDay;
 
 fn open(state: &State) -> KeyedQuota {
@@ -26,8 +26,10 @@ fn places(quota: &KeyedQuota, ids: &[u64]) -> Vec<u32> {
 }
 
 fn counts(quota: &KeyedQuota, ids: &[u64]) -> Vec<u32> {
-    let places = places(quota, ids).into_iter();
-    places.map(|place| quota.count(TODAY, place)).collect()
+    places(quota, ids);
+    let counts: HashMap<LeaseClient, u32> = quota.counts(TODAY).into_iter().collect();
+    let count = |id: &u64| counts.get(&LeaseClient::Key(*id)).copied();
+    ids.iter().map(|id| count(id).unwrap_or(0)).collect()
 }
 
 #[test]

@@ -1,15 +1,14 @@
 //! [`DayCounts`]: the counters of a state directory, from which the store is filled after a start and after a loss
 //! of data.
 
+use std::iter;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::spawn_blocking;
 
 use crate::calendar::UtcDay;
-use crate::keys::KeyTable;
 use crate::quota::{AnonymousQuota, KeyedQuota, LeaseClient, LeaseRequest, LeaseTable};
-use crate::sync::Replicated;
 
 /// Requests of one call to the store.
 pub(super) const BATCH: usize = 256;
@@ -20,21 +19,16 @@ const SLOTS: usize = 4096;
 pub(crate) struct DayCounts {
     pub(crate) anonymous: Arc<AnonymousQuota>,
     pub(crate) keyed: Arc<KeyedQuota>,
-    pub(crate) keys: Arc<Replicated<KeyTable>>,
 }
 
 impl DayCounts {
     /// Returns the clients with requests on a day, and their number.
     pub(super) fn of_day(&self, day: UtcDay) -> impl Iterator<Item = (LeaseClient, u32)> + use<> {
-        let counts = self.clone();
-        let keys: Vec<(u64, u32)> = counts.keys.current().places().collect();
-        let slots = (0..counts.anonymous.slots()).step_by(SLOTS);
-        let of_clients = slots.flat_map(move |at| counts.anonymous.counts(day, at..at + SLOTS));
-        let of_keys = keys.into_iter().filter_map(move |(id, place)| {
-            let count = counts.keyed.count(day, place);
-            (count > 0).then_some((LeaseClient::Key(id), count))
-        });
-        of_clients.chain(of_keys)
+        let DayCounts { anonymous, keyed } = self.clone();
+        let slots = (0..anonymous.slots()).step_by(SLOTS);
+        let of_addresses = slots.flat_map(move |at| anonymous.counts(day, at..at + SLOTS));
+        let of_keys = iter::once_with(move || keyed.counts(day));
+        of_addresses.chain(of_keys.flatten())
     }
 
     /// Returns the requests that settle all leases and all counts of a day. Counts of a client with a lease are sent
@@ -65,7 +59,6 @@ impl DayCounts {
 mod tests {
     use super::*;
     use crate::calendar::RequestTime;
-    use crate::keys::{KeyPrefix, KeyRecords};
     use crate::quota::{
         AnonymousClient, ClientCounter, Decision, OutagePolicy, SharingSettings, StoreState,
         TableSize,
@@ -89,11 +82,6 @@ mod tests {
         let counts = DayCounts {
             anonymous: Arc::new(AnonymousQuota::new(TableSize::for_clients(100))),
             keyed: Arc::new(KeyedQuota::new(None)),
-            keys: Arc::new(Replicated::new(KeyTable::new(
-                KeyPrefix::default(),
-                KeyRecords::default(),
-                [],
-            ))),
         };
         let client = AnonymousClient::new(&counts.anonymous, [198, 18, 0, 1].into());
         for _ in 0..3 {

@@ -15,7 +15,7 @@ use super::*;
 use crate::calendar::{Clock, UnixSeconds, UtcDay};
 use crate::keys::{KeyId, KeyRecord};
 use crate::model::Tier;
-use crate::quota::{AnonymousQuota, Decision, KeyedQuota, NewestDay, TableSize};
+use crate::quota::{AnonymousQuota, Decision, KeyedQuota, LeaseClient, NewestDay, TableSize};
 use crate::sync::Replicated;
 
 static LOG: LazyLock<Log> = LazyLock::new(|| Log::start(|_| ()).unwrap());
@@ -124,10 +124,12 @@ impl World<'_> {
         for server in &self.servers {
             let keys = server.quota.keys.current();
             let mut places = HashSet::new();
+            let counts = server.quota.keyed.counts(self.day).into_iter();
+            let counts: HashMap<LeaseClient, u32> = counts.collect();
             for (id, place) in keys.places() {
                 assert!(places.insert(place), "two keys have one counter");
-                let count = server.quota.keyed.count(self.day, place);
-                assert_eq!(count, self.counts.get(&id).copied().unwrap_or(0));
+                let count = counts.get(&LeaseClient::Key(id));
+                assert_eq!(count, self.counts.get(&id));
             }
             assert_eq!(places.len(), server.loaded.as_slice().len());
         }

@@ -204,7 +204,6 @@ fn shared_quota(
     let counts = DayCounts {
         anonymous: Arc::clone(&quota.anonymous),
         keyed: Arc::clone(&quota.keyed),
-        keys: Arc::clone(&quota.keys),
     };
     let clock = Arc::clone(&quota.clock);
     let started = SharedQuota::start(shared.clone(), counts, clock, log.clone(), keys)?;
