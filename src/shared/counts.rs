@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -62,7 +62,7 @@ pub(super) struct CountSharing {
     server: StoreClient,
     /// The connection, while there is one.
     node: Option<Arc<NodeConnection>>,
-    leases: Arc<LeaseTable>,
+    pub(super) leases: Arc<LeaseTable>,
     counts: DayCounts,
     clock: Arc<Clock>,
     requests: UnboundedReceiver<LeaseRequest>,
@@ -82,12 +82,16 @@ pub(super) struct CountSharing {
 impl CountSharing {
     pub(super) fn new(
         sharing: SharingSettings,
-        (leases, requests): (Arc<LeaseTable>, UnboundedReceiver<LeaseRequest>),
         counts: DayCounts,
         clock: Arc<Clock>,
         started: mpsc::Sender<()>,
         log: Log,
     ) -> CountSharing {
+        let (sender, requests) = unbounded_channel();
+        let send = move |request| {
+            // The thread has ended: the server stops.
+            let _ = sender.send(request);
+        };
         let servers = sharing.servers;
         let rule = match sharing.outage {
             OutagePolicy::Share => {
@@ -105,7 +109,7 @@ impl CountSharing {
                 has_counts: counts.of_day(clock.now().day).next().is_some(),
             },
             node: None,
-            leases,
+            leases: Arc::new(LeaseTable::new(sharing, send)),
             counts,
             clock,
             requests,

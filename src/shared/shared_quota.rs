@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::select;
-use tokio::sync::{mpsc::unbounded_channel, oneshot};
+use tokio::sync::oneshot;
 
 use super::counts::CountSharing;
 use super::day_counts::DayCounts;
@@ -40,19 +40,13 @@ impl SharedQuota {
         log: Log,
         keys: Option<OwnKeys>,
     ) -> io::Result<(SharedQuota, Option<KeySharing>)> {
-        let (sender, requests) = unbounded_channel();
-        let send = move |request| {
-            // The thread has ended: the server stops.
-            let _ = sender.send(request);
-        };
-        let leases = Arc::new(LeaseTable::new(settings.sharing, send));
         let (stop, stopped) = oneshot::channel();
         let (started, starting) = mpsc::channel();
         let exchange =
             |keys| KeyExchange::start(keys, settings.clone(), started.clone(), log.clone());
         let keys = keys.map(exchange).transpose()?;
-        let credits = (Arc::clone(&leases), requests);
-        let mut counts = CountSharing::new(settings.sharing, credits, counts, clock, started, log);
+        let mut counts = CountSharing::new(settings.sharing, counts, clock, started, log);
+        let leases = Arc::clone(&counts.leases);
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("shared-quota".to_owned());
         let thread = thread.spawn(move || {
