@@ -3,8 +3,10 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use memchr::memmem;
+
 use super::records::KeyRecords;
-use super::token::{KeyId, KeyPrefix, constant_time_eq, parse_key};
+use super::token::{KIND, KeyId, KeyPrefix, constant_time_eq, parse_key};
 use crate::model::Tier;
 
 /// Properties of an active key.
@@ -64,9 +66,10 @@ impl KeyTable {
         self.ids.iter().map(|(id, _, place)| (id.number(), *place))
     }
 
-    /// Returns whether a text looks like a key of this service, valid or not.
+    /// Returns whether the start of a key of this service, valid or not, is in a text.
     pub fn resembles_key(&self, text: &[u8]) -> bool {
-        self.prefix.begins_key_in(text)
+        let mut kinds = memmem::find_iter(text, KIND);
+        kinds.any(|at| text[..at].ends_with(self.prefix.0.as_bytes()))
     }
 
     /// Verifies a key that a client sent.

@@ -10,11 +10,10 @@ use std::hint::black_box;
 use std::str::FromStr;
 
 use bitcoin_hashes::sha256;
-use memchr::memmem;
 use zlib_rs::crc32::crc32;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-const KIND: &str = "_live_";
+pub(super) const KIND: &str = "_live_";
 const ID_CHARS: usize = 10;
 const RANDOM_CHARS: usize = 30;
 const CHECK_CHARS: usize = 6;
@@ -32,7 +31,7 @@ impl fmt::Display for Malformed {
 
 /// The prefix of all keys of a service: 1 to 16 letters and digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyPrefix(Box<str>);
+pub struct KeyPrefix(pub(super) Box<str>);
 
 impl FromStr for KeyPrefix {
     type Err = Malformed;
@@ -42,14 +41,6 @@ impl FromStr for KeyPrefix {
             (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let prefix = is_valid.then(|| KeyPrefix(text.into()));
         prefix.ok_or(Malformed("1 to 16 letters and digits"))
-    }
-}
-
-impl KeyPrefix {
-    /// Returns whether the start of a key with this prefix is in a text.
-    pub(super) fn begins_key_in(&self, text: &[u8]) -> bool {
-        let mut kinds = memmem::find_iter(text, KIND);
-        kinds.any(|at| text[..at].ends_with(self.0.as_bytes()))
     }
 }
 
