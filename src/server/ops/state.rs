@@ -200,7 +200,20 @@ fn shared_quota(
     let Some(shared) = &settings.shared_quota else {
         return Ok((None, None));
     };
-    let keys = own_keys(settings, quota, keys_poller)?;
+    let keys = match &quota.key_store {
+        Some(store) if shared.has_keys => {
+            let has_signup = settings.signup.is_some();
+            let secret = has_signup.then(|| read_secret(store.directory()));
+            let secret = secret.transpose().map_err(StartError::SignUp)?;
+            Some(OwnKeys {
+                store: store.clone(),
+                loader: keys_poller.clone(),
+                has_signup,
+                secret: secret.flatten(),
+            })
+        }
+        _ => None,
+    };
     let counts = DayCounts {
         anonymous: Arc::clone(&quota.anonymous),
         keyed: Arc::clone(&quota.keyed),
@@ -208,28 +221,6 @@ fn shared_quota(
     let clock = Arc::clone(&quota.clock);
     let started = SharedQuota::start(shared.clone(), counts, clock, log.clone(), keys)?;
     Ok((Some(started.0), started.1))
-}
-
-/// Returns the keys of the state directory, if they are to be shared.
-#[cfg(feature = "shared-quota")]
-fn own_keys(
-    settings: &Settings,
-    quota: &QuotaState,
-    loader: &PollTrigger,
-) -> Result<Option<OwnKeys>, StartError> {
-    let is_shared = settings.shared_quota.as_ref().is_some_and(|it| it.has_keys);
-    let Some(store) = quota.key_store.as_ref().filter(|_| is_shared) else {
-        return Ok(None);
-    };
-    let has_signup = settings.signup.is_some();
-    let secret = has_signup.then(|| read_secret(store.directory()));
-    let secret = secret.transpose().map_err(StartError::SignUp)?;
-    Ok(Some(OwnKeys {
-        store: store.clone(),
-        loader: loader.clone(),
-        has_signup,
-        secret: secret.flatten(),
-    }))
 }
 
 /// Opens what is published and starts the poller of the published directory. The sample has no poller.
