@@ -82,6 +82,8 @@ fn a_key_keeps_the_line_with_its_id_and_gets_no_count_that_has_no_id() {
     file.write_all_at(&[0; 64], line(0)).unwrap();
     let id = (1_u64 << 63 | 7).to_le_bytes();
     file.write_all_at(&id, line(3) + 8).unwrap();
+    assert_eq!(quota.counts(TODAY), [(LeaseClient::Key(2), 1)]);
+    assert_eq!(quota.counts(UtcDay(TODAY.0 + 1)), []);
     assert_eq!(places(&quota, &[7, 2, 5, 6, 8]), [3, 1, 0, 2, 4]);
     assert_eq!(counts(&quota, &[7, 2, 5, 6, 8]), [0, 1, 0, 0, 0]);
 }
