@@ -153,17 +153,20 @@ impl KeyExchange {
             // The loader reads the key file.
             let lines = view.next_lines(self.own.store.known());
             let mut answer = self.call(&node, &view, &lines)?;
-            // Another server may have noticed before that the store has lost keys. If it loses them again and again,
-            // it cannot be used.
-            if view.is_outdated(&answer) && !mem::replace(&mut has_begun_again, true) {
-                lock(&self.state).is_up = false;
-                view = KeyView::default();
-                continue;
-            }
             let secret = mem::take(&mut answer.secret);
-            received.extend(view.take(answer)?);
-            if !view.is_incomplete() {
-                break secret;
+            match view.take(answer) {
+                // Another server may have noticed before that the store has lost keys. If it loses them again and
+                // again, it cannot be used.
+                Err(_) if !mem::replace(&mut has_begun_again, true) => {
+                    lock(&self.state).is_up = false;
+                    view = KeyView::default();
+                }
+                taken => {
+                    received.extend(taken?);
+                    if !view.is_incomplete() {
+                        break secret;
+                    }
+                }
             }
         };
         self.merge(&mut view, &received);

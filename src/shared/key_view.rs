@@ -98,15 +98,10 @@ impl KeyView {
         })
     }
 
-    /// Returns `true` if an answer is of another generation than those before.
-    pub(super) fn is_outdated(&self, answer: &Answer) -> bool {
-        !["", &*answer.generation].contains(&&*self.generation)
-    }
-
     /// Takes over an answer, and returns the records in it. After the first answer, one of another generation is an
     /// error: all begins again with another view.
     pub(super) fn take(&mut self, answer: Answer) -> Result<Vec<KeyRecord>, String> {
-        if self.is_outdated(&answer) {
+        if !self.generation.is_empty() && self.generation != answer.generation {
             return Err("the store has lost keys".to_owned());
         }
         (self.generation, self.seen) = (answer.generation, answer.seen);
