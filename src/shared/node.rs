@@ -241,14 +241,8 @@ fn problem(error: RedisError) -> String {
 
 /// Returns a text of the store for the log: its first characters, those that are printable ASCII.
 fn printable(text: &str) -> String {
-    let shown = |c: char| {
-        if c == ' ' || c.is_ascii_graphic() {
-            c
-        } else {
-            '?'
-        }
-    };
-    text.chars().take(TEXT_CHARS_MAX).map(shown).collect()
+    let start: String = text.chars().take(TEXT_CHARS_MAX).collect();
+    start.replace(|c| !(' '..='~').contains(&c), "?")
 }
 
 #[cfg(test)]
