@@ -107,9 +107,8 @@ impl KeyStore {
 
     /// Returns all records that this process knows, after reading the file if it has changed.
     pub fn current(&self) -> Result<Arc<KeyRecords>, KeyStoreError> {
-        let mut known = lock(&self.known);
-        self.read_changed(&mut known)?;
-        Ok(Arc::clone(&known.records))
+        self.read_changed(&mut lock(&self.known))?;
+        Ok(self.known())
     }
 
     /// Writes the known records that the file lacks, if there are any. On success they are durable.
