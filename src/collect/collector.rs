@@ -233,7 +233,7 @@ impl Collector {
                 }
             };
             if let Some(code) = code {
-                return Ok(Next::Send(days_request(code, now)));
+                return Ok(Next::Send(Request::Days(code, rules::window(now))));
             }
         }
         // A task has at most every second request while islands are due.
@@ -248,7 +248,7 @@ impl Collector {
             let code = plan::next(&self.store, &mut self.since_fresh, now)?;
             self.is_idle = code.is_none();
             if let Some(code) = code {
-                return Ok(Next::Send(days_request(code, now)));
+                return Ok(Next::Send(Request::Days(code, rules::window(now))));
             }
         }
         match self.task(now)? {
@@ -376,13 +376,6 @@ impl Collector {
         };
         Err(CollectError::Unavailable(problem))
     }
-}
-
-/// Returns the request of an island's metrics of the whole days that the upstream has.
-fn days_request(code: IslandCode, now: UnixSeconds) -> Request {
-    let window = rules::window(now);
-    let [from, to] = [window.start, window.end].map(|day| UnixSeconds(rules::start(day)));
-    Request::Days(code, from..to)
 }
 
 #[cfg(test)]

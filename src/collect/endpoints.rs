@@ -8,7 +8,7 @@ use std::ops::Range;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::reply::{Outcome, Reply};
-use crate::calendar::UnixSeconds;
+use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
 /// Rows of a page of the catalogue or of a ranking: the most that the upstream gives.
@@ -27,8 +27,8 @@ pub(super) enum Request {
         after: Option<String>,
     },
     Platform(Range<UnixSeconds>),
-    /// The daily metrics of an island.
-    Days(IslandCode, Range<UnixSeconds>),
+    /// The metrics of an island on whole days.
+    Days(IslandCode, Range<UtcDay>),
     /// The 10-minute peaks of an island.
     Steps(IslandCode, Range<UnixSeconds>),
 }
@@ -85,8 +85,9 @@ impl Request {
                 format!("/genres/{slug}/rankings?size={PAGE_SIZE}{}", behind(after))
             }
             Request::Platform(times) => format!("/metrics/minute?{}", between(times)),
-            Request::Days(code, times) => {
-                format!("/islands/{code}/metrics/day?{}", between(times))
+            Request::Days(code, days) => {
+                let times = days.start.start()..days.end.start();
+                format!("/islands/{code}/metrics/day?{}", between(&times))
             }
             Request::Steps(code, times) => {
                 let between = between(times);
@@ -279,7 +280,7 @@ mod tests {
                 "/genres/party/rankings?size=1000",
             ),
             (
-                Request::Days(code, times.clone()),
+                Request::Days(code, times.start.day()..times.end.day()),
                 "/islands/0925-4822-4538/metrics/day?from=2026-09-22T00:00:00.000Z&to=2026-09-29T00:00:00.000Z",
             ),
             (

@@ -12,7 +12,6 @@ use super::error::Result;
 use super::plan::{self, PlanSizes};
 use super::readings;
 use super::reply::Outcome;
-use super::rules;
 use super::save;
 use super::settings::{CollectSettings, check};
 use super::store::{Store, Task};
@@ -120,7 +119,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         |it, page| page.optional(save::unwritten_since(&it.store).unwrap_or(None));
     Gauge "island_metrics_collect_complete_day_timestamp_seconds"
         "Start of the newest day for which each island whose last reading had a value was read after the day had settled, in Unix seconds; 0 before the first."
-        |it, page| page.value(it.complete_day.map_or(0, rules::start));
+        |it, page| page.value(it.complete_day.map_or(0, |day| day.start().0));
     Gauge "island_metrics_collect_database_bytes"
         "Size of the database in the state directory with its log, in bytes."
         |it, page| page.value(it.store.bytes());

@@ -156,10 +156,9 @@ impl Collector {
                     Ok(outcome.into())
                 })
             }
-            Request::Days(code, times) => {
-                let window = times.start.day()..times.end.day();
-                let days = classify(raw, |body| wire::island_days(body, &window));
-                days.map_or_else(Ok, |days| self.record_days(*code, days, &window, now))
+            Request::Days(code, window) => {
+                let days = classify(raw, |body| wire::island_days(body, window));
+                days.map_or_else(Ok, |days| self.record_days(*code, days, window, now))
             }
             Request::Steps(code, times) => {
                 let steps = classify(raw, |body| wire::steps(body, "peakCCU", times));

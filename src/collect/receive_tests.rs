@@ -21,13 +21,6 @@ fn collector_of(islands: u64) -> Simulation {
     run
 }
 
-/// A request of an island's whole week before a time.
-fn week_before(number: u64, now: UnixSeconds) -> Request {
-    let window = rules::window(now);
-    let [from, to] = [window.start, window.end].map(|day| UnixSeconds(rules::start(day)));
-    Request::Days(code(number), from..to)
-}
-
 /// The reply to a request at a time, with the same peak on each day.
 fn week_of_peak(peak: u64, now: UnixSeconds) -> Response<Vec<u8>> {
     let window = rules::window(now);
@@ -44,7 +37,7 @@ fn a_reply_that_arrives_after_midnight_keeps_its_oldest_day() {
     let mut run = collector_of(1);
     let midnight = start().day().end();
     let (sent, received) = (UnixSeconds(midnight.0 - 1), UnixSeconds(midnight.0 + 29));
-    let request = week_before(0, sent);
+    let request = Request::Days(code(0), rules::window(sent));
     let raw = Ok(week_of_peak(7, sent));
     let recorded = run.collector.receive(&request, raw, received).unwrap();
     assert_eq!(recorded.outcome, Outcome::Usable);

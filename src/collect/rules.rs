@@ -35,10 +35,6 @@ pub(super) struct Facts {
     pub(super) is_settled: bool,
 }
 
-pub(super) fn start(day: UtcDay) -> i64 {
-    day.end().0 - DAY_SECONDS
-}
-
 pub(super) fn newest_day(now: UnixSeconds) -> UtcDay {
     UtcDay(now.day().0 - 1)
 }
@@ -57,7 +53,7 @@ pub(super) fn is_settled(
     has_value: bool,
     had_value_before: bool,
 ) -> bool {
-    let time = now.0 - start(today);
+    let time = now.0 - today.start().0;
     time >= SETTLED_SECONDS || (time >= PROVISIONAL_SECONDS && (has_value || !had_value_before))
 }
 
@@ -91,7 +87,7 @@ pub(super) fn due_at(facts: Facts, now: UnixSeconds) -> i64 {
         let readings = usize::from(facts.quiet).min(BACK_OFF_DAYS.len());
         return now.0 + BACK_OFF_DAYS[readings.saturating_sub(1)] * DAY_SECONDS;
     }
-    let today = start(now.day());
+    let today = now.day().start().0;
     let times = [today + FRESH_SECONDS, today + SETTLED_SECONDS];
     let next = times
         .into_iter()
@@ -112,7 +108,7 @@ mod tests {
     const DAY: UtcDay = UtcDay(20_700);
 
     fn at(hours: i64, minutes: i64) -> UnixSeconds {
-        UnixSeconds(start(DAY) + hours * 3600 + minutes * 60)
+        UnixSeconds(DAY.start().0 + hours * 3600 + minutes * 60)
     }
 
     #[test]
@@ -179,7 +175,7 @@ mod tests {
     fn islands_are_at_risk_from_36_hours_before_their_deadline() {
         let covered = UtcDay(DAY.0 - 8);
         let deadline = deadline(covered);
-        assert_eq!(deadline, start(UtcDay(DAY.0 + 1)));
+        assert_eq!(deadline, DAY.end().0);
         assert!(risk_day(UnixSeconds(deadline - 36 * 3600)) < covered);
         assert!(risk_day(UnixSeconds(deadline - 36 * 3600 + 1)) >= covered);
     }

@@ -80,7 +80,7 @@ fn lines_about_a_response_are_logged_before_the_pause_after_an_error() {
             .execute("DROP TABLE reading", [])
             .unwrap();
         let now = UnixSeconds::now();
-        let request = Request::Days(code(1), now..now);
+        let request = Request::Days(code(1), now.day()..now.day());
         let runtime = Builder::new_current_thread().enable_all().build();
         runtime.unwrap().block_on(async {
             // An island that fails is postponed, which the database must know.

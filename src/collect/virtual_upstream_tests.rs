@@ -161,9 +161,9 @@ impl VirtualUpstream {
             Some(self.spells.iter().find(is_in)?.trouble)
         });
         let is_denial = matches!(trouble, Some(Trouble::Nulls | Trouble::Missing));
-        if let (true, Request::Days(code, times)) = (is_denial, request) {
+        if let (true, Request::Days(code, days)) = (is_denial, request) {
             let number = number(*code);
-            let days = times.start.day().0..times.end.day().0;
+            let days = days.start.0..days.end.0;
             let days = days.filter(|day| self.has_data(number, *day));
             let days: Vec<_> = days.map(|day| (number, day)).collect();
             self.denied.extend(days);
@@ -188,15 +188,14 @@ impl VirtualUpstream {
                 let points = self.steps((from, times.end), now, |step| step.0.unsigned_abs() / 600);
                 json!({"inMatchPeakCCU": points, "inClientPeakCCU": []})
             }
-            Request::Days(code, times) => {
-                if times.start.day().0 < today.0 - 7 {
+            Request::Days(code, days) => {
+                if days.start.0 < today.0 - 7 {
                     return Ok(reply(400, "{\"errorCode\":\"bad_request\"}"));
                 }
                 if !self.is_public(number(*code), today.0) {
                     return Ok(reply(404, NOT_FOUND));
                 }
-                let days = (times.start.day(), times.end.day());
-                self.days(number(*code), days, trouble, now)
+                self.days(number(*code), (days.start, days.end), trouble, now)
             }
             Request::Steps(code, times) => {
                 let players = |step| self.players(number(*code), step);
