@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::dataset_files::StepRows;
 use super::endpoints::{ATTEMPTS, Request};
-use super::wire::{self, STEP_SECONDS};
+use super::wire;
 use crate::calendar::UnixSeconds;
+use crate::dataset::STEP_SECONDS;
 use crate::model::IslandCode;
 
 /// Time after the start of a step from which it is requested.
@@ -56,10 +57,10 @@ impl LivePass {
         Some(Request::Steps(*code, from..wire::step(now.0)))
     }
 
-    pub(super) fn advance(&mut self, code: IslandCode, values: &[(UnixSeconds, u64)]) {
+    pub(super) fn advance(&mut self, code: IslandCode, values: BTreeMap<UnixSeconds, u64>) {
         self.islands.pop_front_if(|(next, _)| *next == code);
         for (step, players) in values {
-            self.steps.entry(*step).or_default().insert(code, *players);
+            self.steps.entry(step).or_default().insert(code, players);
         }
     }
 
@@ -135,7 +136,7 @@ mod tests {
             // Not into the future.
             assert_eq!(times, back..UnixSeconds(step.0 + 30 * 60));
             let later = UnixSeconds(step.0 + 600);
-            pass.advance(code, &[(step, code.number()), (later, 7)]);
+            pass.advance(code, [(step, code.number()), (later, 7)].into());
             asked.push(code.number());
         }
         asked.sort_unstable();
@@ -158,7 +159,7 @@ mod tests {
             if code.number() == 2 {
                 assert_eq!(pass.postpone(code, 1), usize::from(asked.len() == 5));
             } else {
-                pass.advance(code, &[(step, 7)]);
+                pass.advance(code, [(step, 7)].into());
             }
         }
         assert_eq!(asked[3..], [2, 2]);
@@ -178,7 +179,7 @@ mod tests {
                 left_out += pass.postpone(code, failures);
             } else {
                 failures = 0;
-                pass.advance(code, &[(step, 7)]);
+                pass.advance(code, [(step, 7)].into());
             }
         }
         assert_eq!((asked, left_out), (9 + 3, 5));
@@ -208,11 +209,11 @@ mod tests {
             };
             for (island, players) in [(1, 90), (2, 6), (3, 4)] {
                 pass.islands.push_back((code(island), 0));
-                pass.advance(code(island), &[(at(-1), players)]);
+                pass.advance(code(island), [(at(-1), players)].into());
             }
             for (island, players) in due {
                 pass.islands.push_back((code(*island), 0));
-                pass.advance(code(*island), &[(at(0), *players), (at(1), 1)]);
+                pass.advance(code(*island), [(at(0), *players), (at(1), 1)].into());
             }
             pass
         };

@@ -164,7 +164,7 @@ impl Collector {
                 let steps = classify(raw, |body| wire::steps(body, "peakCCU", times));
                 steps.map_or_else(Ok, |steps| {
                     if let Some(pass) = &mut self.live {
-                        pass.advance(*code, &steps.unwrap_or_default());
+                        pass.advance(*code, steps.unwrap_or_default());
                     }
                     self.end_live()?;
                     Ok(Outcome::Usable.into())

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::endpoints::{Endpoint, Request};
 use super::faults_tests::{NOT_FOUND, Spell, Trouble, bucket, reply, unusable, usual};
 use super::reply::Raw;
-use super::wire::STEP_SECONDS;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::dataset::STEP_SECONDS;
 use crate::model::{IslandCode, SortField};
 
 /// First day of simulations. Long ago: a dataset must not have days after that of this machine's clock.

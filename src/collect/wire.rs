@@ -11,10 +11,9 @@ use std::ops::Range;
 use serde_json::Value;
 
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
-use crate::dataset::{Island, Metrics};
+use crate::dataset::{Island, Metrics, STEP_SECONDS};
 use crate::model::{COUNT_MAX, CreatedIn, IslandCode, SortField, digits};
 
-pub(super) const STEP_SECONDS: i64 = 600;
 /// Longest field of a dataset, in bytes.
 const MAX_FIELD_BYTES: usize = 1_024;
 
@@ -300,13 +299,13 @@ pub(super) fn step(time: i64) -> UnixSeconds {
     UnixSeconds(time - time.rem_euclid(STEP_SECONDS))
 }
 
-/// Parses a series of 10-minute buckets: the non-null values, oldest first. One bucket of the `requested` times at least
+/// Parses a series of 10-minute buckets: the non-null values. One bucket of the `requested` times at least
 /// must be there.
 pub(super) fn steps(
     body: &[u8],
     name: &str,
     requested: &Range<UnixSeconds>,
-) -> Result<Vec<(UnixSeconds, u64)>, String> {
+) -> Result<BTreeMap<UnixSeconds, u64>, String> {
     let body = parse(body)?;
     let buckets = buckets(&body, name, STEP_SECONDS);
     let buckets = buckets.filter_map(|(start, point)| Some((start?, count(&point["value"]))));
@@ -319,9 +318,9 @@ pub(super) fn steps(
         )));
     }
     let steps = buckets.into_iter();
-    let steps = steps.filter_map(|(start, value)| Some((start, value?)));
-    let steps: BTreeMap<_, _> = steps.collect();
-    Ok(steps.into_iter().collect())
+    Ok(steps
+        .filter_map(|(start, value)| Some((start, value?)))
+        .collect())
 }
 
 #[cfg(test)]

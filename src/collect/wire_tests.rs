@@ -167,10 +167,10 @@ fn steps_are_those_of_the_requested_times_with_a_value() {
         {"value":5,"timestamp":"2026-09-21T00:00:00.000Z"},{"value":5,"timestamp":"2026-09-21T00:00:01.000Z"}]}"#;
     let found = |requested| steps(body, "peakCCU", &times(requested)).ok();
     let at = |step| times(step..step).start;
-    assert_eq!(found(0..3), Some(vec![(at(0), 5), (at(1), 7)]));
-    assert_eq!(found(1..3), Some(vec![(at(1), 7)]));
-    assert_eq!(found(0..1), Some(vec![(at(0), 5)]));
-    assert_eq!(found(2..3), Some(Vec::new()));
+    assert_eq!(found(0..3), Some([(at(0), 5), (at(1), 7)].into()));
+    assert_eq!(found(1..3), Some([(at(1), 7)].into()));
+    assert_eq!(found(0..1), Some([(at(0), 5)].into()));
+    assert_eq!(found(2..3), Some(BTreeMap::new()));
     assert_eq!(found(3..9), None);
 }
 
