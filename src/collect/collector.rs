@@ -46,6 +46,9 @@ pub(super) enum Next {
     Done,
 }
 
+/// A queue: returns its next request, if it has one now.
+type Queue = fn(&mut Collector, UnixSeconds) -> Result<Option<Request>>;
+
 /// Numbers of what happened since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
@@ -68,7 +71,6 @@ pub(super) struct Counts {
     pub(super) platform_point: i64,
 }
 
-#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(super) struct Collector {
     pub(super) settings: CollectSettings,
     pub(super) started: UnixSeconds,
@@ -77,8 +79,6 @@ pub(super) struct Collector {
     /// The state did not belong to the dataset, or was damaged, at the start.
     pub(super) is_state_replaced: bool,
     pub(super) endpoints: Endpoints,
-    /// Never-read islands that were requested since the last active one.
-    since_fresh: u32,
     /// Points of the platform that are not written yet.
     pub(super) platform_points: BTreeMap<UnixSeconds, u64>,
     /// Live steps that are not written yet.
@@ -95,8 +95,6 @@ pub(super) struct Collector {
     pub(super) live: Option<LivePass>,
     /// Crawls and rankings do not begin before this time, after they failed.
     pub(super) not_before: UnixSeconds,
-    /// The last request was of a task, not of the plan.
-    was_task: bool,
     /// No island was due when the plan was last read.
     pub(super) is_idle: bool,
     /// Islands whose days failed since they were last read, with the failures before and after which another island was
@@ -104,8 +102,6 @@ pub(super) struct Collector {
     pub(super) failing_islands: BTreeMap<IslandCode, u32>,
     /// The island of the last request for days, if it failed and the request before did not.
     pub(super) suspect: Option<IslandCode>,
-    /// Number of series of failures of requests for days.
-    pub(super) failure_series: u32,
     /// A live pass has ended since the start.
     pub(super) has_live: bool,
     /// Times of the last tick, of the last look at the days that are hidden or complete, and of the last summary.
@@ -181,7 +177,6 @@ impl Collector {
             store: Rc::new(store),
             is_state_replaced,
             endpoints: Endpoints::default(),
-            since_fresh: 0,
             platform_points: BTreeMap::new(),
             live_steps: Steps::new(),
             before: (UtcDay(i32::MIN), DayRows::new()),
@@ -193,11 +188,9 @@ impl Collector {
             rankings: None,
             live: None,
             not_before: UnixSeconds(0),
-            was_task: false,
             is_idle: false,
             failing_islands: failing.into_iter().map(|code| (code, ATTEMPTS)).collect(),
             suspect: None,
-            failure_series: 0,
             has_live: false,
             ticked: now,
             looked: UnixSeconds(0),
@@ -213,48 +206,28 @@ impl Collector {
         Ok(collector)
     }
 
+    /// Returns what to do next: the request of the first queue that has one.
     pub(super) fn next(&mut self, now: UnixSeconds) -> Result<Next> {
         if self.unavailable.is_some() {
             return Ok(Next::Done);
         }
-        if let Some(request) = self.platform(now)? {
-            return Ok(Next::Send(request));
-        }
-        let is_first_crawl = self.store.task(Task::FULL_CRAWL)? == 0;
-        if is_first_crawl && let Some(request) = self.catalogue_task(now)? {
-            return Ok(Next::Send(request));
-        }
-        let is_ready = self.endpoints.is_ready(Endpoint::Days, now);
-        if is_ready {
-            let code = match self.endpoints.failures(Endpoint::Days) {
-                0 => plan::next_at_risk(&self.store, now)?,
-                failures => {
-                    plan::next_after_failure(&self.store, (self.failure_series, failures), now)?
-                }
-            };
-            if let Some(code) = code {
-                return Ok(Next::Send(Request::Days(code, rules::window(now))));
-            }
-        }
+        let mut in_turn = [Collector::task as Queue, Collector::island];
         // A task has at most every second request while islands are due.
-        if !self.was_task
-            && let Some(request) = self.task(now)?
-        {
-            self.was_task = true;
-            return Ok(Next::Send(request));
+        let requests = Endpoint::ALL.map(|(endpoint, _)| self.endpoints.requests(endpoint));
+        if requests.iter().sum::<u64>().is_multiple_of(2) {
+            in_turn.reverse();
         }
-        self.was_task = false;
-        if is_ready {
-            let code = plan::next(&self.store, &mut self.since_fresh, now)?;
-            self.is_idle = code.is_none();
-            if let Some(code) = code {
-                return Ok(Next::Send(Request::Days(code, rules::window(now))));
+        let first = [
+            Collector::platform,
+            Collector::first_crawl,
+            Collector::urgent_island,
+        ];
+        for queue in first.into_iter().chain(in_turn) {
+            if let Some(request) = queue(self, now)? {
+                return Ok(Next::Send(request));
             }
         }
-        match self.task(now)? {
-            Some(request) => Ok(Next::Send(request)),
-            None => self.nothing_due(now),
-        }
+        self.nothing_due(now)
     }
 
     fn nothing_due(&mut self, now: UnixSeconds) -> Result<Next> {
@@ -300,6 +273,37 @@ impl Collector {
         Ok(())
     }
 
+    fn first_crawl(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
+        match self.store.task(Task::FULL_CRAWL)? {
+            0 => self.catalogue_task(now),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the request of an island that comes before all tasks: one at risk, or after a failure another one.
+    fn urgent_island(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
+        if !self.endpoints.is_ready(Endpoint::Days, now) {
+            return Ok(None);
+        }
+        let code = match self.endpoints.failures(Endpoint::Days) {
+            0 => plan::next_at_risk(&self.store, now)?,
+            _ => {
+                plan::next_after_failure(&self.store, self.endpoints.requests(Endpoint::Days), now)?
+            }
+        };
+        Ok(code.map(|code| Request::Days(code, rules::window(now))))
+    }
+
+    /// Returns the request of another island that is due.
+    fn island(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
+        if !self.endpoints.is_ready(Endpoint::Days, now) {
+            return Ok(None);
+        }
+        let code = plan::next(&self.store, self.endpoints.requests(Endpoint::Days), now)?;
+        self.is_idle = code.is_none();
+        Ok(code.map(|code| Request::Days(code, rules::window(now))))
+    }
+
     /// Returns the next request of the catalogue, the rankings, or live.
     fn task(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
         match self.catalogue_task(now)? {
@@ -330,7 +334,7 @@ impl Collector {
         Ok(is_ready.then_some(request))
     }
 
-    fn platform(&self, now: UnixSeconds) -> Result<Option<Request>> {
+    fn platform(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
         let last = self.store.task(Task::PLATFORM)?;
         let to = wire::step(now.0);
         if to <= wire::step(last) || !self.endpoints.is_ready(Endpoint::Platform, now) {

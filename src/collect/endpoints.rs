@@ -132,6 +132,11 @@ impl Endpoints {
         self.0[endpoint as usize].failures
     }
 
+    /// Returns the number of requests to an endpoint so far.
+    pub(super) fn requests(&self, endpoint: Endpoint) -> u64 {
+        self.0[endpoint as usize].counts.iter().sum()
+    }
+
     /// Returns whether no endpoint pauses after its first failures: one that has failed several times is not waited
     /// for by the others.
     pub(super) fn are_tried(&self, now: UnixSeconds) -> bool {

@@ -4,8 +4,8 @@
 //!
 //! 1. Islands whose oldest day that is not covered leaves the window in under 36 h, earliest first. With
 //!    active islands first instead, days are lost (the test has it as a control).
-//! 2. Islands that were never read, best genre rank first; every fourth one is preceded by an active
-//!    island that is due, largest first. Half and half would lose days of a cold start at 0.7 requests/s.
+//! 2. Islands that were never read, best genre rank first; about every fourth one is preceded by an
+//!    active island that is due, largest first. Half and half would lose days of a cold start at 0.7 requests/s.
 //! 3. Inactive islands that are due.
 //!
 //! Each query reads the first row of an index, whatever the number of islands. Those after a failure read all islands.
@@ -16,8 +16,8 @@ use super::store::Store;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
-/// While islands remain that were never read, one in so many requests is for an active island that is due.
-const FRESH_TURN: u32 = 4;
+/// While islands remain that were never read, about one in so many requests is for an active island that is due.
+const FRESH_TURN: u64 = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PlanSizes {
@@ -53,20 +53,14 @@ pub(super) fn next_at_risk(store: &Store, now: UnixSeconds) -> Result<Option<Isl
     store.row(sql, (rules::risk_day(now).0, now.0), |row| row.get(0))
 }
 
-/// Returns the island to request now if none is at risk: the first island of step 2 or 3. `since_fresh` counts the
-/// islands since the last active one.
-pub(super) fn next(
-    store: &Store,
-    since_fresh: &mut u32,
-    now: UnixSeconds,
-) -> Result<Option<IslandCode>> {
+/// Returns the island to request now if none is at risk: the first island of step 2 or 3. `turn` is the number of
+/// requests for islands so far.
+pub(super) fn next(store: &Store, turn: u64, now: UnixSeconds) -> Result<Option<IslandCode>> {
     let never = next_never_read(store, now)?;
-    *since_fresh = since_fresh.saturating_add(1);
-    if never.is_none() || *since_fresh >= FRESH_TURN {
+    if never.is_none() || is_chosen(turn, FRESH_TURN) {
         // One of the highest class.
         for class in (1..=MAX_CLASS).rev() {
             if let Some(code) = next_of_class(store, class, now)? {
-                *since_fresh = 0;
                 return Ok(Some(code));
             }
         }
@@ -75,6 +69,14 @@ pub(super) fn next(
         Some(code) => Ok(Some(code)),
         None => next_of_class(store, 0, now),
     }
+}
+
+/// Returns whether a turn is one in so many. These have no period, so that an upstream which answers each third request,
+/// for example, does not always answer for the same island.
+fn is_chosen(turn: u64, one_in: u64) -> bool {
+    let mixed = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    (mixed >> 32).is_multiple_of(one_in)
 }
 
 fn next_never_read(store: &Store, now: UnixSeconds) -> Result<Option<IslandCode>> {
@@ -93,21 +95,17 @@ fn next_of_class(store: &Store, class: i64, now: UnixSeconds) -> Result<Option<I
 }
 
 /// Returns the island to request now if the last request for one failed: in about half of the turns the one that was read
-/// last, else the one that has waited for longest since it failed. The turn is the number of the series of failures, and
-/// that of the failure in it. The choice has no period, so that an upstream which answers each third request, for example,
-/// does not always answer for the same island.
+/// last, else the one that has waited for longest since it failed.
 pub(super) fn next_after_failure(
     store: &Store,
-    (series, failure): (u32, u32),
+    turn: u64,
     now: UnixSeconds,
 ) -> Result<Option<IslandCode>> {
-    let mixed = (u64::from(series) << 32 | u64::from(failure)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     // An active one if there is one: another reading does not change when it is due.
     let last_read =
         "SELECT code FROM reading WHERE read_at > 0 AND class >= 0 AND postponed_until <= ?1
          ORDER BY class >= 2 DESC, read_at DESC LIMIT 1";
-    if mixed >> 63 == 0
+    if is_chosen(turn, 2)
         && let Some(code) = store.row(last_read, [now.0], |row| row.get(0))?
     {
         return Ok(Some(code));

@@ -75,7 +75,6 @@ impl Collector {
         match request {
             Request::Days(code, _) => {
                 self.suspect = (failures == 1).then_some(*code);
-                self.failure_series = self.failure_series.wrapping_add(u32::from(failures == 1));
                 let count = self.postpone(*code, 0, now)?;
                 return Ok(usize::from(count >= ATTEMPTS));
             }
