@@ -80,11 +80,8 @@ fn is_chosen(turn: u64, one_in: u64) -> bool {
 }
 
 fn next_never_read(store: &Store, now: UnixSeconds) -> Result<Option<IslandCode>> {
-    // Those without a rank come first in the index.
-    let sql = "WITH never AS NOT MATERIALIZED (SELECT * FROM reading INDEXED BY reading_never
-           WHERE read_at = 0 AND class >= 0 AND postponed_until <= ?1)
-         SELECT code FROM (SELECT code FROM never WHERE rank IS NOT NULL ORDER BY rank LIMIT 1)
-         UNION ALL SELECT code FROM (SELECT code FROM never WHERE rank IS NULL LIMIT 1) LIMIT 1";
+    let sql = "SELECT code FROM reading INDEXED BY reading_never
+         WHERE read_at = 0 AND class >= 0 AND postponed_until <= ?1 ORDER BY rank NULLS LAST LIMIT 1";
     store.row(sql, [now.0], |row| row.get(0))
 }
 

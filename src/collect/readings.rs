@@ -22,14 +22,11 @@ const MISSING_HOURS: i64 = 3;
 const DOUBT_SECONDS: i64 = 3600;
 /// Time after which an island whose reply lacked a day is requested again: the next reply may lack it too.
 const GAP_SECONDS: i64 = rules::LONGEST_RETRY_SECONDS;
-/// Names of the columns of the metrics, in the order of [`Metrics::new`].
-const METRICS: &str = "peakCCU, uniquePlayers, minutesPlayed, favorites, plays, recommendations,
-    averageMinutesPerPlayer, retentionD1, retentionD7";
 
-/// Returns the metrics in nine columns from `first` on.
-fn metrics(row: &Row<'_>, first: usize) -> rusqlite::Result<Metrics> {
+/// Returns the metrics of a row of `value`, in the columns behind day and code.
+fn metrics(row: &Row<'_>) -> rusqlite::Result<Metrics> {
     let mut metrics = Metrics::NULL;
-    for (column, bits) in (first..).zip(&mut metrics.0) {
+    for (column, bits) in (2..).zip(&mut metrics.0) {
         *bits = match row.get_ref(column)? {
             ValueRef::Integer(count) => count.cast_unsigned(),
             ValueRef::Real(decimal) => decimal.to_bits(),
@@ -41,15 +38,15 @@ fn metrics(row: &Row<'_>, first: usize) -> rusqlite::Result<Metrics> {
 
 /// Returns the values of an island's day; nulls if there are none.
 fn stored(store: &Store, code: IslandCode, day: i32) -> Result<Metrics> {
-    let sql = format!("SELECT {METRICS} FROM value WHERE day = ?1 AND code = ?2");
-    let found = store.row(&sql, (day, code), |row| metrics(row, 0))?;
+    let sql = "SELECT * FROM value WHERE day = ?1 AND code = ?2";
+    let found = store.row(sql, (day, code), metrics)?;
     Ok(found.unwrap_or(Metrics::NULL))
 }
 
 /// Returns the values of all islands of a day, by code.
 pub(super) fn values(store: &Store, day: UtcDay) -> Result<BTreeMap<IslandCode, Metrics>> {
-    let sql = format!("SELECT code, {METRICS} FROM value WHERE day = ?1 ORDER BY code");
-    let rows = store.rows(&sql, [day.0], |row| Ok((row.get(0)?, metrics(row, 1)?)))?;
+    let sql = "SELECT * FROM value WHERE day = ?1 ORDER BY code";
+    let rows = store.rows(sql, [day.0], |row| Ok((row.get(1)?, metrics(row)?)))?;
     Ok(rows.into_iter().collect())
 }
 
@@ -60,17 +57,12 @@ fn write_value(
     metrics: &Metrics,
     now: UnixSeconds,
 ) -> Result<()> {
-    let sql = format!(
-        "INSERT OR REPLACE INTO value(day, code, changed_at, {METRICS})
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
-    );
-    let key = [day.into(), code.number().cast_signed().into(), now.0.into()];
+    let sql = "INSERT OR REPLACE INTO value VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let key: [Value; 2] = [day.into(), code.number().cast_signed().into()];
     let counts = SortField::ALL.map(|field| metrics.count(field).map(u64::cast_signed).into());
-    let values: [Value; 3] = metrics.decimals().map(Value::from);
-    store.execute(
-        &sql,
-        params_from_iter(key.into_iter().chain(counts).chain(values)),
-    )?;
+    let decimals = metrics.decimals().map(Value::from);
+    let values = key.into_iter().chain(counts).chain(decimals);
+    store.execute(sql, params_from_iter(values.chain([now.0.into()])))?;
     let sql = "INSERT INTO day(day, changed_at) VALUES (?1, ?2)
          ON CONFLICT DO UPDATE SET changed_at = coalesce(changed_at, excluded.changed_at)";
     store.execute(sql, (day, now.0)).map(drop)
@@ -174,10 +166,9 @@ pub(super) fn record_missing(store: &Store, code: IslandCode, now: UnixSeconds) 
     let sql = "SELECT count(*) FROM value WHERE day IN (?1 - 1, ?1) AND code = ?2";
     let has_value = store.number(sql, (newest, code))? > 0;
     let sql = "UPDATE reading SET missing = missing + (missing_hour <> ?2), missing_hour = ?2,
-         contradicted_at = ?3 WHERE code = ?1";
+         contradicted_at = ?3 WHERE code = ?1 RETURNING missing";
     let contradicted_at = if has_value { now.0 } else { 0 };
-    store.execute(sql, (code, now.0.div_euclid(3600), contradicted_at))?;
-    let missing = store.number("SELECT missing FROM reading WHERE code = ?1", [code])?;
+    let missing = store.number(sql, (code, now.0.div_euclid(3600), contradicted_at))?;
     if has_value && missing < MISSING_HOURS {
         postpone(store, code, now.0 + DOUBT_SECONDS, now)?;
         return Ok(Outcome::Doubtful);

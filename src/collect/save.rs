@@ -44,8 +44,8 @@ pub(super) fn changed_days(store: &Store) -> Result<Vec<(UtcDay, UnixSeconds, Un
 
 /// Returns the time of the oldest value that the files lack, if any.
 pub(super) fn unwritten_since(store: &Store) -> Result<Option<i64>> {
-    let days = changed_days(store)?;
-    Ok(days.iter().map(|(_, changed_at, _)| changed_at.0).min())
+    let since = store.row("SELECT min(changed_at) FROM day", [], |row| row.get(0))?;
+    Ok(since.flatten())
 }
 
 /// Records that the file of a day has all values.

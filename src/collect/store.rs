@@ -287,16 +287,9 @@ pub(super) fn set_aside(state: &Path) -> Result<PathBuf> {
     Ok(aside)
 }
 
-fn is_damage(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error_code();
-    matches!(
-        code,
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-    )
-}
-
 fn database_error(path: &Path, error: &rusqlite::Error) -> CollectError {
-    if is_damage(error) {
+    let code = error.sqlite_error_code();
+    if let Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) = code {
         return CollectError::Damaged(format!(
             "the database {} is damaged: {error}",
             path.display()
