@@ -86,8 +86,6 @@ pub(super) struct Collector {
     /// The newest whole day, and the newest file before it when it became that: later, a file that an outage delayed
     /// has a part of its rows only. An older day as long as that file cannot be read.
     pub(super) before: (UtcDay, DayRows),
-    /// Newest day that is complete, as far as it was looked for.
-    pub(super) complete_day: Option<UtcDay>,
     pub(super) counts: Counts,
     pub(super) log: Vec<String>,
     pub(super) crawl: Option<Crawl>,
@@ -104,7 +102,7 @@ pub(super) struct Collector {
     pub(super) suspect: Option<IslandCode>,
     /// A live pass has ended since the start.
     pub(super) has_live: bool,
-    /// Times of the last tick, of the last look at the days that are hidden or complete, and of the last summary.
+    /// Times of the last tick, of the last look at the days that are hidden or old, and of the last summary.
     pub(super) ticked: UnixSeconds,
     pub(super) looked: UnixSeconds,
     pub(super) summarized: UnixSeconds,
@@ -181,7 +179,6 @@ impl Collector {
             live_steps: Steps::new(),
             before: (UtcDay(i32::MIN), DayRows::new()),
             dataset,
-            complete_day: None,
             counts: Counts::default(),
             log,
             crawl: None,
@@ -202,8 +199,16 @@ impl Collector {
             refused_logged: 0,
         };
         collector.restore_lost_days(now)?;
-        collector.update_complete_day(now)?;
+        collector.count(now)?;
         Ok(collector)
+    }
+
+    /// Counts the plan's queues. The newest complete day stays where it is while an island that returned lacks days.
+    pub(super) fn count(&mut self, now: UnixSeconds) -> Result<()> {
+        let before = self.sizes.complete_day;
+        self.sizes = plan::sizes(&self.store, now)?;
+        self.sizes.complete_day = self.sizes.complete_day.max(before);
+        Ok(())
     }
 
     /// Returns what to do next: the request of the first queue that has one.
@@ -265,7 +270,6 @@ impl Collector {
                 ..self.counts
             },
             log: mem::take(&mut self.log),
-            sizes: self.sizes,
             unavailable: self.unavailable.take(),
             refused_logged: self.refused_logged,
             ..opened

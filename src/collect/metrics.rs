@@ -10,7 +10,6 @@ use super::dataset_files::Dataset;
 use super::endpoints::Endpoint;
 use super::error::Result;
 use super::plan::{self, PlanSizes};
-use super::readings;
 use super::reply::Outcome;
 use super::save;
 use super::settings::{CollectSettings, check};
@@ -119,7 +118,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         |it, page| page.optional(save::unwritten_since(&it.store).unwrap_or(None));
     Gauge "island_metrics_collect_complete_day_timestamp_seconds"
         "Start of the newest day for which each island whose last reading had a value was read after the day had settled, in Unix seconds; 0 before the first."
-        |it, page| page.value(it.complete_day.map_or(0, |day| day.start().0));
+        |it, page| page.value(it.sizes.complete_day.map_or(0, |day| day.start().0));
     Gauge "island_metrics_collect_database_bytes"
         "Size of the database in the state directory with its log, in bytes."
         |it, page| page.value(it.store.bytes());
@@ -164,7 +163,6 @@ pub fn summary(settings: &CollectSettings) -> Result<String> {
     }
     let hours = |requests| settings.hours(requests);
     let (rate, due) = (settings.rate, sizes.due());
-    let complete = readings::complete_day(&store, now)?;
     let live = store.number("SELECT coalesce(max(step), 0) FROM live_file", [])?;
     let all = settings.codes.as_ref().map_or(REAL_ISLANDS, BTreeSet::len);
     let catalogue = match store.task(Task::FULL_CRAWL)? {
@@ -200,7 +198,9 @@ pub fn summary(settings: &CollectSettings) -> Result<String> {
         sizes.gone,
         hours(due),
         sizes.next_loss.map_or("none".to_owned(), moment),
-        complete.map_or("none".to_owned(), |day| day.to_string()),
+        sizes
+            .complete_day
+            .map_or("none".to_owned(), |day| day.to_string()),
         moment(store.task(Task::PLATFORM)?),
         moment(live),
         moment(store.task(Task::DAYS_WRITTEN)?),

@@ -12,7 +12,7 @@
 
 use super::error::Result;
 use super::rules::{self, MAX_CLASS};
-use super::store::Store;
+use super::store::{Store, Task};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
@@ -37,6 +37,11 @@ pub(super) struct PlanSizes {
     pub(super) postponed: usize,
     /// Time at which the first day that is not covered leaves the upstream's window, in Unix seconds.
     pub(super) next_loss: Option<i64>,
+    /// The newest whole day up to which all days of each active island were read after they had settled, if it is in the
+    /// window. An island is active if its last reading had a value, also if that was before an outage. No day is complete
+    /// before a first crawl has ended and while islands remain that were never read. One that always fails keeps the day
+    /// where it is: without its values, no later day is complete.
+    pub(super) complete_day: Option<UtcDay>,
 }
 
 impl PlanSizes {
@@ -132,11 +137,14 @@ pub(super) fn sizes(store: &Store, now: UnixSeconds) -> Result<PlanSizes> {
            count(*) FILTER (WHERE class >= 2 OR contradicted_at > ?3),
            count(*) FILTER (WHERE contradicted_at > ?3),
            count(*) FILTER (WHERE class >= 0 AND postponed_until > 0),
-           min(covered) FILTER (WHERE class >= 0)
+           min(covered) FILTER (WHERE class >= 0),
+           min(iif(read_at = 0, 0, covered)) FILTER (WHERE class >= 0 AND quiet = 0)
          FROM reading";
+    let is_crawled = store.task(Task::FULL_CRAWL)? > 0;
     let values = (now.0, rules::risk_day(now).0, now.0 - DAY_SECONDS);
     let sizes = store.row(sql, values, |row| {
-        let covered: Option<i32> = row.get(9)?;
+        let [covered, complete] =
+            [row.get(9)?, row.get(10)?].map(|day: Option<i32>| day.map(UtcDay));
         Ok(PlanSizes {
             islands: row.get(0)?,
             at_risk: row.get(1)?,
@@ -147,7 +155,8 @@ pub(super) fn sizes(store: &Store, now: UnixSeconds) -> Result<PlanSizes> {
             active: row.get(6)?,
             contradicted: row.get(7)?,
             postponed: row.get(8)?,
-            next_loss: covered.map(|day| rules::deadline(UtcDay(day))),
+            next_loss: covered.map(rules::deadline),
+            complete_day: complete.filter(|day| is_crawled && *day >= rules::window(now).start),
         })
     })?;
     Ok(sizes.unwrap_or_default())

@@ -51,7 +51,7 @@ fn check_promises(run: &Simulation) {
     }
     // A null after a day has settled, and a third 404, are believed.
     let is_lie = |spell: &Spell| matches!(spell.trouble, Trouble::Nulls | Trouble::Missing);
-    let Some(day) = run.collector.complete_day else {
+    let Some(day) = run.collector.sizes.complete_day else {
         return;
     };
     if run.upstream.spells.iter().any(is_lie) {
@@ -110,7 +110,7 @@ fn alerts(run: &Simulation, before: &mut HourAgo) -> Vec<&'static str> {
     let task = |task| collector.store.task(task).unwrap();
     let is_contrary = sizes.contradicted * 2 > sizes.active && sizes.contradicted > 10;
     let believed = before.believed.max(task(Task::BELIEVED_ISLANDS));
-    let complete_end = collector.complete_day.map_or(0, |day| day.end().0);
+    let complete_end = collector.sizes.complete_day.map_or(0, |day| day.end().0);
     let unwritten = save::unwritten_since(&collector.store).unwrap();
     let since = |time: i64| now - time.max(started);
     let fired = [
@@ -170,7 +170,7 @@ fn without_faults_no_alert_fires_and_each_day_is_complete_in_the_morning() {
     let hour = run.now.0.rem_euclid(DAY_SECONDS) / HOUR;
     assert_eq!(hour, 15);
     assert_eq!(
-        run.collector.complete_day,
+        run.collector.sizes.complete_day,
         Some(UtcDay(run.now.day().0 - 1))
     );
     assert!(compare(&mut run) > 500);

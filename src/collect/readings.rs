@@ -11,7 +11,7 @@ use rusqlite::{Row, params_from_iter};
 use super::error::Result;
 use super::reply::Outcome;
 use super::rules::{self, Facts};
-use super::store::{Store, Task};
+use super::store::Store;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::Metrics;
 use crate::model::{IslandCode, SortField};
@@ -200,20 +200,6 @@ pub(super) fn postponed(store: &Store) -> Result<Vec<IslandCode>> {
 pub(super) fn release_postponed(store: &Store) -> Result<()> {
     let sql = "UPDATE reading SET postponed_until = 0 WHERE postponed_until > 0";
     store.execute(sql, []).map(drop)
-}
-
-/// Returns the newest whole day up to which all days of each active island were read after they had settled, if it is
-/// in the window. An island is active if its last reading had a value, also if that was before an outage. No day is
-/// complete before a first crawl has ended and while islands remain that were never read. One that always fails keeps
-/// the day where it is: without its values, no later day is complete.
-pub(super) fn complete_day(store: &Store, now: UnixSeconds) -> Result<Option<UtcDay>> {
-    if store.task(Task::FULL_CRAWL)? == 0 {
-        return Ok(None);
-    }
-    let sql = "SELECT coalesce(min(iif(read_at = 0, 0, covered)), 0) FROM reading
-         WHERE class >= 0 AND quiet = 0";
-    let day = store.row(sql, [], |row| row.get(0).map(UtcDay))?;
-    Ok(day.filter(|day| *day >= rules::window(now).start))
 }
 
 /// Returns the values of `new` where it has one, else those of `old`.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::calendar::DAY_SECONDS;
 use crate::collect::scratch_tests::{Scratch, island, record_reply};
+use crate::collect::store::Task;
 use crate::collect::{catalogue, plan, save};
 
 const TODAY: i32 = 20_700;
@@ -67,9 +68,8 @@ fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {
         record_reply(&store, code(number), &days, at(9 - ago * 24)).unwrap();
     };
     let complete = || {
-        complete_day(&store, at(9))
-            .unwrap()
-            .map(|day| TODAY - day.0)
+        let sizes = plan::sizes(&store, at(9)).unwrap();
+        sizes.complete_day.map(|day| TODAY - day.0)
     };
     // The last two days before today are missed.
     for (number, peak) in [(1, Some(5)), (2, Some(5)), (3, None)] {

@@ -17,7 +17,6 @@ use super::endpoints::Request;
 use super::error::{CollectError, Result, io_error};
 use super::metrics;
 use super::pace::Pace;
-use super::plan;
 use super::reply::Outcome;
 use super::settings::{CollectSettings, check};
 use crate::admin;
@@ -269,9 +268,8 @@ impl Loop<'_> {
         }
         let begun = Instant::now();
         if begun >= self.count_at {
-            match plan::sizes(&self.collector.store, now) {
-                Ok(sizes) => self.collector.sizes = sizes,
-                Err(error) => self.check(Err(error))?,
+            if let Err(error) = self.collector.count(now) {
+                self.check(Err(error))?;
             }
             self.count_at = Instant::now() + begun.elapsed() * COUNTING_PAUSE;
         }

@@ -20,7 +20,7 @@ const ENOUGH_PERCENT: u128 = 95;
 const LATEST_SECONDS: i64 = 12 * 3600;
 /// Days that stay in the database after they left the window, for the comparison with the day after.
 const KEPT_DAYS: i32 = WINDOW_DAYS + 2;
-/// Time between two looks at the days that are hidden, complete or old.
+/// Time between two looks at the days that are hidden or old.
 const LOOK_SECONDS: i64 = 60;
 /// Time between two summaries in the log.
 const SUMMARY_SECONDS: i64 = 3600;
@@ -103,9 +103,8 @@ impl Collector {
         if now.0 - self.summarized.0 >= SUMMARY_SECONDS {
             self.summarized = now;
             let counts = self.endpoints.summarize();
-            let day = self
-                .complete_day
-                .map_or("none".to_owned(), |day| day.to_string());
+            let day = self.sizes.complete_day;
+            let day = day.map_or("none".to_owned(), |day| day.to_string());
             self.log.push(format!(
                 "requests in the last hour: {counts}; newest complete day: {day}"
             ));
@@ -160,17 +159,8 @@ impl Collector {
         if is_look {
             self.looked = now;
             prune(&self.store, now)?;
-            self.update_complete_day(now)?;
         }
         first
-    }
-
-    /// Looks for a newer complete day.
-    pub(super) fn update_complete_day(&mut self, now: UnixSeconds) -> Result<()> {
-        self.complete_day = self
-            .complete_day
-            .max(readings::complete_day(&self.store, now)?);
-        Ok(())
     }
 
     /// Returns whether a hidden day, the newest one, which readers do not see yet, is to be shown: the islands that had

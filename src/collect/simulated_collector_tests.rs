@@ -64,6 +64,7 @@ impl Simulation {
                 self.ticked = self.now;
                 let clock = self.clock();
                 self.collector.tick(clock).unwrap();
+                self.collector.count(clock).unwrap();
             }
             // In one transaction, since locks of the file would take a quarter of the time.
             let (store, clock) = (Rc::clone(&self.collector.store), self.clock());
