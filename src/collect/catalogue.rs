@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use zlib_rs::crc32::crc32;
+
 use super::endpoints::{PAGE_SIZE, Request};
 use super::error::Result;
 use super::store::{Store, Task};
@@ -167,16 +169,14 @@ pub(super) fn adopt(store: &Store, islands: &[Island], now: UnixSeconds) -> Resu
 /// chosen before, the catalogue is due, which has those that are not known.
 pub(super) fn restrict(store: &Store, chosen: Option<&BTreeSet<IslandCode>>) -> Result<()> {
     let numbers = chosen.map(|codes| codes.iter().map(|code| code.number()));
-    let numbers: Option<Vec<u64>> = numbers.map(Iterator::collect);
-    let sum = |sum: u64, number: &u64| sum.wrapping_mul(31).wrapping_add(*number);
+    let list = numbers.map(|numbers| format!("{:?}", numbers.collect::<Vec<_>>()));
     // Smaller than times, which a clock that is set back reduces in the same table.
-    let mark = |numbers: &Vec<u64>| 1 + numbers.iter().fold(0, sum) % (1 << 30);
-    let mark = numbers.as_ref().map_or(0, mark).cast_signed();
+    let mark = |list: &String| 1 + i64::from(crc32(0, list.as_bytes()) >> 2);
+    let mark = list.as_ref().map_or(0, mark);
     if store.task(Task::CODES)? != mark {
         store.set_task(Task::CODES, mark)?;
         store.set_task(Task::FULL_CRAWL, 0)?;
     }
-    let list = numbers.map(|numbers| format!("{numbers:?}"));
     for sql in [
         "UPDATE reading SET class = 0, due_at = 0
          WHERE class = -2 AND (?1 IS NULL OR code IN (SELECT value FROM json_each(?1)))",
@@ -206,9 +206,13 @@ pub(super) fn count(store: &Store) -> Result<i64> {
     store.number("SELECT count(*) FROM island", [])
 }
 
-pub(super) fn has(store: &Store, code: IslandCode) -> Result<bool> {
-    let found = store.number("SELECT 1 FROM island WHERE code = ?1", [code])?;
-    Ok(found == 1)
+/// Returns how many of these islands are not known.
+pub(super) fn unknown(store: &Store, codes: impl Iterator<Item = IslandCode>) -> Result<usize> {
+    let mut unknown = 0;
+    for code in codes {
+        unknown += usize::from(store.number("SELECT 1 FROM island WHERE code = ?1", [code])? == 0);
+    }
+    Ok(unknown)
 }
 
 /// Replaces the genre ranks, which order a cold start and wake inactive islands. The best rank of an island counts.

@@ -197,15 +197,14 @@ impl Endpoints {
     pub(super) fn summarize(&mut self) -> String {
         let mut parts = Vec::new();
         for (breaker, (_, name)) in self.0.iter_mut().zip(Endpoint::ALL) {
-            let new = breaker.counts.iter().zip(breaker.summarized);
-            let new = Outcome::ALL
-                .iter()
-                .zip(new.map(|(count, before)| count - before));
-            let new = new.filter(|(_, count)| *count > 0);
-            let new: Vec<String> = new
-                .map(|((_, outcome), count)| format!("{count} {outcome}"))
-                .collect();
-            breaker.summarized = breaker.counts;
+            let before = std::mem::replace(&mut breaker.summarized, breaker.counts);
+            let mut new = Vec::new();
+            for (outcome, text) in Outcome::ALL {
+                match breaker.counts[outcome as usize] - before[outcome as usize] {
+                    0 => {}
+                    count => new.push(format!("{count} {text}")),
+                }
+            }
             if !new.is_empty() {
                 parts.push(format!("{name}: {}", new.join(", ")));
             }

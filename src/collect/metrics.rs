@@ -151,16 +151,13 @@ pub fn summary(settings: &CollectSettings) -> Result<String> {
     let now = UnixSeconds::now();
     let store = Store::open_read_only(&settings.state)?;
     let mut sizes = plan::sizes(&store, now)?;
-    for island in Dataset::islands(&settings.dataset)? {
-        let is_collected = settings
-            .codes
-            .as_ref()
-            .is_none_or(|codes| codes.contains(&island.code));
-        if is_collected && !catalogue::has(&store, island.code)? {
-            sizes.islands += 1;
-            sizes.never_requested += 1;
-        }
-    }
+    let listed = Dataset::islands(&settings.dataset)?;
+    let listed = listed.iter().map(|island| island.code);
+    let chosen = settings.codes.as_ref();
+    let listed = listed.filter(|code| chosen.is_none_or(|codes| codes.contains(code)));
+    let unknown = catalogue::unknown(&store, listed)?;
+    sizes.islands += unknown;
+    sizes.never_requested += unknown;
     let hours = |requests| settings.hours(requests);
     let (rate, due) = (settings.rate, sizes.due());
     let live = store.number("SELECT coalesce(max(step), 0) FROM live_file", [])?;

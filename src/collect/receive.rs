@@ -136,7 +136,7 @@ impl Collector {
             }),
             Request::Ranking { .. } => classify(raw, wire::ranking_page).map_or_else(Ok, |page| {
                 if let Some(rankings) = &mut self.rankings {
-                    rankings.advance(page.unwrap_or_default());
+                    rankings.advance(page.unwrap_or(Page::EMPTY));
                 }
                 let read = |rankings: &mut Rankings| rankings.request().is_none();
                 if let Some(rankings) = self.rankings.take_if(read) {
@@ -253,10 +253,8 @@ impl Collector {
         self.log.push(format!(
             "read the catalogue: {pages} pages; {islands} islands ever seen{cleaned}"
         ));
-        let mut unlisted = 0;
-        for code in self.settings.codes.iter().flatten() {
-            unlisted += usize::from(!catalogue::has(&self.store, *code)?);
-        }
+        let chosen = self.settings.codes.iter().flatten().copied();
+        let unlisted = catalogue::unknown(&self.store, chosen)?;
         if unlisted > 0 {
             self.log.push(format!(
                 "the catalogue has never listed {unlisted} of the islands of --codes; they are not collected"

@@ -196,13 +196,10 @@ impl Loop<'_> {
     }
 
     async fn send(&mut self, request: &Request) -> Result<()> {
-        self.pace.sent(Instant::now());
-        let target = request.target();
-        let raw = self.client.get(&target).await;
-        if let Some(at) = self.client.sent_at {
-            // Later than planned if a connection was opened first.
-            self.pace.sent(at);
-        }
+        let begun = Instant::now();
+        let raw = self.client.get(&request.target()).await;
+        // Later than planned if a connection was opened first.
+        self.pace.sent(self.client.sent_at.unwrap_or(begun));
         match self.collector.receive(request, raw, UnixSeconds::now()) {
             Ok(reply) if reply.outcome == Outcome::Throttled => {
                 self.pace

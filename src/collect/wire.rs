@@ -62,11 +62,11 @@ pub(super) struct Page<T> {
     pub(super) next: Option<String>,
 }
 
-impl<T> Default for Page<T> {
-    fn default() -> Page<T> {
-        let rows = Vec::new();
-        Page { rows, next: None }
-    }
+impl<T> Page<T> {
+    pub(super) const EMPTY: Page<T> = Page {
+        rows: Vec::new(),
+        next: None,
+    };
 }
 
 /// Returns the rows that `read` can use.
@@ -118,7 +118,7 @@ pub(super) fn genres(body: &[u8]) -> Result<Vec<String>, String> {
 pub(super) fn ranking_page(body: &[u8]) -> Result<Page<(IslandCode, u32)>, String> {
     let body = parse(body)?;
     if body["meta"]["snapshotAvailable"] == false {
-        return Ok(Page::default());
+        return Ok(Page::EMPTY);
     }
     page(&body, |row| {
         let rank = row["rank"].as_u64()?.try_into().ok()?;

@@ -152,7 +152,7 @@ fn genres_are_slugs_or_objects() {
         genres(br#"{"data":["party",{"slug":"shooter","name":"Shooter"},"../x",""]}"#).unwrap();
     assert_eq!(found, ["party", "shooter"]);
     let missing = ranking_page(br#"{"data":[],"meta":{"snapshotAvailable":false}}"#).unwrap();
-    assert_eq!(missing, Page::default());
+    assert_eq!(missing, Page::EMPTY);
 }
 
 /// Times of some 10-minute steps of a day.
