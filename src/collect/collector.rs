@@ -46,7 +46,7 @@ pub(super) enum Next {
     Done,
 }
 
-/// A queue: returns its next request, if it has one now.
+/// Returns the next request of a queue, if it has one. It is left out while its endpoint pauses.
 type Queue = fn(&mut Collector, UnixSeconds) -> Result<Option<Request>>;
 
 /// Numbers of what happened since the start.
@@ -211,45 +211,44 @@ impl Collector {
         Ok(())
     }
 
-    /// Returns what to do next: the request of the first queue that has one.
+    /// Returns what to do next: the request of the first queue whose endpoint is ready.
     pub(super) fn next(&mut self, now: UnixSeconds) -> Result<Next> {
         if self.unavailable.is_some() {
             return Ok(Next::Done);
         }
-        let mut in_turn = [Collector::task as Queue, Collector::island];
-        // A task has at most every second request while islands are due.
+        let [catalogue, live, island]: [Queue; 3] =
+            [Collector::catalogue, Collector::live, Collector::island];
         let requests = Endpoint::ALL.map(|(endpoint, _)| self.endpoints.requests(endpoint));
-        if requests.iter().sum::<u64>().is_multiple_of(2) {
-            in_turn.reverse();
-        }
+        let in_turn = if requests.iter().sum::<u64>() % 2 == 1 {
+            // While islands are due, the others have at most every second request.
+            [island, catalogue, live]
+        } else if self.settings.once {
+            // Live needs the peaks of the days.
+            [catalogue, island, live]
+        } else {
+            [catalogue, live, island]
+        };
         let first = [
             Collector::platform,
             Collector::first_crawl,
             Collector::urgent_island,
         ];
         for queue in first.into_iter().chain(in_turn) {
-            if let Some(request) = queue(self, now)? {
+            let request = queue(self, now)?;
+            let is_ready = |request: &Request| self.endpoints.is_ready(request.endpoint(), now);
+            if let Some(request) = request.filter(is_ready) {
                 return Ok(Next::Send(request));
             }
         }
-        self.nothing_due(now)
+        let is_done = self.settings.once && !self.is_waiting(now) && self.endpoints.are_ready(now);
+        Ok(if is_done { Next::Done } else { Next::Wait })
     }
 
-    fn nothing_due(&mut self, now: UnixSeconds) -> Result<Next> {
-        // An island is due perhaps, or becomes known, or is requested again soon.
-        let is_waiting = !self.endpoints.is_ready(Endpoint::Days, now)
+    /// Returns whether an island is due perhaps, or becomes known, or is requested again soon.
+    fn is_waiting(&self, now: UnixSeconds) -> bool {
+        !self.endpoints.is_ready(Endpoint::Days, now)
             || !self.endpoints.are_tried(now)
-            || self.failing_islands.values().any(|count| *count < ATTEMPTS);
-        if !self.settings.once || is_waiting {
-            return Ok(Next::Wait);
-        }
-        // One pass, however many steps become due meanwhile.
-        let live = if self.has_live { None } else { self.live(now)? };
-        Ok(match live {
-            Some(request) => Next::Send(request),
-            None if self.endpoints.are_ready(now) => Next::Done,
-            None => Next::Wait,
-        })
+            || self.failing_islands.values().any(|count| *count < ATTEMPTS)
     }
 
     /// Opens everything again, which forgets all times in the future: nothing would be due before them. What happened
@@ -279,13 +278,14 @@ impl Collector {
 
     fn first_crawl(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
         match self.store.task(Task::FULL_CRAWL)? {
-            0 => self.catalogue_task(now),
+            0 => self.catalogue(now),
             _ => Ok(None),
         }
     }
 
-    /// Returns the request of an island that comes before all tasks: one at risk, or after a failure another one.
+    /// Returns the request of an island that comes first: one at risk, or after a failure another one.
     fn urgent_island(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
+        // The queries after a failure read all islands.
         if !self.endpoints.is_ready(Endpoint::Days, now) {
             return Ok(None);
         }
@@ -300,24 +300,13 @@ impl Collector {
 
     /// Returns the request of another island that is due.
     fn island(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
-        if !self.endpoints.is_ready(Endpoint::Days, now) {
-            return Ok(None);
-        }
         let code = plan::next(&self.store, self.endpoints.requests(Endpoint::Days), now)?;
         self.is_idle = code.is_none();
         Ok(code.map(|code| Request::Days(code, rules::window(now))))
     }
 
-    /// Returns the next request of the catalogue, the rankings, or live.
-    fn task(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
-        match self.catalogue_task(now)? {
-            // With `once`, live comes last: it needs the peaks of the days.
-            None if !self.settings.once => self.live(now),
-            request => Ok(request),
-        }
-    }
-
-    fn catalogue_task(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
+    /// Returns the next request of the catalogue or of the rankings.
+    fn catalogue(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
         let since = |task| Ok::<_, CollectError>(now.0 - self.store.task(task)?);
         let request = if let Some(crawl) = &self.crawl {
             crawl.request()
@@ -334,8 +323,7 @@ impl Collector {
         } else {
             return Ok(None);
         };
-        let is_ready = self.endpoints.is_ready(request.endpoint(), now);
-        Ok(is_ready.then_some(request))
+        Ok(Some(request))
     }
 
     fn platform(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
@@ -353,6 +341,10 @@ impl Collector {
     }
 
     fn live(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
+        // One pass, however many steps become due meanwhile.
+        if self.settings.once && (self.has_live || self.is_waiting(now)) {
+            return Ok(None);
+        }
         self.live.take_if(|pass| pass.is_stale(now));
         if self.live.is_none() && self.settings.live > 0 {
             let step = LivePass::due_step(now);
@@ -362,8 +354,7 @@ impl Collector {
                 self.live = LivePass::new(step, islands);
             }
         }
-        let request = self.live.as_ref().and_then(|pass| pass.request(now));
-        Ok(request.filter(|_| self.endpoints.is_ready(Endpoint::Steps, now)))
+        Ok(self.live.as_ref().and_then(|pass| pass.request(now)))
     }
 
     /// Returns an error if a run with `--once` could not do something.
