@@ -119,11 +119,10 @@ impl Client {
 
     async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>, String> {
         let socket = if let Some(proxy) = &self.proxy {
-            connect_through(proxy, &self.upstream.host_and_port()).await?
+            connect_through(&proxy.host_and_port, &self.upstream.host_and_port).await?
         } else {
             let problem = format!("cannot connect to {}", self.upstream.authority);
-            let socket =
-                TcpStream::connect((self.upstream.host.as_str(), self.upstream.port)).await;
+            let socket = TcpStream::connect(&self.upstream.host_and_port).await;
             socket.map_err(|error| describe(&problem, &error))?
         };
         match &self.tls {
@@ -138,9 +137,9 @@ impl Client {
 }
 
 /// Opens a connection to a host through a proxy, with the method CONNECT.
-async fn connect_through(proxy: &HttpAddress, authority: &str) -> Result<TcpStream, String> {
-    let problem = |problem: String| format!("the proxy {}:{} {problem}", proxy.host, proxy.port);
-    let socket = TcpStream::connect((proxy.host.as_str(), proxy.port)).await;
+async fn connect_through(proxy: &str, authority: &str) -> Result<TcpStream, String> {
+    let problem = |problem: String| format!("the proxy {proxy} {problem}");
+    let socket = TcpStream::connect(proxy).await;
     let mut socket = socket.map_err(|error| problem(format!("cannot be reached: {error}")))?;
     let request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
     let lost = |error: std::io::Error| problem(format!("closed the connection: {error}"));

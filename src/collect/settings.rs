@@ -102,7 +102,8 @@ pub struct HttpAddress {
     /// Whether requests go over TLS.
     pub is_tls: bool,
     pub host: String,
-    pub port: u16,
+    /// Host and port, as in a CONNECT, which always has both.
+    pub host_and_port: String,
     /// The value of the `Host` header.
     pub authority: String,
     /// Path before all targets, without a slash at the end.
@@ -121,30 +122,21 @@ impl HttpAddress {
         let authority = uri.authority()?;
         let host = authority.host().to_ascii_lowercase();
         let port = authority.port_u16().unwrap_or(default_port);
+        let host_and_port = format!("{host}:{port}");
         let address = HttpAddress {
             is_tls,
             host: host.trim_matches(['[', ']']).to_owned(),
-            port,
             authority: if port == default_port {
                 host
             } else {
-                format!("{host}:{port}")
+                host_and_port.clone()
             },
+            host_and_port,
             base_path: uri.path().trim_end_matches('/').to_owned(),
         };
         let has_user = authority.as_str().contains('@');
         let is_sound = !has_user && uri.query().is_none() && !address.host.is_empty();
         is_sound.then_some(address)
-    }
-
-    /// Returns host and port, as in a CONNECT, which always has both.
-    pub fn host_and_port(&self) -> String {
-        let Self { host, port, .. } = self;
-        if host.contains(':') {
-            format!("[{host}]:{port}")
-        } else {
-            format!("{host}:{port}")
-        }
     }
 
     /// Returns whether it is on this machine.
@@ -216,8 +208,8 @@ mod tests {
         let upstream = parse("https://api.fortnite.com/ecosystem/v1/").unwrap();
         assert_eq!(upstream.authority, "api.fortnite.com");
         assert_eq!(
-            (upstream.port, upstream.base_path.as_str()),
-            (443, "/ecosystem/v1")
+            (&*upstream.host_and_port, &*upstream.base_path),
+            ("api.fortnite.com:443", "/ecosystem/v1")
         );
         assert!(!upstream.is_loopback());
         for text in [
@@ -250,7 +242,7 @@ mod tests {
             ("https://[2001:db8::1]/", "[2001:db8::1]:443"),
             ("https://[::1]:8443", "[::1]:8443"),
         ] {
-            assert_eq!(upstream(text).unwrap().host_and_port(), want);
+            assert_eq!(upstream(text).unwrap().host_and_port, want);
         }
     }
 
@@ -300,13 +292,13 @@ mod tests {
 
     #[test]
     fn a_proxy_is_a_plain_address() {
-        let address = |text: &str| proxy(text).map(|proxy| (proxy.host, proxy.port));
-        for (text, host, port) in [
-            ("http://10.0.0.1:3128", "10.0.0.1", 3128),
-            ("http://proxy.example/", "proxy.example", 80),
-            ("proxy.example:8080", "proxy.example", 8080),
+        let address = |text: &str| proxy(text).map(|proxy| proxy.host_and_port);
+        for (text, want) in [
+            ("http://10.0.0.1:3128", "10.0.0.1:3128"),
+            ("http://proxy.example/", "proxy.example:80"),
+            ("proxy.example:8080", "proxy.example:8080"),
         ] {
-            assert_eq!(address(text), Some((host.to_owned(), port)));
+            assert_eq!(address(text).as_deref(), Some(want));
         }
         for text in [
             "",
