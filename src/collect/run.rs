@@ -37,8 +37,6 @@ const WRITE_PAUSE: Duration = Duration::from_secs(10);
 const PROBLEMS_MAX: usize = 16;
 /// Errors are over after this time without one. Successful writes may come between failed responses.
 const PROBLEM_END: Duration = Duration::from_mins(1);
-/// Time for which readers hold the lock of the dataset before that is logged.
-const LONG_BUSY: Duration = Duration::from_mins(10);
 /// Time for which a run with `--once` waits at its end for readers of the dataset.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
 /// Without a usable response for this long, the collector is not ready.
@@ -79,7 +77,6 @@ pub(crate) fn run(
         })),
         problems: WrittenLines::new(PROBLEMS_MAX),
         failed_at: None,
-        busy_since: None,
     };
     runtime.block_on(opened.run())
 }
@@ -117,8 +114,6 @@ struct Loop<'a> {
     problems: WrittenLines,
     /// Time of the last of these errors, until they are over.
     failed_at: Option<Instant>,
-    /// Time since which readers hold the lock of the dataset, if the last write found it held.
-    busy_since: Option<Instant>,
 }
 
 impl Loop<'_> {
@@ -222,7 +217,6 @@ impl Loop<'_> {
     /// Others are logged once: nothing that was collected is lost, and it is written when that works again.
     fn check(&mut self, written: Result<()>) -> Result<()> {
         let Err(error) = written else {
-            self.busy_since = None;
             if self.failed_at.is_some_and(|at| at.elapsed() >= PROBLEM_END) {
                 self.failed_at = None;
                 if self.problems.reset() {
@@ -239,20 +233,12 @@ impl Loop<'_> {
         if is_end {
             return Err(error);
         }
-        let now = Instant::now();
-        self.failed_at = Some(now);
-        let line = if !error.is_busy() {
-            self.busy_since = None;
-            format!("{error}; it is tried again until it works")
-        } else if now - *self.busy_since.get_or_insert(now) >= LONG_BUSY {
-            let dataset = self.collector.settings.dataset.display();
-            format!(
-                "readers have held the lock on {dataset} for ten minutes; files are written when they release it"
-            )
-        } else {
-            return Ok(());
-        };
-        self.collector.log.extend(self.problems.add(line));
+        self.failed_at = Some(Instant::now());
+        // Each wait for a held lock is reported where it happens.
+        if !error.is_busy() {
+            let line = format!("{error}; it is tried again until it works");
+            self.collector.log.extend(self.problems.add(line));
+        }
         Ok(())
     }
 
