@@ -58,6 +58,8 @@ pub(super) struct Counts {
     pub(super) steps_given_up: u64,
     /// Values that were left out because they are out of range.
     pub(super) refused: u64,
+    /// Number of those that were logged.
+    pub(super) refused_logged: u64,
     /// Rows of `daily/` with values that replaced others.
     pub(super) revised: u64,
     pub(super) cleaned: Cleaned,
@@ -113,8 +115,6 @@ pub(super) struct Collector {
     pub(super) failing: Option<(u32, UnixSeconds)>,
     /// With `once`: the upstream failed for too long, in the words of the error.
     pub(super) unavailable: Option<String>,
-    /// Number of refused values that were logged.
-    pub(super) refused_logged: u64,
 }
 
 /// Opens the database, and adds the islands of the dataset. Returns whether an earlier database was set aside.
@@ -196,7 +196,6 @@ impl Collector {
             rate: 0.0,
             failing: None,
             unavailable: None,
-            refused_logged: 0,
         };
         collector.restore_lost_days(now)?;
         collector.count(now)?;
@@ -270,7 +269,6 @@ impl Collector {
             },
             log: mem::take(&mut self.log),
             unavailable: self.unavailable.take(),
-            refused_logged: self.refused_logged,
             ..opened
         };
         Ok(())

@@ -179,10 +179,9 @@ impl Collector {
         window: &Range<UtcDay>,
         now: UnixSeconds,
     ) -> Result<Reply> {
-        if let Some(code) = self.suspect.take_if(|suspect| *suspect != code) {
-            self.postpone(code, 1, now)?;
+        if let Some(suspect) = self.suspect.take().filter(|suspect| *suspect != code) {
+            self.postpone(suspect, 1, now)?;
         }
-        self.suspect = None;
         self.failing_islands.remove(&code);
         let outcome = if let Some(days) = days {
             self.counts.refused += days.refused;

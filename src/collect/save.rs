@@ -219,9 +219,9 @@ impl Collector {
             self.log
                 .push(format!("{day}: the upstream revised {revised} islands"));
         }
-        let refused = self.counts.refused - self.refused_logged;
+        let refused = self.counts.refused - self.counts.refused_logged;
         if refused > 0 {
-            self.refused_logged = self.counts.refused;
+            self.counts.refused_logged = self.counts.refused;
             self.log
                 .push(format!("left out {refused} values that are out of range"));
         }
