@@ -47,7 +47,8 @@ impl fmt::Debug for SignupSecret {
 pub struct SharedKeysState {
     /// The last exchange with the store succeeded.
     pub is_up: bool,
-    /// An exchange has succeeded since the start: this server has all keys that the store has.
+    /// An exchange since the start has left this server with keys, or other servers have had time to put theirs into the
+    /// store.
     pub has_exchanged: bool,
     /// Time of the last exchange that succeeded; before the first one, the time of the start.
     pub exchanged: Instant,

@@ -36,8 +36,8 @@ use crate::sync::{Mutex, PollTrigger, lock};
 const LOADED_MAX: Duration = Duration::from_secs(2);
 /// Time after which no new attempt to add a key begins.
 const ADD_MAX: Duration = Duration::from_secs(3);
-/// Time after which a secret is created if the store has none: a server that has one stores it before.
-const SECRET_PAUSE: Duration = Duration::from_secs(2);
+/// Time in which other servers put into a new store what they have: their keys, and the secret of sign-up.
+const OTHERS_PAUSE: Duration = Duration::from_secs(2);
 
 /// The keys of a state directory.
 pub(crate) struct OwnKeys {
@@ -62,6 +62,8 @@ pub(super) struct KeyExchange {
     started: Option<mpsc::Sender<()>>,
     outage: OutageLog,
     repairs: DedupLog,
+    /// The first exchange that succeeded.
+    first_exchange: Option<Instant>,
     /// Time since which neither this server nor the store has a secret, as far as is known.
     without_secret_since: Option<Instant>,
 }
@@ -92,6 +94,7 @@ impl KeyExchange {
                 log,
                 ("shared keys: ", "; the known keys stay valid".to_owned()),
             ),
+            first_exchange: None,
             without_secret_since: None,
         };
         let exchange = Arc::new(Mutex::new(exchange));
@@ -104,9 +107,10 @@ impl KeyExchange {
         };
         let add = move |record: &KeyRecord, check: CheckRecords<'_>| {
             let latest = Instant::now() + ADD_MAX;
-            // During an outage no request waits.
-            let is_up = lock(&state_of_adding).is_up;
-            let Some(exchange) = adding.upgrade().filter(|_| is_up) else {
+            // During an outage no request waits. Limits cannot be checked before the keys are known.
+            let state = *lock(&state_of_adding);
+            let may_add = state.is_up && state.has_exchanged;
+            let Some(exchange) = adding.upgrade().filter(|_| may_add) else {
                 return false;
             };
             let mut exchange = lock(&exchange);
@@ -131,7 +135,10 @@ impl KeyExchange {
         state.is_up = exchanged.is_ok();
         let failed = |problem: String| self.outage.down(&problem);
         let exchanged = exchanged.map_err(failed).ok()?;
-        (state.has_exchanged, state.exchanged) = (true, Instant::now());
+        state.exchanged = Instant::now();
+        let first = *self.first_exchange.get_or_insert(state.exchanged);
+        let has_keys = !self.own.store.known().as_slice().is_empty();
+        state.has_exchanged |= has_keys || first.elapsed() >= OTHERS_PAUSE;
         if let Some((true, after)) = self.outage.up() {
             let line = format!("shared keys: exchanged with the store again{after}");
             self.outage.problems.log.write(&line);
@@ -220,7 +227,7 @@ impl KeyExchange {
         lines: &[(String, String)],
     ) -> Result<Answer, String> {
         let since = self.without_secret_since.get_or_insert_with(Instant::now);
-        let is_due = self.own.has_signup && since.elapsed() >= SECRET_PAUSE;
+        let is_due = self.own.has_signup && since.elapsed() >= OTHERS_PAUSE;
         let known = lock(&self.state).secret;
         let secret = known.or_else(|| is_due.then(SignupSecret::random));
         let offered = secret.map(|secret| hex(&secret.0)).unwrap_or_default();

@@ -211,9 +211,6 @@ fn an_addition_before_which_another_server_has_added_a_key_needs_one_more_call()
     };
     let ((started, _), (log, _lines)) = (mpsc::channel(), Log::received());
     let sharing = KeyExchange::start(own, settings(&node.node), started, log).unwrap();
-    while !lock(&sharing.state).is_up {
-        thread::yield_now();
-    }
     let key = |address: &str| {
         let address = address.parse().unwrap();
         KeyRecord::random(
@@ -223,6 +220,17 @@ fn an_addition_before_which_another_server_has_added_a_key_needs_one_more_call()
         )
         .1
     };
+    // The store has no keys: other servers may be about to put theirs.
+    let state = || *lock(&sharing.state);
+    while !state().is_up {
+        thread::yield_now();
+    }
+    assert!(!state().has_exchanged);
+    let early = (sharing.add)(&key("a@x.test"), &mut |_| true);
+    assert!(!early, "a limit could not be checked");
+    while !state().has_exchanged {
+        thread::yield_now();
+    }
     let mut known = Vec::new();
     let is_added = (sharing.add)(&key("a@x.test"), &mut |records| {
         known.push(records.as_slice().len());

@@ -64,6 +64,17 @@ fn await_exchange(peer: &Peer, is_up: f64) {
     wait_for("an exchange", || peer.keys_metric("up").eq(&is_up));
 }
 
+fn ready(peer: &Peer) -> Reply {
+    Client::connect(peer.admin).get("/readyz")
+}
+
+/// Waits until the servers are ready: without any key, they give others time to put theirs into the store.
+fn await_ready<'a>(peers: impl IntoIterator<Item = &'a Peer>) {
+    for peer in peers {
+        wait_for("readiness", || ready(peer).status == 200);
+    }
+}
+
 #[test]
 fn changes_on_any_server_reach_all_servers() {
     let Some(store) = Store::start(&[]) else {
@@ -163,6 +174,7 @@ fn a_mailed_link_is_taken_by_another_server_and_after_the_loss_of_a_state_direct
     let base = ["--base-url", "https://metrics.test/api"];
     let more = [&SHARE[..], &words, &base].concat();
     let peers = store.peers(&directory.join(""), 2, &more);
+    await_ready(&peers);
     page(&peers[0]);
     assert_eq!(ask(&mut peers[0].connect(), "ann@x.test").status, 200);
     let target = mailed_target(&directory);
@@ -206,6 +218,7 @@ fn forms_of_different_addresses_at_the_same_moment_all_get_a_key() {
             peer
         })
         .collect();
+    await_ready(&peers);
     let forms = peers.iter().zip(1..).map(|(peer, last)| {
         let address = format!("192.0.2.{last}");
         let page = peer
@@ -381,7 +394,6 @@ fn without_the_store_commands_work_sign_up_issues_nothing_and_revokes() {
     change_key("restore", &state(0), &restored);
     // A server that knows keys is ready, and one that never had any is not.
     let late = store.peer(&state(9), 2, &SIGN_UP);
-    let ready = |peer: &Peer| Client::connect(peer.admin).get("/readyz");
     assert!(!ready(&peers[1]).text().contains("no keys are known"));
     let reply = ready(&late);
     assert_eq!(reply.status, 503);
@@ -395,7 +407,7 @@ fn without_the_store_commands_work_sign_up_issues_nothing_and_revokes() {
         await_status([peer], &restored, 200);
     }
     peers[0].await_line("shared keys: exchanged with the store again");
-    wait_for("readiness", || ready(&late).status == 200);
+    await_ready([&late]);
     assert!(shown(&make(&mut late.connect(), &page(&late))).is_some());
 }
 

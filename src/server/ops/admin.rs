@@ -44,8 +44,7 @@ fn readiness(server: &ServerState) -> Result<String, String> {
     }
     let has_keys = || server.quota.keys.current().count() > 0;
     if metrics::shared_keys(server).is_some_and(|keys| !keys.has_exchanged && !has_keys()) {
-        let problem =
-            "no keys are known: the store of shared keys has not been reached since the start";
+        let problem = "no keys are known: the store of shared keys has not been reached since the start, or has none yet";
         return Err(problem.to_owned());
     }
     match server.snapshot.current().published {
