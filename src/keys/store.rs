@@ -194,6 +194,8 @@ impl KeyStore {
     /// keys.
     pub fn merge(&self, shared: &[KeyRecord]) -> Result<Vec<KeyId>, KeyStoreError> {
         let mut known = lock(&self.known);
+        // Of two keys with one id, that of the file stays. `repair` reports a file that cannot be read.
+        let _ = self.read_changed(&mut known);
         let mut records = KeyRecords::clone(&known.records);
         // Of too many, there are changes of known keys too.
         let merged = records.merge(shared, KEYS_MAX);

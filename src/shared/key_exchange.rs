@@ -157,8 +157,9 @@ impl KeyExchange {
         };
         let (mut received, mut has_begun_again) = (Vec::new(), false);
         let secret = loop {
-            // The loader reads the key file.
-            let lines = view.next_lines(self.own.store.known());
+            // The loader reports a file that cannot be read. A revocation must arrive all the same.
+            let own = self.own.store.current();
+            let lines = view.next_lines(own.unwrap_or_else(|_| self.own.store.known()));
             let mut answer = self.call(&node, &view, &lines)?;
             let secret = mem::take(&mut answer.secret);
             match view.take(answer) {
