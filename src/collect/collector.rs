@@ -218,8 +218,9 @@ impl Collector {
         let [catalogue, live, island]: [Queue; 3] =
             [Collector::catalogue, Collector::live, Collector::island];
         let requests = Endpoint::ALL.map(|(endpoint, _)| self.endpoints.requests(endpoint));
-        let in_turn = if requests.iter().sum::<u64>() % 2 == 1 {
-            // While islands are due, the others have at most every second request.
+        // While islands are due, the others have about every second request. A failed request for an island is followed
+        // by an urgent one, so with a period these two could take all turns.
+        let in_turn = if plan::is_chosen(requests.iter().sum(), 2) {
             [island, catalogue, live]
         } else if self.settings.once {
             // Live needs the peaks of the days.

@@ -64,6 +64,39 @@ fn one_run_ends_also_if_islands_fail_all_the_time() {
     }
 }
 
+/// Runs for some time, with so many seconds between requests. Those for days fail (`F`) or not by a pattern.
+fn fail_in_turn(run: &mut Simulation, pattern: &str, (seconds, duration): (i64, i64)) {
+    let end = UnixSeconds(run.now.0 + duration);
+    let mut turns = pattern.bytes().cycle();
+    while run.now < end {
+        let Next::Send(request) = run.collector.next(run.now).unwrap() else {
+            run.now.0 += 10;
+            continue;
+        };
+        let mut raw = run.upstream.reply(&request, run.now);
+        if request.endpoint() == Endpoint::Days && turns.next() == Some(b'F') {
+            raw = Ok(reply(500, ""));
+        }
+        run.collector.receive(&request, raw, run.now).unwrap();
+        run.now.0 += seconds;
+    }
+}
+
+/// A failure and the urgent request after it must not take all turns, however many islands are due.
+#[test]
+fn live_steps_are_collected_if_requests_for_days_fail_in_turn() {
+    let mut run = Simulation::new(VirtualUpstream::new(3, 20_000, 0), false);
+    run.live = 1000;
+    run.collector = run.open();
+    fail_in_turn(&mut run, "FO", (5, 12 * 3600));
+    let requested = |endpoint: Endpoint| run.upstream.requested[endpoint as usize];
+    let (live, days) = (requested(Endpoint::Steps), requested(Endpoint::Days));
+    assert!(
+        live > 1000 && days > 4000,
+        "{live} for live, {days} for days"
+    );
+}
+
 /// The request after a failure is perhaps always the one that is answered: it must not always be for an island that was
 /// read before.
 #[test]
@@ -77,20 +110,7 @@ fn islands_are_read_if_requests_fail_in_turn() {
         ("FOFFO", 7),
     ] {
         let mut run = Simulation::new(VirtualUpstream::new(3, 60, 0), false);
-        let end = UnixSeconds(run.now.0 + 12 * 3600);
-        let mut turns = pattern.bytes().cycle();
-        while run.now < end {
-            let Next::Send(request) = run.collector.next(run.now).unwrap() else {
-                run.now.0 += 10;
-                continue;
-            };
-            let mut raw = run.upstream.reply(&request, run.now);
-            if request.endpoint() == Endpoint::Days && turns.next() == Some(b'F') {
-                raw = Ok(reply(500, ""));
-            }
-            run.collector.receive(&request, raw, run.now).unwrap();
-            run.now.0 += seconds;
-        }
+        fail_in_turn(&mut run, pattern, (seconds, 12 * 3600));
         let sql = "SELECT count(*) FROM reading WHERE class >= 0 AND read_at = 0";
         let unread = run.collector.store.number(sql, []).unwrap();
         assert!(unread <= 10, "{pattern}: {unread} islands were not read");

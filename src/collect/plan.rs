@@ -78,7 +78,7 @@ pub(super) fn next(store: &Store, turn: u64, now: UnixSeconds) -> Result<Option<
 
 /// Returns whether a turn is one in so many. These have no period, so that an upstream which answers each third request,
 /// for example, does not always answer for the same island.
-fn is_chosen(turn: u64, one_in: u64) -> bool {
+pub(super) fn is_chosen(turn: u64, one_in: u64) -> bool {
     let mixed = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     (mixed >> 32).is_multiple_of(one_in)
