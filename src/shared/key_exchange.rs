@@ -131,13 +131,14 @@ impl KeyExchange {
     /// Logs an outage and its end, and sets the state that pages and metrics show.
     fn report<T>(&mut self, exchanged: Result<T, String>) -> Option<T> {
         self.started = None;
+        // First, since it may wait for a key file to be written.
+        let has_keys = !self.own.store.known().as_slice().is_empty();
         let mut state = lock(&self.state);
         state.is_up = exchanged.is_ok();
         let failed = |problem: String| self.outage.down(&problem);
         let exchanged = exchanged.map_err(failed).ok()?;
         state.exchanged = Instant::now();
         let first = *self.first_exchange.get_or_insert(state.exchanged);
-        let has_keys = !self.own.store.known().as_slice().is_empty();
         state.has_exchanged |= has_keys || first.elapsed() >= OTHERS_PAUSE;
         if let Some((true, after)) = self.outage.up() {
             let line = format!("shared keys: exchanged with the store again{after}");

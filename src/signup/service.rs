@@ -317,9 +317,10 @@ impl SignupService {
 
     /// Takes over changes of the keys by others.
     fn refresh(&mut self) -> Result<(), SignupError> {
-        let current = self.store.current();
-        self.records = current.map_err(|error| self.store_failed(&error))?;
-        Ok(())
+        let read = self.store.current();
+        // A change of its own is known even if the file cannot be read.
+        self.records = self.store.known();
+        read.map(drop).map_err(|error| self.store_failed(&error))
     }
 
     fn store_failed(&self, error: &KeyStoreError) -> SignupError {

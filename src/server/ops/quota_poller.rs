@@ -73,14 +73,15 @@ impl KeyReloader {
         let read = self.store.current();
         // Those of other servers are known even if the file cannot be read.
         let records = self.store.known();
+        let mut loaded = Ok(());
         if !Arc::ptr_eq(&records, &self.loaded) {
             // The next poll tries again.
-            let loaded = self.load(records);
-            loaded.map_err(|error| format!("{error}; the newest keys are refused"))?;
-            self.status.loaded();
+            loaded = self.load(records).map(|()| self.status.loaded());
         }
-        read.map_err(|error| format!("{error}; the known keys stay in use"))?;
+        // Keys that cannot be loaded are written too: one of them may have been shown.
         let repaired = self.store.repair();
+        loaded.map_err(|error| format!("{error}; the newest keys are refused"))?;
+        read.map_err(|error| format!("{error}; the known keys stay in use"))?;
         repaired.map_err(|error| format!("{error}; the keys that it lacks stay valid"))?;
         self.status.errors.reset();
         Ok(())
