@@ -157,7 +157,7 @@ impl Worker {
                     Err(error) => handled.response = error.into(),
                 }
             }
-            Some(PendingBody::SignUp(client, parsed)) => {
+            Some(PendingBody::SignUp(client, parsed, has_page)) => {
                 let Some(signup) = &self.services.signup else {
                     unreachable!("a form is read only where sign-up is open");
                 };
@@ -166,7 +166,7 @@ impl Worker {
                 let now = self.clock.now().moment();
                 let site = Arc::clone(&lock(&self.served).snapshot.service);
                 let pages = (&*self.services.page_limiter, &*site);
-                let responding = signup.respond(pages, client, form, now);
+                let responding = signup.respond(pages, client, (form, has_page), now);
                 handled.response = context.wait(responding).await;
             }
         }

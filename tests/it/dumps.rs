@@ -54,7 +54,7 @@ fn is_outside_the_api(reply: &Reply, limit: u32) {
 }
 
 #[track_caller]
-fn failed_with(reply: &Reply, status: u16, code: &str) {
+pub(crate) fn failed_with(reply: &Reply, status: u16, code: &str) {
     assert_eq!(reply.status, status, "{}", reply.text());
     assert_eq!(reply.expect("content-type"), "application/json");
     assert_eq!(reply.expect("cache-control"), "no-store");

@@ -1,5 +1,6 @@
 //! Sign-up at `/keys`: by address and by mail, and attacks on it.
 
+use crate::dumps::failed_with;
 use crate::prelude::*;
 
 /// A form as a browser sends it from our page.
@@ -7,7 +8,7 @@ pub(crate) fn post(client: &mut Client, fields: &str, headers: &str) -> Reply {
     let length = fields.len();
     let head = format!(
         "POST /keys HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n\
-         {headers}Content-Length: {length}\r\n\r\n{fields}"
+         Accept: text/html\r\n{headers}Content-Length: {length}\r\n\r\n{fields}"
     );
     client.send(head.as_bytes(), false)
 }
@@ -204,6 +205,13 @@ fn invalid_forms_are_refused_and_issue_no_key() {
         assert_eq!(reply.status, status, "{fields}");
         assert_eq!(reply.expect("content-type"), "text/html; charset=utf-8");
     }
+    // Programs get errors as JSON.
+    let reply = client.send(
+        b"POST /keys HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\ndo=drop",
+        false,
+    );
+    failed_with(&reply, 403, "forbidden");
+    assert_eq!(reply.header("access-control-allow-origin"), None);
     for method in ["PUT", "DELETE", "PATCH"] {
         let reply = client.request(method, "/keys", &[]);
         assert_eq!(
@@ -244,7 +252,7 @@ fn a_form_with_expect_gets_100_continue_and_a_slow_one_is_disconnected() {
 
     // In one write, so that the response is ready with the 100 Continue.
     let mut at_once = socket(server.addr());
-    let form = "POST /keys HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 7\r\n\r\ndo=drop";
+    let form = "POST /keys HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\nExpect: 100-continue\r\nContent-Length: 7\r\n\r\ndo=drop";
     at_once.write_all(form.as_bytes()).unwrap();
     let mut answer = String::new();
     at_once.read_to_string(&mut answer).unwrap();

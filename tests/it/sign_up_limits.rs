@@ -1,5 +1,6 @@
 //! Sign-up: rate limits, timeouts, and isolation of clients.
 
+use crate::dumps::failed_with;
 use crate::prelude::*;
 use crate::sign_up::{by_ip, make, pass, post, shown};
 
@@ -45,14 +46,16 @@ fn a_day_has_the_configured_number_of_keys_for_all_clients_of_a_proxy() {
 fn a_client_that_opens_pages_too_fast_gets_retry_after() {
     let (_dir, server) = by_ip(&[]);
     let mut client = server.connect();
-    let mut last = client.get("/keys");
+    let page = [("Accept", "text/html")];
+    let mut last = client.request("GET", "/keys", &page);
     for _ in 0..80 {
         if last.status != 200 {
             break;
         }
-        last = client.get("/keys");
+        last = client.request("GET", "/keys", &page);
     }
     assert_eq!(last.status, 429);
+    failed_with(&client.get("/keys"), 429, "rate_limited");
     let wait = last.number("retry-after");
     assert!((1..=5).contains(&wait), "{wait}");
     assert_eq!(last.expect("content-type"), "text/html; charset=utf-8");

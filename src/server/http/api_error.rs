@@ -42,6 +42,12 @@ pub(crate) enum ApiError {
     Superseded,
     /// The store of shared quotas does not answer, and this server may admit nothing alone.
     NoQuotaStore,
+    /// A form of sign-up that is refused, with the seconds after which to retry, where time alone helps.
+    Form {
+        status: StatusCode,
+        message: String,
+        retry_after: Option<u32>,
+    },
     /// `If-Match` or `If-Unmodified-Since` does not hold.
     PreconditionFailed,
     /// The range lies behind the end of a file of this length.
@@ -84,6 +90,7 @@ impl ApiError {
             | ApiError::Busy
             | ApiError::Superseded
             | ApiError::NoQuotaStore => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
+            ApiError::Form { status, .. } => (*status, form_code(*status)),
             ApiError::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             ApiError::PreconditionFailed => {
                 (StatusCode::PRECONDITION_FAILED, "precondition_failed")
@@ -102,13 +109,16 @@ impl ApiError {
                 Some(RETRY_SECONDS)
             }
             ApiError::Superseded | ApiError::NoQuotaStore => Some(1),
+            ApiError::Form { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
 
     pub(crate) fn message(&self) -> Cow<'_, str> {
         let message = match self {
-            ApiError::BadRequest(message) | ApiError::NotFound(message) => message,
+            ApiError::BadRequest(message)
+            | ApiError::NotFound(message)
+            | ApiError::Form { message, .. } => message,
             ApiError::InvalidKey(message) => *message,
             ApiError::KeyRevoked => {
                 "this key is revoked; the publisher of the service can restore it"
@@ -187,6 +197,18 @@ impl ApiError {
         serde_json::to_vec(&Body { error })
             .expect("two strings serialize")
             .into()
+    }
+}
+
+/// The code of a refused form, as far as the status has one (SPEC section 7).
+fn form_code(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::TOO_MANY_REQUESTS => "rate_limited",
+        StatusCode::SERVICE_UNAVAILABLE => "not_ready",
+        StatusCode::FORBIDDEN => "forbidden",
+        StatusCode::CONFLICT => "conflict",
+        _ => "bad_request",
     }
 }
 

@@ -91,8 +91,8 @@ pub(crate) enum PendingBody {
     /// The store of shared quotas grants credits of a client; then the request is handled again.
     Lease(LeaseClient),
     /// The form of sign-up is read, unless the request of this address has none, and the sign-up
-    /// service responds to it with a page.
-    SignUp(IpAddr, Result<Option<SignupRequest>, InvalidForm>),
+    /// service responds to it with a page; with errors only if the client accepts pages.
+    SignUp(IpAddr, Result<Option<SignupRequest>, InvalidForm>, bool),
 }
 
 /// A form that is rejected without passing it to the sign-up service.

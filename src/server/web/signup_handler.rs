@@ -16,6 +16,7 @@ use crate::calendar::UnixSeconds;
 use crate::keys::{KeySharing, KeyStore, NewKey};
 use crate::observe::Log;
 use crate::request;
+use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, InvalidForm};
 use crate::server::settings::{Settings, StartError};
@@ -114,14 +115,26 @@ impl SignupHandler {
         &self,
         (limiter, site): (&PageRateLimiter, &SiteSettings),
         client: IpAddr,
-        request: Result<SignupRequest, InvalidForm>,
+        (request, has_page): (Result<SignupRequest, InvalidForm>, bool),
         now: UnixSeconds,
     ) -> ApiResponse {
+        let refused = |(status, message): InvalidForm, token: Option<&str>, retry_after| {
+            if has_page {
+                let html = site::keys_refused(&message, token, site);
+                return private_page(status, html, retry_after);
+            }
+            let error = ApiError::Form {
+                status,
+                message,
+                retry_after,
+            };
+            let mut response = ApiResponse::from(error);
+            response.keep_same_origin();
+            response
+        };
         let request = match request {
             Ok(request) => request,
-            Err((status, message)) => {
-                return private_page(status, site::keys_refused(&message, None, site), None);
-            }
+            Err(invalid) => return refused(invalid, None, None),
         };
         let token = match &request {
             SignupRequest::Show { token } => token.clone(),
@@ -141,8 +154,11 @@ impl SignupHandler {
                     !matches!(error, SignupError::InvalidToken | SignupError::ExpiredToken);
                 // With proof by IP address, the page needs no token.
                 let token = token.filter(|_| is_valid && !self.is_shared);
-                let html = site::keys_refused(&error.to_string(), token.as_deref(), site);
-                private_page(status(error), html, error.retry_after_seconds())
+                let (invalid, retry_after) = (
+                    (status(error), error.to_string()),
+                    error.retry_after_seconds(),
+                );
+                refused(invalid, token.as_deref(), retry_after)
             }
         }
     }

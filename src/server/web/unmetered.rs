@@ -59,7 +59,8 @@ impl RequestContext<'_> {
         let service = &self.snapshot.service;
         if self.services.signup.is_some() {
             let parsed = SignupHandler::parse(&service.base_url, self.head);
-            let pending = PendingBody::SignUp(self.address(), parsed);
+            let pending =
+                PendingBody::SignUp(self.address(), parsed, names_html(self.head.headers));
             return Ok(ApiResponse::after(pending));
         }
         if names_html(self.head.headers) {
