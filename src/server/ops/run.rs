@@ -67,6 +67,11 @@ fn serve(
     } else {
         urls[0].clone()
     };
+    if settings.base_url.is_none() && first.ip().is_unspecified() {
+        log.write(&format!(
+            "links begin with {default_base_url}; set --base-url to the URL that clients use"
+        ));
+    }
     let base_url = settings.base_url.clone().unwrap_or(default_base_url);
     let state = Arc::new(ServerState::open(settings, &base_url, log)?);
     let threads = start_workers(settings, &state, sockets)?;
