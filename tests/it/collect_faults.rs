@@ -24,6 +24,9 @@ const FAULTS: [(Fault, &str); 13] = [
     (Fault::DamagedGzip, "the gzip body is damaged"),
 ];
 
+/// The number of the request that fails: one for the catalogue.
+const FAULTY: usize = 2;
+
 #[test]
 fn each_fault_is_named_with_its_correlation_id_and_the_request_repeated() {
     thread::scope(|scope| {
@@ -31,7 +34,8 @@ fn each_fault_is_named_with_its_correlation_id_and_the_request_repeated() {
             scope.spawn(move || {
                 let directory = TempDir::new();
                 let paths = paths(&directory);
-                let upstream = FakeUpstream::start(8, move |number| (number == 5).then_some(fault));
+                let upstream =
+                    FakeUpstream::start(8, move |number| (number == FAULTY).then_some(fault));
                 let output = once(&paths, &upstream);
                 let log = stderr_of(&output, 0);
                 let lines: Vec<&str> = log.lines().filter(|line| line.contains(reason)).collect();
@@ -46,10 +50,10 @@ fn each_fault_is_named_with_its_correlation_id_and_the_request_repeated() {
                 assert_days(&paths, 8);
                 let seen = upstream.seen();
                 // Other endpoints keep their pace meanwhile.
-                let again = seen[5..]
+                let again = seen[FAULTY..]
                     .iter()
-                    .find(|later| later.target == seen[4].target);
-                assert!(again.unwrap().at - seen[4].at >= Duration::from_secs(2));
+                    .find(|later| later.target == seen[FAULTY - 1].target);
+                assert!(again.unwrap().at - seen[FAULTY - 1].at >= Duration::from_secs(2));
                 upstream.assert_polite(200.0);
             });
         }

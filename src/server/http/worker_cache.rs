@@ -1,6 +1,6 @@
 //! `WorkerCache`: the responses that one worker has sent, keyed by the request target as sent.
 //!
-//! A target that is found needs no parsing, which takes about 1,300 instructions for a list. Two
+//! A target that is found needs no parsing, which takes about 3,000 instructions for a list. Two
 //! spellings of one target are two entries.
 //!
 //! Workers share no entry: on many cores a lock, or the reference count of a body, would move a cache
