@@ -56,7 +56,8 @@ pub fn publish(
     // A failure does not fail the publish.
     let removed = remove_stale_files(directory, kept.as_ref());
     removed.unwrap_or_else(|error| notify(PublishEvent::CleanupFailed(&error)));
-    let existing = created_files(directory)?;
+    // Of a publish that was killed: with them, the directory counts as a published one.
+    let existing = kept.is_none().then(|| created_files(directory));
     let published = publish_changes(&dataset, &previous, plan, options, notify);
     if published.is_err() || kept.is_none() {
         // The manifest may be the previous one or the new one, and a crash may bring back the previous one.
@@ -65,7 +66,8 @@ pub fn publish(
             (Some(current), kept) => Some(&current | &kept.unwrap_or_default()),
             // Nothing was published before either: what this publish has written is not needed.
             (None, None) if matches!(Manifest::read(&previous.directory), Ok(None)) => {
-                Some(existing)
+                let _ = durable::remove(&directory.join(Sources::FILE));
+                existing.and_then(Result::ok)
             }
             (None, _) => None,
         };

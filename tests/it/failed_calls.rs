@@ -306,3 +306,27 @@ fn publishes_that_fail_repeatedly_take_the_space_of_one() {
     assert_eq!(scene.published.manifest(), before);
     scene.publish_in_full(Change::All);
 }
+
+#[test]
+fn a_first_publish_whose_manifest_cannot_be_written_leaves_a_directory_to_publish_to() {
+    let Some(mut scene) = begin() else {
+        return;
+    };
+    let [call] = calls_about(&mut scene, [("rename", "manifest.json")]);
+    let (rename, _) = call.unwrap();
+    let dir = TempDir::new();
+    let to = dir.join("first");
+    let edition = scene.turn(Change::All);
+    let publish = || scene.editions.publish(&edition, &to);
+    let unfinished = to.join("manifest.json.tmp");
+    let inject = format!("{rename}:error=EIO");
+    let (output, calls) = scene
+        .disturbance
+        .run(&publish(), Some(&inject), Some(&unfinished));
+    assert!(calls.iter().any(Call::was_injected));
+    let error = stderr_of(&output, 74);
+    assert!(error.ends_with("nothing was published\n"), "{error}");
+    let left = Published::at(&to).entries();
+    assert_eq!(Vec::from_iter(left), [".lock", "dumps"]);
+    succeeds(publish());
+}
