@@ -29,6 +29,9 @@ pub(super) fn decode_form(text: &str) -> Option<Cow<'_, str>> {
     if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
         return Some(Cow::Borrowed(text));
     }
+    if !text.contains('+') {
+        return decode_segment(text);
+    }
     let decoded = decode_segment(&text.replace('+', " "))?.into_owned();
     Some(Cow::Owned(decoded))
 }

@@ -38,16 +38,19 @@ pub(super) fn declared<'a>(
         let (Some(decoded), Some(value)) = (decode_form(name), decode_form(value)) else {
             let (what, wanted) = ("the query string", "percent-encoded UTF-8");
             let separator = if value.is_empty() { "" } else { "=" };
-            let sent = [name, separator, value].concat();
+            let is_secret = decode_form(name).is_some_and(|name| name == "key" || name == "pass");
+            let sent = [name, separator, if is_secret { "…" } else { value }].concat();
             return Err(RouteError::invalid(what, wanted, &sent));
         };
-        if let Some(at) = number(&decoded)
-            && let Some(first) = values[at].replace(value.clone())
-        {
-            let (first, value) = (Quoted(&first), Quoted(&value));
+        let Some(at) = number(&decoded) else {
+            continue;
+        };
+        if let Some(first) = &values[at] {
+            let (first, value) = (Quoted(first), Quoted(&value));
             let message = format!("{decoded} must be given only once, got {first} and {value}");
             return Err(RouteError::BadRequest(message));
         }
+        values[at] = Some(value);
     }
     Ok(())
 }
@@ -88,14 +91,14 @@ pub fn ignored(raw: Option<&str>, is_declared: impl Fn(&str) -> bool) -> Option<
     (!names.is_empty()).then_some(listed)
 }
 
-/// Names, in any case, under which clients of other services send their keys.
+/// Names, in any case, under which clients of other services send their keys; `key` stands for `Key` and `KEY`.
 const OTHER_NAMES: [&str; 5] = ["key", "api_key", "apikey", "token", "access_token"];
 
 /// The keys in a query string.
 #[derive(Debug, Default)]
 pub struct SentKeys<'a> {
     pub key: SentKey<'a>,
-    /// The values of other parameters that a client may have meant as its `key`.
+    /// The values with the mark of a key of parameters that a client may have meant as its `key`.
     pub misplaced: Vec<Cow<'a, str>>,
 }
 
@@ -291,7 +294,8 @@ mod tests {
             ("a=%f", "a=%f"),
             ("a=1&b%ff=2", "b%ff=2"),
             ("x=%C3&y=%", "x=%C3"),
-            ("key=im_live_a%", "…"),
+            ("key=im_live%_a", "key=…"),
+            ("a=im_live_a%", "…"),
         ] {
             let message = format!("the query string must be percent-encoded UTF-8, got \"{sent}\"");
             let bad = Err(RouteError::BadRequest(message));
