@@ -61,7 +61,13 @@ impl<'a> DumpsWriter<'a> {
     ) -> DumpsWriter<'a> {
         let kept = before.into_iter().flat_map(Dumps::files);
         let kept = kept.filter(|dump| plan.keeps_dump(&dump.file.file));
-        let kept = kept.map(|dump| (dump.file.file.clone(), (dump.file.clone(), Bytes::new())));
+        let kept = kept.map(|dump| {
+            let file = DumpFile {
+                media_type: dump.content_type().to_owned(),
+                ..dump.file.clone()
+            };
+            (file.file.clone(), (file, Bytes::new()))
+        });
         DumpsWriter {
             folder,
             published,

@@ -157,7 +157,7 @@ impl Worker {
                     Err(error) => handled.response = error.into(),
                 }
             }
-            Some(PendingBody::SignUp(client, parsed, has_page)) => {
+            Some(PendingBody::SignUp(client, parsed, accepts_html)) => {
                 let Some(signup) = &self.services.signup else {
                     unreachable!("a form is read only where sign-up is open");
                 };
@@ -166,7 +166,7 @@ impl Worker {
                 let now = self.clock.now().moment();
                 let site = Arc::clone(&lock(&self.served).snapshot.service);
                 let pages = (&*self.services.page_limiter, &*site);
-                let responding = signup.respond(pages, client, (form, has_page), now);
+                let responding = signup.respond(pages, client, (form, accepts_html), now);
                 handled.response = context.wait(responding).await;
             }
         }

@@ -59,7 +59,7 @@ pub struct DumpFile {
     pub sha256: String,
     /// The publish timestamp of its last change.
     pub modified: String,
-    /// The value of `Content-Type` with which it is served. Up to version 1.0.0, an index had none.
+    /// The value of `Content-Type` with which it is served. An index of an earlier build has none.
     #[serde(default)]
     pub media_type: String,
 }
@@ -242,8 +242,8 @@ impl Dump {
         media_type(&self.file.file)
     }
 
-    /// Returns `true` for the index, which has two forms.
-    pub fn has_forms(&self) -> bool {
+    /// Returns `true` for the index.
+    pub fn has_gzip_form(&self) -> bool {
         self.file.file == DumpIndex::FILE
     }
 

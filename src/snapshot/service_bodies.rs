@@ -7,7 +7,7 @@ use super::history::History;
 use crate::calendar::UnixSeconds;
 use crate::request::{Endpoint, Page, Payload};
 
-/// Capacity for the end of a list page. With the longest numbers it has 20 bytes more.
+/// Capacity for the end of a list page. An end with the longest numbers is 15 bytes longer.
 const LIST_END_BYTES: usize = 120;
 
 /// Renders `/v1`.

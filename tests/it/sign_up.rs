@@ -210,7 +210,7 @@ fn invalid_forms_are_refused_and_issue_no_key() {
         b"POST /keys HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\ndo=drop",
         false,
     );
-    failed_with(&reply, 403, "forbidden");
+    failed_with(&reply, 403, "bad_request");
     assert_eq!(reply.header("access-control-allow-origin"), None);
     for method in ["PUT", "DELETE", "PATCH"] {
         let reply = client.request(method, "/keys", &[]);

@@ -42,8 +42,8 @@ pub(crate) enum ApiError {
     Superseded,
     /// The store of shared quotas does not answer, and this server may admit nothing alone.
     NoQuotaStore,
-    /// A form of sign-up that is refused, with the seconds after which to retry, where time alone helps.
-    Form {
+    /// A refusal of sign-up, with the seconds after which to retry, where time alone helps.
+    SignUp {
         status: StatusCode,
         message: String,
         retry_after: Option<u32>,
@@ -90,7 +90,7 @@ impl ApiError {
             | ApiError::Busy
             | ApiError::Superseded
             | ApiError::NoQuotaStore => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
-            ApiError::Form { status, .. } => (*status, form_code(*status)),
+            ApiError::SignUp { status, .. } => (*status, sign_up_code(*status)),
             ApiError::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             ApiError::PreconditionFailed => {
                 (StatusCode::PRECONDITION_FAILED, "precondition_failed")
@@ -109,7 +109,7 @@ impl ApiError {
                 Some(RETRY_SECONDS)
             }
             ApiError::Superseded | ApiError::NoQuotaStore => Some(1),
-            ApiError::Form { retry_after, .. } => *retry_after,
+            ApiError::SignUp { retry_after, .. } => *retry_after,
             _ => None,
         }
     }
@@ -118,7 +118,7 @@ impl ApiError {
         let message = match self {
             ApiError::BadRequest(message)
             | ApiError::NotFound(message)
-            | ApiError::Form { message, .. } => message,
+            | ApiError::SignUp { message, .. } => message,
             ApiError::InvalidKey(message) => *message,
             ApiError::KeyRevoked => {
                 "this key is revoked; the publisher of the service can restore it"
@@ -154,7 +154,9 @@ impl ApiError {
             }
             ApiError::NoDumps => "no dumps have been published",
             ApiError::Busy => "too many downloads are in progress; try again in a minute",
-            ApiError::Superseded => "the file was replaced by a newer one; try again in a second",
+            ApiError::Superseded => {
+                "a newer publish has replaced or removed the file; try again in a second"
+            }
             ApiError::NoQuotaStore => {
                 "your remaining quota cannot be determined at the moment; try again in a second"
             }
@@ -200,14 +202,12 @@ impl ApiError {
     }
 }
 
-/// The code of a refused form, as far as the status has one (SPEC section 7).
-fn form_code(status: StatusCode) -> &'static str {
+/// The code of a refusal of sign-up (SPEC section 7).
+fn sign_up_code(status: StatusCode) -> &'static str {
     match status {
         StatusCode::NOT_FOUND => "not_found",
         StatusCode::TOO_MANY_REQUESTS => "rate_limited",
         StatusCode::SERVICE_UNAVAILABLE => "not_ready",
-        StatusCode::FORBIDDEN => "forbidden",
-        StatusCode::CONFLICT => "conflict",
         _ => "bad_request",
     }
 }

@@ -173,7 +173,7 @@ async fn open_dump(
     const OUT_OF_DESCRIPTORS: [Option<i32>; 2] = [Some(23), Some(24)];
     let opened = spawn_blocking(move || match dump.open() {
         Ok(file) => Ok(dump_reader(file, at, dump)),
-        // Several publishes came since the server looked for one.
+        // Later publishes have removed the file, and the server has not loaded them yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound && dump.is_superseded() => {
             Err(ApiError::Superseded)
         }

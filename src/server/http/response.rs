@@ -90,8 +90,8 @@ pub(crate) enum PendingBody {
     Download(Download),
     /// The store of shared quotas grants credits of a client; then the request is handled again.
     Lease(LeaseClient),
-    /// The form of sign-up is read, unless the request of this address has none, and the sign-up
-    /// service responds to it with a page; with errors only if the client accepts pages.
+    /// The form of sign-up is read, unless the request of this address has none, and the sign-up service responds with
+    /// a page. Errors are JSON unless the client accepts HTML, which is the last value.
     SignUp(IpAddr, Result<Option<SignupRequest>, InvalidForm>, bool),
 }
 
@@ -206,7 +206,7 @@ impl ApiResponse {
         (status, range): (StatusCode, Option<&Range<u64>>),
         is_page: bool,
     ) -> ApiResponse {
-        let vary = match (is_page, dump.has_forms()) {
+        let vary = match (is_page, dump.has_gzip_form()) {
             (true, _) => "vary: Accept, Accept-Encoding\r\n",
             (false, true) => "vary: Accept-Encoding\r\n",
             (false, false) => "",

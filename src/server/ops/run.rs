@@ -67,7 +67,9 @@ fn serve(
     } else {
         urls[0].clone()
     };
-    if settings.base_url.is_none() && first.ip().is_unspecified() {
+    let is_local = first.ip().is_unspecified() || first.ip().is_loopback();
+    let mut others = addresses.iter().map(|(address, _)| address.ip());
+    if settings.base_url.is_none() && is_local && others.any(|address| !address.is_loopback()) {
         log.write(&format!(
             "links begin with {default_base_url}; set --base-url to the URL that clients use"
         ));

@@ -115,15 +115,15 @@ impl SignupHandler {
         &self,
         (limiter, site): (&PageRateLimiter, &SiteSettings),
         client: IpAddr,
-        (request, has_page): (Result<SignupRequest, InvalidForm>, bool),
+        (request, accepts_html): (Result<SignupRequest, InvalidForm>, bool),
         now: UnixSeconds,
     ) -> ApiResponse {
         let refused = |(status, message): InvalidForm, token: Option<&str>, retry_after| {
-            if has_page {
+            if accepts_html {
                 let html = site::keys_refused(&message, token, site);
                 return private_page(status, html, retry_after);
             }
-            let error = ApiError::Form {
+            let error = ApiError::SignUp {
                 status,
                 message,
                 retry_after,
