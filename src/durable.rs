@@ -261,7 +261,7 @@ fn open_lock(directory: &Path) -> io::Result<File> {
     }
 }
 
-/// With these, opening a pipe in place of a lock file does not block.
+/// Returns options with which opening a pipe in place of a lock file does not block.
 fn lock_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());

@@ -213,7 +213,7 @@ impl DatasetReader<'_> {
         kind: FileKind,
         mut row: impl FnMut(&CsvTable<'_>, Option<u32>),
     ) -> Result<(), LoadError> {
-        // Islands may be missing in the catalogue.
+        // If `islands.csv` has faults, islands may be missing in the catalogue.
         let is_faulty = lock(&self.faults).has(DatasetReader::ISLANDS);
         let mut index = IslandResolver::new(&catalogue.codes, is_faulty);
         let exists = self.for_each_row(name, kind, |table| row(table, index.resolve(table)))?;

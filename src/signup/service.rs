@@ -118,7 +118,11 @@ impl SignupService {
             // Replaced by that of all servers before the first use.
             Some(_) => SignupSecret::random(),
         };
-        let start = |command: &String| Mailer::start(command, log.clone(), mailer::TIMEOUT);
+        let start = |command: &String| {
+            let started = Mailer::start(command, log.clone(), mailer::TIMEOUT);
+            let problem = "cannot start the thread that sends mail";
+            started.map_err(|error| io::Error::other(format!("{problem}: {error}")))
+        };
         Ok(SignupService {
             store,
             sharing,

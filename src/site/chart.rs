@@ -15,11 +15,12 @@ const SIDE: f64 = 100.0;
 const LINES_MAX: u64 = 4;
 /// Maximum number of steps, of which the newest are drawn: eleven years of days.
 const STEPS_MAX: i64 = 4_000;
-/// Maximum number of times below the curve, few enough not to touch.
-const LABELS_MAX: usize = 6;
-/// Distances between the times below the curve, in minutes or in days. The first with few enough times is used.
+/// Maximum number of times below the curve. Dates do not touch on screens that show all of them.
+const LABELS_MAX: usize = 5;
+/// Distances between the times below the curve, first in minutes, then in days, counted from 1970-01-01. The first
+/// with few enough times is used.
 const MINUTES: [i64; 7] = [10, 30, 60, 120, 180, 360, 720];
-const DAYS: [i64; 12] = [1, 2, 5, 10, 20, 30, 60, 90, 120, 180, 365, 730];
+const DAYS: [i64; 13] = [1, 2, 5, 10, 20, 30, 60, 90, 120, 180, 365, 730, 1460];
 
 pub(super) struct Chart<'a> {
     /// The subject of the description.

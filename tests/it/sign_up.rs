@@ -131,6 +131,8 @@ fn no_response_at_keys_may_be_read_by_pages_of_other_sites() {
         (&closed, [404, 204, 405, 400]),
     ] {
         let mut client = server.connect();
+        let is_listed = client.get("/sitemap.xml").text().contains("/keys<");
+        assert_eq!(is_listed, expected[0] != 404, "in the sitemap");
         let mut statuses = Vec::new();
         for (method, host) in [
             ("GET", "localhost"),
