@@ -11,7 +11,7 @@ use std::fmt::{Display, Write as _};
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bitcoin_hashes::{HashEngine, sha256};
 use bytes::Bytes;
@@ -91,14 +91,13 @@ pub struct Dumps {
     /// The dataset's own notice.
     pub notice: Option<String>,
     by_name: BTreeMap<String, Arc<Dump>>,
-    /// The gzip form of the index, which clients request again and again.
-    pub gzip_index: Arc<Dump>,
+    gzip_index: OnceLock<Arc<Dump>>,
 }
 
 /// One file of the dumps, or a form of the index.
 #[derive(Debug)]
 pub struct Dump {
-    /// Its entry in the index. The index itself has an entry without SHA-256.
+    /// Its entry in the index. Of the index itself, it has only the name and the length.
     pub file: DumpFile,
     /// Its strong entity tag, quotes included.
     pub etag: String,
@@ -154,25 +153,8 @@ impl Dumps {
                 return Err(format!("{name} must have at most {LINE_BYTES_MAX} bytes"));
             }
         }
-        let checksum = crc32(0, &text);
-        let form = |bytes: Vec<u8>, is_gzip| {
-            let etag = EntityTag::new(modified, checksum, is_gzip);
-            Arc::new(Dump {
-                file: DumpFile {
-                    file: DumpIndex::FILE.to_owned(),
-                    bytes: bytes.len() as u64,
-                    sha256: String::new(),
-                    modified: index.generated_at.clone(),
-                    media_type: media_type(DumpIndex::FILE).to_owned(),
-                },
-                etag: String::from_utf8_lossy(etag.as_bytes()).into_owned(),
-                modified,
-                content: DumpContent::Memory(bytes.into()),
-                is_gzip,
-            })
-        };
-        let gzip_index = form(Compressor::default().gzip(&text), true);
-        let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), form(text, false))]);
+        let itself = Dump::of_index(modified, crc32(0, &text), text, false);
+        let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), Arc::new(itself))]);
         for file in index.files {
             let name = file.file.clone();
             let content = content_of(&name).ok_or("content is missing");
@@ -187,7 +169,7 @@ impl Dumps {
             credit: index.credit,
             notice: (dumps.contains_key(DatasetReader::NOTICE)).then_some(index.notice),
             by_name: dumps,
-            gzip_index,
+            gzip_index: OnceLock::new(),
         })
     }
 
@@ -223,6 +205,19 @@ impl Dumps {
     pub fn find(&self, name: &str) -> Option<&Arc<Dump>> {
         self.by_name.get(name)
     }
+
+    /// Returns the gzip form of the index, which is made at the first call: a publish needs none.
+    pub fn gzip_index(&self) -> &Arc<Dump> {
+        self.gzip_index.get_or_init(|| {
+            let index = &self.by_name[DumpIndex::FILE];
+            let DumpContent::Memory(text) = &index.content else {
+                unreachable!("the index is in memory");
+            };
+            let gzip = Compressor::default().gzip(text);
+            let form = Dump::of_index(index.modified, crc32(0, text), gzip, true);
+            Arc::new(form)
+        })
+    }
 }
 
 /// Returns the value of `Content-Type` for a file.
@@ -245,6 +240,24 @@ impl Dump {
     /// Returns `true` for the index.
     pub fn has_gzip_form(&self) -> bool {
         self.file.file == DumpIndex::FILE
+    }
+
+    /// Returns a form of the index, given the checksum of its text.
+    fn of_index(modified: UnixSeconds, text_crc: u32, bytes: Vec<u8>, is_gzip: bool) -> Dump {
+        let etag = EntityTag::new(modified, text_crc, is_gzip);
+        Dump {
+            file: DumpFile {
+                file: DumpIndex::FILE.to_owned(),
+                bytes: bytes.len() as u64,
+                sha256: String::new(),
+                modified: String::new(),
+                media_type: String::new(),
+            },
+            etag: String::from_utf8_lossy(etag.as_bytes()).into_owned(),
+            modified,
+            content: DumpContent::Memory(bytes.into()),
+            is_gzip,
+        }
     }
 
     fn of_file(file: DumpFile, content: DumpContent) -> Result<Dump, &'static str> {

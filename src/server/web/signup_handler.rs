@@ -154,11 +154,8 @@ impl SignupHandler {
                     !matches!(error, SignupError::InvalidToken | SignupError::ExpiredToken);
                 // With proof by IP address, the page needs no token.
                 let token = token.filter(|_| is_valid && !self.is_shared);
-                let (invalid, retry_after) = (
-                    (status(error), error.to_string()),
-                    error.retry_after_seconds(),
-                );
-                refused(invalid, token.as_deref(), retry_after)
+                let invalid = (status(error), error.to_string());
+                refused(invalid, token.as_deref(), error.retry_after_seconds())
             }
         }
     }
