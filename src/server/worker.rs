@@ -12,7 +12,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
+use hyper::header::{CONNECTION, HOST, HeaderValue};
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -204,15 +204,10 @@ impl Worker {
     ) -> HyperResponse {
         let mut message = HyperResponse::default();
         context.requests.add(1);
-        let is_last = is_last(request);
-        let closes = is_last
+        let closes = is_last(request)
             || context.requests.get() >= u64::from(self.registry.limits.requests)
             || context.registry.is_stopping()
             || context.age() >= self.registry.limits.age;
-        // Hyper ends perhaps without offering the head again then.
-        if closes && (is_last || request.headers().contains_key(UPGRADE)) {
-            context.set_last();
-        }
         // The request's map has capacity, and hyper reuses it for the next request.
         let mut headers = std::mem::take(request.headers_mut());
         headers.clear();
@@ -253,17 +248,17 @@ impl Worker {
         if context.is_tls {
             lines.extend_from_slice(STRICT_TRANSPORT);
         }
-        context.put_response(lines, body);
+        let line = record.map(|(request, begun)| {
+            let line = access_record::line(&request, status, body_bytes, gzip);
+            (line, begun)
+        });
+        context.put_response((lines, body, line));
         self.registry
             .metrics
             .count_response(endpoint as usize, status.as_u16(), body_bytes, gzip);
         // Sign-up has limits too, and no caller.
         if let (StatusCode::TOO_MANY_REQUESTS, Some(caller)) = (status, caller) {
             self.registry.metrics.quota_rejections[caller.tier()].add(1);
-        }
-        if let Some((request, begun)) = record {
-            let line = access_record::line(&request, status, body_bytes, gzip);
-            context.log(line, begun);
         }
         *message.status_mut() = status;
         message
@@ -305,7 +300,7 @@ impl Worker {
         if self.registry.access_log.is_some() {
             let request = access_record::of_unreadable(now.moment(), id, peer);
             let line = access_record::line(&request, status, body_bytes, false);
-            context.log(line, Instant::now());
+            context.log((line, Instant::now()));
         }
         out
     }

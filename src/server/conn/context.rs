@@ -21,16 +21,12 @@ use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 /// The state that the request handler, the I/O adapter and the driver of one connection share. The
 /// connection leaves the registry when this is dropped.
 pub(crate) struct ConnectionContext {
-    /// The header lines, in a buffer of the worker's pool, and the body of the response whose head hyper
-    /// has not written yet. Hyper does not pass another request to the handler before that.
+    /// The response whose head hyper has not written yet. Hyper does not pass another request to the handler before
+    /// that.
     // This lock and the next are taken by one thread only, so there is never contention.
-    response: Mutex<Option<(Vec<u8>, ResponseBody)>>,
-    /// The lines of the access log whose responses the client has not taken yet. Each without the time that
-    /// the response took, and when its request was read.
-    log_lines: Mutex<Vec<(String, Instant)>>,
-    /// Whether hyper may end the connection before it has written the head, as after CONNECT, or
-    /// after `upgrade` and a body.
-    is_last: AtomicBool,
+    response: Mutex<Option<ReadyResponse>>,
+    /// The lines of the access log whose responses the socket has not taken yet.
+    log_lines: Mutex<Vec<LogLine>>,
     /// Whether a response waits, so that those before it are to be written meanwhile.
     waits: AtomicBool,
     pub(crate) time_slice: TimeSlice,
@@ -54,7 +50,6 @@ impl ConnectionContext {
         Arc::new(ConnectionContext {
             response: Mutex::default(),
             log_lines: Mutex::default(),
-            is_last: AtomicBool::new(false),
             waits: AtomicBool::new(false),
             time_slice: TimeSlice::default(),
             requests: LocalCounter::default(),
@@ -95,24 +90,19 @@ impl ConnectionContext {
         duration(self.registry.now().saturating_sub(self.accepted))
     }
 
-    pub(in crate::server) fn put_response(&self, lines: Vec<u8>, body: ResponseBody) {
-        let before = lock(&self.response).replace((lines, body));
+    pub(in crate::server) fn put_response(&self, response: ReadyResponse) {
+        let before = lock(&self.response).replace(response);
         debug_assert!(before.is_none(), "one response at a time");
     }
 
-    /// Takes header lines and body. There are none if the head is hyper's own.
+    /// Takes header lines and body, and adds the log line to those that wait for the socket. There are none if the head
+    /// is hyper's own.
     pub(in crate::server) fn take_response(&self) -> Option<(Vec<u8>, ResponseBody)> {
-        lock(&self.response).take()
-    }
-
-    pub(crate) fn set_last(&self) {
-        self.is_last.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether a head that hyper writes now is the last: that of the last response, or one of
-    /// hyper's own, for a request that it cannot parse.
-    pub(in crate::server) fn is_last(&self) -> bool {
-        self.is_last.load(Ordering::Relaxed) || lock(&self.response).is_none()
+        let (lines, body, log_line) = lock(&self.response).take()?;
+        if let Some(line) = log_line {
+            self.log(line);
+        }
+        Some((lines, body))
     }
 
     /// Waits for work that the response depends on. The responses before it are written meanwhile.
@@ -127,9 +117,9 @@ impl ConnectionContext {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Adds a line to the access log, of a request that was read at `begun`.
-    pub(crate) fn log(&self, text: String, begun: Instant) {
-        lock(&self.log_lines).push((text, begun));
+    /// Adds a line to the access log, which is written when the socket has taken the response.
+    pub(crate) fn log(&self, line: LogLine) {
+        lock(&self.log_lines).push(line);
     }
 
     /// Writes the lines of the access log: the client has taken all responses.
@@ -156,12 +146,19 @@ impl Drop for ConnectionContext {
             self.metrics().counters.panics.add(1);
         }
         // Responses that were under way when the connection broke are logged as cut.
+        self.take_response();
         if let Some(buffer) = &self.registry.access_log {
             self.write_log_to(buffer, " cut=yes");
         }
         self.registry.leave(&self.state);
     }
 }
+
+/// The header lines of a response, in a buffer of the worker's pool, its body, and its line of the access log.
+pub(in crate::server) type ReadyResponse = (Vec<u8>, ResponseBody, Option<LogLine>);
+
+/// A line of the access log without the time that the response took, and when the request was read.
+pub(crate) type LogLine = (String, Instant);
 
 pub(crate) type BodyStream = Pin<Box<dyn Body<Data = Bytes, Error = io::Error> + Send>>;
 

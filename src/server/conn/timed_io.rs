@@ -47,9 +47,9 @@ pub(crate) struct TimedIo<S, F> {
     buffer: SendBuffer,
     /// The body behind the buffered bytes, if it comes in pieces.
     stream: Option<BodyStream>,
-    /// Hyper's head of the last response, perhaps with `100 Continue` before it, while the response
+    /// Hyper's head of the next response, perhaps with `100 Continue` before it, while the response
     /// before it is not sent.
-    last_head: Vec<u8>,
+    next_head: Vec<u8>,
     /// When the batch of requests was read, if it is timed.
     read_at: Option<Instant>,
     /// Whether `100 Continue` is to be written.
@@ -75,7 +75,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
             context,
             buffer: SendBuffer::default(),
             stream: None,
-            last_head: Vec::new(),
+            next_head: Vec::new(),
             read_at: None,
             continues: false,
             responded: false,
@@ -91,7 +91,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
 
     /// Whether the socket has taken all of every response.
     pub(crate) fn is_drained(&self) -> bool {
-        self.buffer.is_taken() && self.stream.is_none() && self.last_head.is_empty()
+        self.buffer.is_taken() && self.stream.is_none() && self.next_head.is_empty()
     }
 
     /// Records that the socket has taken the responses to all requests.
@@ -204,13 +204,13 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
         }
     }
 
-    /// Buffers the next piece of a stream, or the last response behind it.
+    /// Buffers the next piece of a stream, or the response behind it.
     #[cold]
     fn continue_response(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(stream) = &mut self.stream else {
-            let head = std::mem::take(&mut self.last_head);
+            let head = std::mem::take(&mut self.next_head);
             let taken = self.take_head(&head)?;
-            self.last_head.extend_from_slice(&head[taken..]);
+            self.next_head.extend_from_slice(&head[taken..]);
             return Poll::Ready(Ok(()));
         };
         let piece = match stream.as_mut().poll_frame(cx) {
@@ -300,14 +300,12 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
         cx: &mut Context<'_>,
         head: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.buffer.is_full() || self.stream.is_some() || !self.last_head.is_empty() {
-            match self.drain(cx) {
-                // Hyper may end before it offers the last head again.
-                Poll::Pending if self.context.is_last() => {
-                    self.last_head.extend_from_slice(head);
-                    return Poll::Ready(Ok(head.len()));
-                }
-                drained => ready!(drained)?,
+        if self.buffer.is_full() || self.stream.is_some() || !self.next_head.is_empty() {
+            let drained = self.drain(cx)?;
+            // Hyper may end before it offers the head again.
+            if drained.is_pending() {
+                self.next_head.extend_from_slice(head);
+                return Poll::Ready(Ok(head.len()));
             }
         }
         Poll::Ready(self.take_head(head))
@@ -317,14 +315,13 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
     /// neither while it waits for a disk, or for a form that its client holds back. Hyper does not
     /// pass on the next request before this is done, so no client has two long bodies at a time.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.continues {
+        let is_behind = self.stream.is_some() || !self.next_head.is_empty();
+        if self.continues || is_behind || self.buffer.is_full() {
             ready!(self.drain(cx))?;
-            self.continues = false;
+        }
+        if std::mem::take(&mut self.continues) {
             // The form has as long as if it had come with its head.
             self.context.enter(ConnectionPhase::Head);
-        }
-        if self.buffer.is_full() || self.stream.is_some() {
-            ready!(self.drain(cx))?;
         }
         if self.context.waits() {
             ready!(self.drain(cx))?;

@@ -5,6 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::Empty;
@@ -111,9 +112,6 @@ pub(in crate::server) fn respond(
     let mut figure = || words.next().unwrap().parse::<usize>().unwrap();
     let (number, status, size, piece) = (figure(), figure(), figure(), figure());
     let last = is_last(request);
-    if last {
-        context.set_last();
-    }
     let is_head = request.method() == "HEAD";
     let left: Bytes = body(number, if status == 304 { 0 } else { size }).into();
     let length = if status == 304 || (is_head && size == 0) {
@@ -136,7 +134,9 @@ pub(in crate::server) fn respond(
     let mut buffer = take_buffer();
     buffer.extend_from_slice(lines(number).as_bytes());
     buffer.extend_from_slice(length.as_bytes());
-    context.put_response(buffer, body);
+    let line = context.registry.access_log.is_some();
+    let line = line.then(|| (target.clone(), Instant::now()));
+    context.put_response((buffer, body, line));
     let mut response = Response::new(Empty::new());
     *response.status_mut() = StatusCode::from_u16(status.try_into().unwrap()).unwrap();
     let stops = context.registry.is_stopping();

@@ -13,7 +13,9 @@ use self::responses::{Disk, body, refusal, respond};
 use self::scene::{Case, PLAIN, Plan, context, play, scene, take_all};
 use self::socket::{Socket, Wire};
 use super::*;
+use crate::observe::{Log, LogBuffer, open_log};
 use crate::server::conn::registry::ConnectionRegistry;
+use crate::server::settings::ConnectionLimits;
 use crate::server::worker::drive;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -235,6 +237,50 @@ fn responses_do_not_wait_for_the_disk_that_one_behind_them_waits_for() {
         conversation.as_mut().poll(&mut cx).is_ready()
     });
     assert!(ended);
+}
+
+#[test]
+fn a_response_that_is_not_sent_is_logged_as_cut_also_behind_one_that_is() {
+    let path = std::env::temp_dir().join(format!("im-cut-{}", std::process::id()));
+    let log = open_log(&path, &Log::start(|_| {}).unwrap()).unwrap();
+    let access_log = Some(LogBuffer::new(&log));
+    let registry = ConnectionRegistry::new(ConnectionLimits::default(), access_log);
+    let (first, second) = (
+        PLAIN,
+        Case {
+            number: 1,
+            more: "content-length: 5\r\n",
+            ..PLAIN
+        },
+    );
+    let wire = Wire {
+        // Hyper reads the body, which never comes, before it writes the second response.
+        sent: (first.head() + &second.head()).into_bytes(),
+        writes_left: 1,
+        ..Wire::default()
+    };
+    let registry = Arc::new(registry);
+    let (wire, io, context) = guarded(&registry, wire);
+    let handler = Arc::clone(&context);
+    let service = service_fn(|request: Request<Incoming>| {
+        std::future::ready(Ok::<_, Infallible>(respond(
+            &request,
+            &handler,
+            Disk::SOUND,
+        )))
+    });
+    let mut conversation = Box::pin(drive(io, service, &context));
+    let mut cx = Context::from_waker(Waker::noop());
+    while conversation.as_mut().poll(&mut cx).is_pending() {}
+    assert!(take_all(&mut &wire.borrow().received[..], &[first]));
+    drop(conversation);
+    drop((handler, context));
+    registry.access_log.as_ref().unwrap().flush();
+    log.flush();
+    let lines = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    let cut: Vec<bool> = lines.lines().map(|it| it.ends_with(" cut=yes")).collect();
+    assert_eq!(cut, [false, true], "{lines}");
 }
 
 #[test]
