@@ -104,8 +104,8 @@ impl Histogram {
 }
 
 /// Status codes that are counted separately. All others are counted as the last one.
-pub const STATUS_CODES: [u16; 18] = [
-    200, 204, 206, 303, 304, 400, 401, 403, 404, 405, 412, 414, 416, 429, 431, 500, 503, 0,
+pub const STATUS_CODES: [u16; 19] = [
+    200, 204, 206, 303, 304, 400, 401, 403, 404, 405, 409, 412, 413, 416, 429, 431, 500, 503, 0,
 ];
 
 /// The callers that quota rejections are counted for: without a key, and the tiers of keys.

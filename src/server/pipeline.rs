@@ -52,7 +52,7 @@ pub(crate) fn respond(context: &RequestContext<'_>, cache: &mut WorkerCache) -> 
     // Most requests come here. Other code is apart, so that this takes little of the CPU's
     // instruction cache.
     if let Some(response) = context.form_response(endpoint, true) {
-        return context.unmetered(endpoint, response);
+        return context.with_ignored(context.unmetered(endpoint, response));
     }
     // No cached target has a key in its query.
     context.respond_cached(&SentKeys::default(), cached, is_known)
@@ -62,11 +62,11 @@ impl RequestContext<'_> {
     /// Responds to a request whose target, without the key in its query, the worker's cache has.
     #[inline]
     fn respond_cached(&self, keys: &SentKeys<'_>, cached: &CachedEntry, is_known: bool) -> Handled {
-        let mut handled = self.metered(keys, cached.endpoint, |caller| {
+        let handled = self.metered(keys, cached.endpoint, |caller| {
             self.admit(caller, || cached.response(is_known, self.now.moment()))
         });
         if handled.response.status.as_u16() >= 400 {
-            self.name_ignored(&mut handled);
+            return self.with_ignored(handled);
         }
         handled
     }
@@ -81,7 +81,12 @@ impl RequestContext<'_> {
             route,
         } = request::parse(head.path, head.query);
         if let Some(response) = self.form_response(endpoint, under_v1) {
-            return self.unmetered(endpoint, response);
+            let handled = self.unmetered(endpoint, response);
+            return if under_v1 {
+                self.with_ignored(handled)
+            } else {
+                handled
+            };
         }
         if under_v1 {
             // No key stays in memory for longer than its connection.
@@ -91,7 +96,9 @@ impl RequestContext<'_> {
             let query = without_key.as_ref().map_or(head.query, Option::as_deref);
             let form = (head.path, query, accepts_gzip);
             let is_cacheable = *head.method == Method::GET && keys.misplaced.is_empty();
+            // A cached target does not show that the key's own encoding is broken.
             if without_key.is_some()
+                && route.is_ok()
                 && is_cacheable
                 && let Some((cached, is_known)) = cache.get(form, |etag| head.knows(etag))
             {
@@ -115,10 +122,11 @@ impl RequestContext<'_> {
 
     /// Names ignored parameters in a response that is not from the cache.
     #[cold]
-    fn name_ignored(&self, handled: &mut Handled) {
+    fn with_ignored(&self, mut handled: Handled) -> Handled {
         let endpoint = handled.endpoint;
         let ignored = request::ignored(self.head.query, |name| endpoint.declares(name));
         handled.response.add_ignored(ignored.as_deref());
+        handled
     }
 
     /// A response of which nothing is spent. It shows the quota of the address.

@@ -133,6 +133,14 @@ fn ignored_parameters_are_named_once_in_every_response() {
         assert_eq!(handled.response.status, status);
         assert_eq!(lines(&handled).matches(named).count(), 1, "{status}");
     }
+    for (method, sent, status) in [(Method::POST, &[HOST][..], 405), (Method::GET, &[], 400)] {
+        // The cache has one of the targets.
+        for target in ["/v1?colour=red", "/v1/live?colour=red"] {
+            let handled = scene.send(&method, target, sent);
+            assert_eq!(handled.response.status, status);
+            assert_eq!(lines(&handled).matches(named).count(), 1, "{target}");
+        }
+    }
 }
 
 #[test]
@@ -152,8 +160,12 @@ fn a_repeated_target_is_answered_from_the_cache_whichever_key_is_sent() {
     assert_eq!(body(&handled), "cached");
     assert!(matches!(handled.caller, Some(Caller::Keyed(_))));
     assert_ne!(body(&scene.get("/v1/live?limit=1")), "cached");
-    // The cache knows no keys, so it cannot admit one.
+    // The cache knows no keys, so it cannot admit one, or find it well-encoded.
     assert_eq!(scene.get("/v1/live?key=x").response.status, 401);
+    let bearer = format!("Bearer {}", scene.key);
+    let sent = [HOST, ("authorization", &bearer)];
+    let handled = scene.send(&Method::GET, "/v1/live?key=%zz", &sent);
+    assert_eq!(handled.response.status, 400);
 }
 
 #[test]
