@@ -42,6 +42,8 @@ pub(crate) enum ApiError {
     Superseded,
     /// The store of shared quotas does not answer, and this server may admit nothing alone.
     NoQuotaStore,
+    /// The client opens pages at too high a rate; the seconds after which to retry.
+    TooManyPages(u32),
     /// A refusal of sign-up, with the seconds after which to retry, where time alone helps.
     SignUp {
         status: StatusCode,
@@ -84,7 +86,9 @@ impl ApiError {
             ApiError::MethodNotAllowed { .. } => {
                 (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed")
             }
-            ApiError::RateLimited { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+            ApiError::RateLimited { .. } | ApiError::TooManyPages(_) => {
+                (StatusCode::TOO_MANY_REQUESTS, "rate_limited")
+            }
             ApiError::NotReady(_)
             | ApiError::NoDumps
             | ApiError::Busy
@@ -104,7 +108,11 @@ impl ApiError {
     /// Seconds after which to retry, where time alone helps.
     pub(crate) fn retry_after_seconds(&self) -> Option<u32> {
         match self {
-            ApiError::RateLimited { reset_seconds, .. } => Some(*reset_seconds),
+            ApiError::RateLimited {
+                reset_seconds: seconds,
+                ..
+            }
+            | ApiError::TooManyPages(seconds) => Some(*seconds),
             ApiError::NotReady(_) | ApiError::NoDumps | ApiError::Busy | ApiError::Damaged => {
                 Some(RETRY_SECONDS)
             }
@@ -157,10 +165,13 @@ impl ApiError {
             ApiError::Superseded => {
                 "a newer publish has replaced or removed the file; try again in a second"
             }
+            ApiError::TooManyPages(_) => {
+                "your address has opened too many pages in a short time; try again in a few seconds, and use the API \
+                 or the dumps for programs"
+            }
             ApiError::NoQuotaStore => {
                 "your remaining quota cannot be determined at the moment; try again in a second"
             }
-            ApiError::UnreadableHead(StatusCode::URI_TOO_LONG) => "the request target is too long",
             ApiError::UnreadableHead(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
                 "the request line and headers together exceed 8 KiB or 100 lines"
             }

@@ -124,21 +124,8 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     gzip > 0 && gzip >= identity.unwrap_or(0)
 }
 
-/// Whether the client prefers JSON to a page: `Accept` names JSON, and either omits HTML or gives it less
-/// weight.
-pub(crate) fn prefers_json(headers: &HeaderMap) -> bool {
-    let (json, html) = json_and_html(headers);
-    json > html
-}
-
-/// Whether the client accepts HTML by name, as browsers do.
+/// Whether the client accepts HTML by name, as browsers do, and does not prefer JSON.
 pub(crate) fn names_html(headers: &HeaderMap) -> bool {
-    let (json, html) = json_and_html(headers);
-    html > 0 && html >= json
-}
-
-/// The weights of JSON and HTML; 0 where they are not named.
-fn json_and_html(headers: &HeaderMap) -> (u32, u32) {
     let (mut json, mut html) = (0, 0);
     for (media_type, weight) in weighted(headers, &ACCEPT) {
         if media_type.eq_ignore_ascii_case(b"application/json") {
@@ -147,7 +134,7 @@ fn json_and_html(headers: &HeaderMap) -> (u32, u32) {
             html = weight;
         }
     }
-    (json, html)
+    html > 0 && html >= json
 }
 
 /// The items of a list header, each with its weight in thousandths; 0 for one that is malformed.
@@ -211,34 +198,25 @@ mod tests {
     }
 
     #[test]
-    fn json_is_preferred_where_it_is_named_and_html_weighs_less() {
+    fn html_is_named_and_weighs_no_less_than_json() {
         for (accept, want) in [
-            ("application/json", true),
-            ("Application/JSON; charset=utf-8, */*;q=0.1", true),
-            ("text/html;q=0.4, application/json;q=0.5", true),
-            ("text/html, application/json;q=0.9", false),
-            ("text/html,application/xhtml+xml,*/*;q=0.8", false),
-            ("application/json;q=0", false),
+            ("application/json", false),
+            ("text/html;q=0.4, application/json;q=0.5", false),
+            ("text/html, application/json;q=0.9", true),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", true),
+            ("Text/HTML; charset=utf-8, */*;q=0.1", true),
+            ("text/html;q=0.5, application/json;q=0.5", true),
             ("*/*", false),
             ("", false),
+            ("text/html;q=0", false),
+            ("text/html-x", false),
+            ("x/y;a=\"text/html\"", false),
+            ("text/html;q=0, */*", false),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());
-            assert_eq!(prefers_json(&headers), want, "{accept}");
-            let names = accept.contains("html") && !want;
-            assert_eq!(names_html(&headers), names, "{accept}");
+            assert_eq!(names_html(&headers), want, "{accept}");
         }
-        for accept in [
-            "text/html;q=0",
-            "text/html-x",
-            "x/y;a=\"text/html\"",
-            "text/html;q=0, */*",
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, accept.parse().unwrap());
-            assert!(!names_html(&headers), "{accept}");
-        }
-        assert!(!prefers_json(&HeaderMap::new()));
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn errors() -> Vec<ApiError> {
         },
         ApiError::NotReady(Payload::Live),
         ApiError::Busy,
-        ApiError::UnreadableHead(StatusCode::URI_TOO_LONG),
+        ApiError::TooManyPages(3),
         ApiError::Damaged,
         ApiError::PreconditionFailed,
         ApiError::RangeNotSatisfiable { bytes: u64::MAX },
@@ -89,10 +89,8 @@ fn responses() -> Vec<(String, ApiResponse)> {
         };
         let response = ApiResponse::published(is_known, due, UnixSeconds(0));
         add(format!("due body, gzip {gzip}, known {is_known}"), response);
-        for path in ["/", "/docs"] {
-            let response = page(is_known, body(gzip, None), HTML, path);
-            add(format!("page, gzip {gzip}, known {is_known}"), response);
-        }
+        let response = page(is_known, body(gzip, None), HTML);
+        add(format!("page, gzip {gzip}, known {is_known}"), response);
     }
     for (retry_after, page) in [
         (None, uncached_page as fn(_, _, _) -> _),

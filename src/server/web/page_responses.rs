@@ -5,6 +5,7 @@ use zlib_rs::crc32::crc32;
 
 use crate::calendar::UnixSeconds;
 use crate::request::Endpoint;
+use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
 use crate::server::web::pages::{HTML, page, uncached_page};
 use crate::server::web::request_context::RequestContext;
@@ -29,7 +30,7 @@ impl RequestContext<'_> {
             Some("svg" | "ico") => "content-type: image/svg+xml\r\n",
             _ => HTML,
         };
-        page(is_known, body, content_type, self.head.path)
+        page(is_known, body, content_type)
     }
 
     /// Returns a rendered page. It is compressed only if its body is sent.
@@ -48,51 +49,34 @@ impl RequestContext<'_> {
             Content::Whole(html.into())
         };
         let body = Encoded::new(content, etag, gzip);
-        page(is_known, body, HTML, self.head.path)
+        page(is_known, body, HTML)
     }
 
     /// The dumps as a page, at the path of their index.
-    pub(super) fn dumps(&self, dumps: &Dumps) -> ApiResponse {
+    pub(super) fn dumps(&self, dumps: &Dumps) -> Result<ApiResponse, ApiError> {
+        self.count_page()?;
         let (root, folder) = if self.head.path.ends_with('/') {
             ("../", "")
         } else {
             ("", "dumps/")
         };
         let published = dumps.published.to_string();
-        let page = || {
-            let page = DumpsPage {
-                published: &published,
-                credit: &dumps.credit,
-                base_url: &self.snapshot.service.base_url,
-                notice: dumps.notice.as_deref(),
-                list: &|folder, max| dumps.list(folder, max),
-                root,
-                folder,
-            };
-            uncached_page(StatusCode::OK, site::dumps(page), None)
+        let page = DumpsPage {
+            published: &published,
+            credit: &dumps.credit,
+            base_url: &self.snapshot.service.base_url,
+            notice: dumps.notice.as_deref(),
+            list: &|folder, max| dumps.list(folder, max),
+            root,
+            folder,
         };
-        self.rate_limited(root).unwrap_or_else(page)
+        Ok(uncached_page(StatusCode::OK, site::dumps(page), None))
     }
 
-    /// Counts a rendered page, and returns 429 if its client exceeds the rate.
-    pub(super) fn rate_limited(&self, root: &str) -> Option<ApiResponse> {
-        let wait = self
-            .services
-            .page_limiter
-            .check(self.address(), self.now.moment())
-            .err()?;
-        let message = "Your address has opened too many pages in a short time. Try again in a few seconds. \
-            Programs should use the API or the dumps.";
-        let html = site::message_page(
-            ("Too many requests", message),
-            root,
-            self.snapshot.notice(),
-            None,
-        );
-        Some(uncached_page(
-            StatusCode::TOO_MANY_REQUESTS,
-            html,
-            Some(wait),
-        ))
+    /// Counts a page that is rendered, unless its client exceeds the rate.
+    pub(super) fn count_page(&self) -> Result<(), ApiError> {
+        let limiter = &self.services.page_limiter;
+        let counted = limiter.check(self.address(), self.now.moment());
+        counted.map_err(ApiError::TooManyPages)
     }
 }

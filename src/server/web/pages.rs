@@ -16,8 +16,6 @@ use crate::snapshot::{Encoded, Snapshot};
 /// Maximum depth of a path with an HTML error page, whose links begin with that many `../`.
 const SEGMENTS_MAX: usize = 8;
 
-const CACHED_A_MINUTE_BY_ACCEPT: &str = "cache-control: private, max-age=60\r\n\
-    vary: Accept, Accept-Encoding, Authorization\r\n";
 const NO_STORE: &str = "cache-control: no-store\r\n";
 pub(in crate::server) const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
 /// Style and scripts are files of this service; everything else that a page could load is
@@ -39,6 +37,7 @@ pub(crate) fn html_error(
         ApiError::BadRequest(_) => "Invalid request",
         ApiError::NotReady(_) | ApiError::NoDumps => "Not available yet",
         ApiError::Damaged => "Damaged data",
+        ApiError::TooManyPages(_) => "Too many requests",
         other => other.status().canonical_reason().unwrap_or("Error"),
     };
     let depth = head.path.bytes().filter(|byte| *byte == b'/').count();
@@ -65,15 +64,9 @@ pub(crate) fn html_error(
     response
 }
 
-/// A page that is the same for all clients until its entity tag changes: 200 or 304. At `/`, a
-/// client that prefers JSON gets another response.
-pub(crate) fn page(is_known: bool, body: Encoded, content_type: &str, path: &str) -> ApiResponse {
-    let cached = if path == "/" {
-        CACHED_A_MINUTE_BY_ACCEPT
-    } else {
-        CACHED_A_MINUTE
-    };
-    ApiResponse::cacheable(is_known, body, &[cached, POLICY], content_type)
+/// A page that is the same for all clients until its entity tag changes: 200 or 304.
+pub(crate) fn page(is_known: bool, body: Encoded, content_type: &str) -> ApiResponse {
+    ApiResponse::cacheable(is_known, body, &[CACHED_A_MINUTE, POLICY], content_type)
 }
 
 /// A page for one moment.

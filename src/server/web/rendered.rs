@@ -38,11 +38,8 @@ impl RequestContext<'_> {
         depth: usize,
         render: impl FnOnce(&str) -> Result<String, ApiError>,
     ) -> Result<ApiResponse, ApiError> {
-        let root = "../".repeat(depth);
-        if let Some(rate_limited) = self.rate_limited(&root) {
-            return Ok(rate_limited);
-        }
-        Ok(self.page(render(&root)?))
+        self.count_page()?;
+        Ok(self.page(render(&"../".repeat(depth))?))
     }
 
     /// Reads the first bytes of a body of the API.

@@ -11,7 +11,7 @@ use crate::server::conn::context::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::body::{Download, DownloadSource};
 use crate::server::http::conditional::{self, Validators};
-use crate::server::http::request_head::{names_html, prefers_json};
+use crate::server::http::request_head::names_html;
 use crate::server::http::response::{ApiResponse, PendingBody};
 use crate::server::web::pages::{private_page, see_other};
 use crate::server::web::rendered::searched_code;
@@ -27,10 +27,6 @@ impl RequestContext<'_> {
     ) -> Result<ApiResponse, ApiError> {
         let depth = route.endpoint.depth();
         match (route.endpoint, &route.argument) {
-            (Endpoint::Home, _) if prefers_json(self.head.headers) => {
-                let message = "this page has no JSON form; /v1 lists the endpoints of the API";
-                Err(ApiError::NotFound(message.to_owned()))
-            }
             (Endpoint::LivePage, _) => self.render(depth, |_| self.live()),
             (Endpoint::Keys, _) => self.keys(),
             (_, Argument::Dump(name)) => self.dump(name),
@@ -81,7 +77,7 @@ impl RequestContext<'_> {
         };
         let is_page = matches!(head.path, "/dumps" | "/dumps/");
         if is_page && names_html(head.headers) {
-            return Ok(self.dumps(dumps));
+            return self.dumps(dumps);
         }
         // By the clock of `Date`, which no date of a file may exceed (RFC 9110 section 8.8.2.1); the
         // publisher's clock, or `--generated-at`, may be ahead.
