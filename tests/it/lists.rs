@@ -141,22 +141,6 @@ fn links_keep_the_filters() {
     }
 }
 
-#[test]
-fn only_declared_parameters_are_in_a_link() {
-    let (_world, _dir, server) = serve();
-    let mut client = server.connect();
-    let reply = get(
-        &mut client,
-        "/v1/islands?limit=2&keys=secret&undeclared=1&offset=2",
-    );
-    let header = reply.expect("link");
-    assert!(
-        !header.contains("key") && !header.contains("undeclared"),
-        "{header}"
-    );
-    assert_eq!(links(&reply).len(), 4, "{header}");
-}
-
 /// The headers that are not the same for all clients.
 const OWN: [&str; 3] = ["date", "x-request-id", "x-ratelimit-"];
 

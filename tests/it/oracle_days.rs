@@ -1,4 +1,4 @@
-//! Oracle of single days and live steps; like `naive`, it shares no code with the crate.
+//! Oracle of single days and live steps; like `oracle`, it shares no code with the crate.
 
 use crate::oracle::{BAD, MISSING, NOT_READY, Refusal, Verdict, by_value, sum};
 use crate::plain::has_shape;

@@ -350,7 +350,6 @@ impl Bound {
             let adds = has_share && !self.kind.refuses && script.admitted[at] > 0;
             most += if adds { SHARE } else { 0 };
         }
-        assert!(!self.kind.keeps_data || self.losses.is_empty());
         assert!(
             (LIMIT..=most).contains(&admitted),
             "{label}: {:?} admitted, which is not from {LIMIT} to {most}",

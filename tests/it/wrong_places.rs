@@ -62,20 +62,6 @@ fn ignored_parameters_are_named_in_every_response() {
     }
 }
 
-#[test]
-fn ignored_parameters_are_named_when_the_quota_is_spent_too() {
-    let server = Server::start(&["--limit-anonymous", "5"]);
-    let mut client = server.connect();
-    let replies = [(); 8].map(|()| client.get("/v1?page=1"));
-    let shown = replies
-        .each_ref()
-        .map(|reply| (reply.status, reply.header(IGNORED)));
-    let named = |status| (status, Some("page"));
-    assert_eq!(shown[..5], [named(200); 5]);
-    assert_eq!(shown[5..], [named(429); 3]);
-    assert!(replies[7].message().contains("(no key was sent)"));
-}
-
 /// A server with a key, where no response may contain its secret.
 struct Service {
     key: String,
