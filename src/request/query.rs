@@ -13,18 +13,67 @@ use super::percent::{RESERVED, decode_form};
 
 /// Returns the first value of a name, decoded. Pairs whose encoding is broken are skipped.
 pub fn first_value<'q>(raw: Option<&'q str>, name: &str) -> Option<Cow<'q, str>> {
-    raw_pairs(raw).find_map(|(other, value)| {
-        let (other, value) = (decode_form(other)?, decode_form(value)?);
+    raw_pairs(raw).find_map(|pair| {
+        let (other, value) = (pair.name()?, pair.value()?);
         (other == name).then_some(value)
     })
 }
 
-/// Returns the pairs of a raw query string in the order sent, not decoded. Empty pairs are skipped; a pair without `=`
-/// has an empty value.
-fn raw_pairs(raw: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = raw.unwrap_or_default().split('&');
-    let pairs = pairs.filter(|pair| !pair.is_empty());
-    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+/// A pair of a query string, as sent. The value of one without `=` is empty.
+struct Pair<'q> {
+    name: &'q str,
+    value: &'q str,
+    /// Whether there is something to decode.
+    is_encoded: bool,
+}
+
+impl<'q> Pair<'q> {
+    /// Returns the decoded name; `None` if its encoding is broken.
+    fn name(&self) -> Option<Cow<'q, str>> {
+        self.decode(self.name)
+    }
+
+    /// Returns the decoded value; `None` if its encoding is broken.
+    fn value(&self) -> Option<Cow<'q, str>> {
+        self.decode(self.value)
+    }
+
+    fn decode(&self, text: &'q str) -> Option<Cow<'q, str>> {
+        if self.is_encoded {
+            decode_form(text)
+        } else {
+            Some(Cow::Borrowed(text))
+        }
+    }
+}
+
+/// Returns the pairs of a raw query string in the order sent. Empty pairs are skipped. Each byte is read once: most
+/// pairs are too short for a search by vectors.
+fn raw_pairs(raw: Option<&str>) -> impl Iterator<Item = Pair<'_>> {
+    let mut rest = raw.unwrap_or_default();
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches('&');
+        let (mut end, mut equals, mut is_encoded) = (rest.len(), None, false);
+        for (at, byte) in rest.bytes().enumerate() {
+            match byte {
+                b'=' if equals.is_none() => equals = Some(at),
+                b'%' | b'+' => is_encoded = true,
+                b'&' => {
+                    end = at;
+                    break;
+                }
+                _ => {}
+            }
+        }
+        let (pair, behind) = rest.split_at(end);
+        rest = behind;
+        let (name, value) = equals.map_or((pair, ""), |at| (&pair[..at], &pair[at + 1..]));
+        (!pair.is_empty()).then_some(Pair {
+            name,
+            value,
+            is_encoded,
+        })
+    })
 }
 
 /// Finds the values of declared parameters, by the number of each name. Other pairs are ignored, but their encoding is
@@ -34,11 +83,14 @@ pub(super) fn declared<'a>(
     number: impl Fn(&str) -> Option<usize>,
     values: &mut [Option<Cow<'a, str>>],
 ) -> Result<(), RouteError> {
-    for (name, value) in raw_pairs(raw) {
-        let (Some(decoded), Some(value)) = (decode_form(name), decode_form(value)) else {
+    for pair in raw_pairs(raw) {
+        let (Some(decoded), Some(value)) = (pair.name(), pair.value()) else {
             let (what, wanted) = ("the query string", "percent-encoded UTF-8");
+            let Pair { name, value, .. } = pair;
             let separator = if value.is_empty() { "" } else { "=" };
-            let is_secret = decode_form(name).is_some_and(|name| name == "key" || name == "pass");
+            let is_secret = pair
+                .name()
+                .is_some_and(|name| name == "key" || name == "pass");
             let sent = [name, separator, if is_secret { "…" } else { value }].concat();
             return Err(RouteError::invalid(what, wanted, &sent));
         };
@@ -64,7 +116,7 @@ const IGNORED_BYTES_MAX: usize = 96;
 /// in the order sent, each once, percent-encoded and cut; `None` if there are none. A name with a key in it is not listed.
 pub fn ignored(raw: Option<&str>, is_declared: impl Fn(&str) -> bool) -> Option<String> {
     let mut names: Vec<Cow<'_, str>> = Vec::new();
-    for name in raw_pairs(raw).filter_map(|(name, _)| decode_form(name)) {
+    for name in raw_pairs(raw).filter_map(|pair| pair.name()) {
         let is_declared = name == "key" || is_declared(&name);
         if is_declared || name.is_empty() || names.contains(&name) || has_key(name.as_bytes()) {
             continue;
@@ -117,17 +169,17 @@ pub enum SentKey<'a> {
 /// before parameters are parsed.
 pub fn keys(raw: Option<&str>) -> SentKeys<'_> {
     let mut keys = SentKeys::default();
-    for (name, value) in raw_pairs(raw) {
-        let Some(name) = decode_form(name) else {
+    for pair in raw_pairs(raw) {
+        let Some(name) = pair.name() else {
             continue;
         };
         if name == "key" {
             keys.key = match keys.key {
-                SentKey::None => SentKey::Once(decode_form(value).unwrap_or_default()),
+                SentKey::None => SentKey::Once(pair.value().unwrap_or_default()),
                 SentKey::Once(_) | SentKey::Twice => SentKey::Twice,
             };
         } else if OTHER_NAMES.iter().any(|it| name.eq_ignore_ascii_case(it)) {
-            let value = decode_form(value).unwrap_or(Cow::Borrowed(value));
+            let value = pair.value().unwrap_or(Cow::Borrowed(pair.value));
             if memmem::find(value.as_bytes(), KEY_MARK).is_some() {
                 keys.misplaced.push(value);
             }
@@ -171,9 +223,9 @@ mod tests {
 
     #[test]
     fn pairs_are_split_before_they_are_decoded() {
-        let decode = |text| decode_form(text).unwrap();
         let sent = raw_pairs(Some("&&a=1%262=3&b&=c&&d+e=%3D&"));
-        let sent: Vec<_> = sent.map(|(n, v)| (decode(n), decode(v))).collect();
+        let sent = sent.map(|pair| (pair.name().unwrap(), pair.value().unwrap()));
+        let sent: Vec<_> = sent.collect();
         let sent: Vec<(&str, &str)> = sent.iter().map(|(n, v)| (&**n, &**v)).collect();
         assert_eq!(sent, [("a", "1&2=3"), ("b", ""), ("", "c"), ("d e", "=")]);
         assert_eq!(raw_pairs(None).count(), 0);
