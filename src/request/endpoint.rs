@@ -40,7 +40,7 @@ named!(
 pub enum Source {
     /// A published payload. Until it is published, the response is 503.
     Published(Payload),
-    /// The state of the service, which is counted for nobody, and whose query is not read but for a key.
+    /// The state of the service. It spends no quota, and a query with broken encoding is no error.
     Health,
     /// A text that is fixed until the program changes.
     File,

@@ -223,7 +223,7 @@ fn links_parse_back_to_the_query_they_were_written_from() {
 #[test]
 fn links_are_canonical() {
     let query =
-        islands("key=secret&offset=3&sort=plays&limit=007&q=a+b%26&createdIn=uefn&order=desc");
+        islands("key=secret&offset=3&sort=plays&limit=007&x=1&q=a+b%26&createdIn=uefn&order=desc");
     assert_eq!(
         query.unwrap().to_query(),
         "createdIn=uefn&q=a%20b%26&sort=plays&limit=7&offset="

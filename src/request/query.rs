@@ -47,8 +47,8 @@ impl<'q> Pair<'q> {
     }
 }
 
-/// Returns the pairs of a raw query string in the order sent. Empty pairs are skipped. Each byte is read once: most
-/// pairs are too short for a search by vectors.
+/// Returns the pairs of a raw query string in the order sent. Empty pairs are skipped. One scan finds the ends, and
+/// whether anything is encoded: a search by vectors takes longer to begin than most pairs are long.
 fn raw_pairs(raw: Option<&str>) -> impl Iterator<Item = Pair<'_>> {
     let mut rest = raw.unwrap_or_default();
     std::iter::from_fn(move || {

@@ -134,7 +134,7 @@ fn ignored_parameters_are_named_once_in_every_response() {
         assert_eq!(lines(&handled).matches(named).count(), 1, "{status}");
     }
     for (method, sent, status) in [(Method::POST, &[HOST][..], 405), (Method::GET, &[], 400)] {
-        // The cache has one of the targets.
+        // The cache has one of the targets, for GET.
         for target in ["/v1?colour=red", "/v1/live?colour=red"] {
             let handled = scene.send(&method, target, sent);
             assert_eq!(handled.response.status, status);
@@ -160,7 +160,7 @@ fn a_repeated_target_is_answered_from_the_cache_whichever_key_is_sent() {
     assert_eq!(body(&handled), "cached");
     assert!(matches!(handled.caller, Some(Caller::Keyed(_))));
     assert_ne!(body(&scene.get("/v1/live?limit=1")), "cached");
-    // The cache knows no keys, so it cannot admit one, or find it well-encoded.
+    // The cache knows no keys, so it cannot admit one, nor does it see whether the encoding of one is broken.
     assert_eq!(scene.get("/v1/live?key=x").response.status, 401);
     let bearer = format!("Bearer {}", scene.key);
     let sent = [HOST, ("authorization", &bearer)];

@@ -95,14 +95,9 @@ impl ConnectionContext {
         debug_assert!(before.is_none(), "one response at a time");
     }
 
-    /// Takes header lines and body, and adds the log line to those that wait for the socket. There are none if the head
-    /// is hyper's own.
-    pub(in crate::server) fn take_response(&self) -> Option<(Vec<u8>, ResponseBody)> {
-        let (lines, body, log_line) = lock(&self.response).take()?;
-        if let Some(line) = log_line {
-            self.log(line);
-        }
-        Some((lines, body))
+    /// Takes the response. There is none if the head is hyper's own.
+    pub(in crate::server) fn take_response(&self) -> Option<ReadyResponse> {
+        lock(&self.response).take()
     }
 
     /// Waits for work that the response depends on. The responses before it are written meanwhile.
@@ -145,8 +140,10 @@ impl Drop for ConnectionContext {
         if std::thread::panicking() {
             self.metrics().counters.panics.add(1);
         }
-        // Responses that were under way when the connection broke are logged as cut.
-        self.take_response();
+        // Responses that were under way when the connection broke are logged as cut, also one without a head.
+        if let Some((_, _, Some(line))) = self.take_response() {
+            self.log(line);
+        }
         if let Some(buffer) = &self.registry.access_log {
             self.write_log_to(buffer, " cut=yes");
         }

@@ -2,8 +2,8 @@
 //!
 //! Hyper gets responses without a body and without headers except `connection`. It is assumed that:
 //!
-//! - it writes each head with one call, whole, and passes no other head until that one is taken; only
-//!   `100 Continue` may come before it in the same call;
+//! - it writes each head with one call, whole; only `100 Continue` may come before it in the same call;
+//! - it handles no further request before `poll_flush` is ready;
 //! - a head is the status line, then at most these lines in this order: `connection`, `content-length: 0`,
 //!   `date`, then the empty line;
 //! - a head for which no response was made is the response to a request that hyper cannot parse, and the last

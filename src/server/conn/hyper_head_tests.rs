@@ -1,9 +1,11 @@
 //! The assumptions about hyper, tested against hyper alone.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::ready;
 use std::io;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -22,6 +24,17 @@ use super::*;
 struct Recorder {
     sent: &'static [u8],
     calls: Vec<Vec<u8>>,
+    is_blocked: Rc<Cell<bool>>,
+}
+
+impl Recorder {
+    fn new(sent: &'static str) -> Recorder {
+        Recorder {
+            sent: sent.as_bytes(),
+            calls: Vec::new(),
+            is_blocked: Rc::default(),
+        }
+    }
 }
 
 impl Read for Recorder {
@@ -47,6 +60,9 @@ impl Write for Recorder {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_blocked.get() {
+            return Poll::Pending;
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -66,10 +82,7 @@ fn calls(sent: &'static str, status: u16, closes: bool) -> Vec<Vec<u8>> {
         }
         ready(Ok::<_, Infallible>(response))
     });
-    let io = Recorder {
-        sent: sent.as_bytes(),
-        calls: Vec::new(),
-    };
+    let io = Recorder::new(sent);
     let mut connection = pin!(
         http1::Builder::new()
             .header_read_timeout(None)
@@ -132,10 +145,7 @@ fn hyper_responds_to_an_unreadable_head_with_a_status_and_ends() {
         let service = service_fn(|_: Request<Incoming>| {
             ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())))
         });
-        let io = Recorder {
-            sent: request.as_bytes(),
-            calls: Vec::new(),
-        };
+        let io = Recorder::new(request);
         let mut connection = http1::Builder::new()
             .header_read_timeout(None)
             .serve_connection(io, service);
@@ -146,6 +156,29 @@ fn hyper_responds_to_an_unreadable_head_with_a_status_and_ends() {
         assert_eq!(calls.len(), 1, "{request:?}");
         assert_eq!(status(&calls[0]), want);
     }
+}
+
+#[test]
+fn hyper_handles_no_further_request_before_a_flush_is_ready() {
+    let handled = Cell::new(0);
+    let service = service_fn(|_: Request<Incoming>| {
+        handled.set(handled.get() + 1);
+        ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())))
+    });
+    let request = "GET / HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    let io = Recorder::new(request);
+    let is_blocked = Rc::clone(&io.is_blocked);
+    let mut connection = http1::Builder::new()
+        .header_read_timeout(None)
+        .half_close(true)
+        .serve_connection(io, service);
+    let mut context = Context::from_waker(Waker::noop());
+    for (is_pending, count) in [(true, 1), (true, 1), (false, 2)] {
+        is_blocked.set(is_pending);
+        let polled = Pin::new(&mut connection).poll(&mut context);
+        assert_eq!((polled.is_pending(), handled.get()), (is_pending, count));
+    }
+    assert_eq!(connection.into_parts().io.calls.len(), 2);
 }
 
 #[test]

@@ -157,11 +157,13 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
     /// has another form than expected.
     fn take_response(&mut self, head: &[u8]) -> io::Result<()> {
         self.responded = true;
-        let Some((lines, body)) = self.context.take_response() else {
+        let Some((lines, body, log_line)) = self.context.take_response() else {
             self.take_error(status(head));
             return Ok(());
         };
         let Some(head) = HyperHead::parse(head) else {
+            // It is never sent, and logged so.
+            self.context.put_response((lines, body, log_line));
             self.context.metrics().counters.unexpected_heads.add(1);
             return Err(io::Error::other(
                 "hyper wrote a head of another form than expected",
@@ -171,6 +173,9 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
             self.buffer.extend(part);
         }
         put_buffer(lines);
+        if let Some(line) = log_line {
+            self.context.log(line);
+        }
         match body {
             ResponseBody::Whole(body) => self.buffer.put_body(body),
             ResponseBody::Omitted(_) => {}
@@ -293,8 +298,7 @@ where
 }
 
 impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
-    /// Hyper passes one whole head, and no other until that is taken; one of `100 Continue` may come
-    /// before it.
+    /// Hyper passes one whole head; one of `100 Continue` may come before it.
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -166,8 +166,8 @@ impl ApiError {
                 "a newer publish has replaced or removed the file; try again in a second"
             }
             ApiError::TooManyPages(_) => {
-                "your address has opened too many pages in a short time; try again in a few seconds, and use the API \
-                 or the dumps for programs"
+                "your address has opened too many pages in a short time; try again in a few seconds; \
+                 programs should use the API or the dumps"
             }
             ApiError::NoQuotaStore => {
                 "your remaining quota cannot be determined at the moment; try again in a second"

@@ -54,7 +54,8 @@ pub(crate) fn html_error(
     }
     let root = "../".repeat(depth.saturating_sub(1));
     let folder = endpoint.label().split('/').nth(1).unwrap_or_default();
-    let is_of_days = matches!(folder, "rankings" | "new");
+    let is_of_days =
+        matches!(folder, "rankings" | "new") && !matches!(error, ApiError::TooManyPages(_));
     let days = snapshot.days_around(&DayRef::Latest).filter(|_| is_of_days);
     let days = days.and_then(|[.., first, last]| Some([first?, last?].map(|day| day.to_string())));
     let days = days.as_ref().map(|[first, last]| [folder, first, last]);

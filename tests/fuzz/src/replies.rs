@@ -139,7 +139,7 @@ impl<'a> Reply<'a> {
 
     /// Whether it may be the response to a malformed head.
     pub fn is_refusal(&self) -> bool {
-        matches!(self.status, 400 | 414 | 431) && self.is_last()
+        matches!(self.status, 400 | 431) && self.is_last()
     }
 
     /// Without the parts that differ in each response.
@@ -265,7 +265,6 @@ const CODES: [(u16, &str); 11] = [
     (404, "not_found"),
     (405, "method_not_allowed"),
     (412, "precondition_failed"),
-    (414, "bad_request"),
     (416, "range_not_satisfiable"),
     (429, "rate_limited"),
     (431, "bad_request"),
@@ -351,7 +350,6 @@ const STATUSES: [(u16, &str); 15] = [
     (404, "Not Found"),
     (405, "Method Not Allowed"),
     (412, "Precondition Failed"),
-    (414, "URI Too Long"),
     (416, "Range Not Satisfiable"),
     (429, "Too Many Requests"),
     (431, "Request Header Fields Too Large"),
