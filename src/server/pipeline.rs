@@ -52,7 +52,7 @@ pub(crate) fn respond(context: &RequestContext<'_>, cache: &mut WorkerCache) -> 
     // Most requests come here. Other code is apart, so that this takes little of the CPU's
     // instruction cache.
     if let Some(response) = context.form_response(endpoint, true) {
-        return context.with_ignored(context.unmetered(endpoint, response));
+        return context.unmetered(endpoint, response);
     }
     // No cached target has a key in its query.
     context.respond_cached(&SentKeys::default(), cached, is_known)
@@ -62,11 +62,13 @@ impl RequestContext<'_> {
     /// Responds to a request whose target, without the key in its query, the worker's cache has.
     #[inline]
     fn respond_cached(&self, keys: &SentKeys<'_>, cached: &CachedEntry, is_known: bool) -> Handled {
-        let handled = self.metered(keys, cached.endpoint, |caller| {
+        let endpoint = cached.endpoint;
+        let mut handled = self.metered(keys, endpoint, |caller| {
             self.admit(caller, || cached.response(is_known, self.now.moment()))
         });
         if handled.response.status.as_u16() >= 400 {
-            return self.with_ignored(handled);
+            let ignored = request::ignored(self.head.query, |name| endpoint.declares(name));
+            handled.response.add_ignored(ignored.as_deref());
         }
         handled
     }
@@ -81,12 +83,7 @@ impl RequestContext<'_> {
             route,
         } = request::parse(head.path, head.query);
         if let Some(response) = self.form_response(endpoint, under_v1) {
-            let handled = self.unmetered(endpoint, response);
-            return if under_v1 {
-                self.with_ignored(handled)
-            } else {
-                handled
-            };
+            return self.unmetered(endpoint, response);
         }
         if under_v1 {
             // No key stays in memory for longer than its connection.
@@ -116,17 +113,8 @@ impl RequestContext<'_> {
         let route = route.map_err(ApiError::from);
         let respond = |route| self.time_slice.spend(|| self.respond_unmetered(&route));
         let response = route.and_then(respond);
-        let response = response.unwrap_or_else(|error| self.page_of(error, endpoint));
+        let response = response.unwrap_or_else(|error| self.failure(error, (endpoint, false)));
         self.unmetered(endpoint, response)
-    }
-
-    /// Names ignored parameters in a response that is not from the cache.
-    #[cold]
-    fn with_ignored(&self, mut handled: Handled) -> Handled {
-        let endpoint = handled.endpoint;
-        let ignored = request::ignored(self.head.query, |name| endpoint.declares(name));
-        handled.response.add_ignored(ignored.as_deref());
-        handled
     }
 
     /// A response of which nothing is spent. It shows the quota of the address.
@@ -181,21 +169,14 @@ impl RequestContext<'_> {
         }
     }
 
-    #[cold]
-    fn page_of(&self, error: ApiError, endpoint: Endpoint) -> ApiResponse {
-        pages::html_error(error, endpoint, (self.head, self.snapshot))
+    fn failure(&self, error: ApiError, route: (Endpoint, bool)) -> ApiResponse {
+        pages::failure(error, route, (self.head, self.snapshot))
     }
 
     /// The response to a request of the wrong form, whatever its target. No key is verified for it.
     fn form_response(&self, endpoint: Endpoint, under_v1: bool) -> Option<ApiResponse> {
         let head = self.head;
-        let fail = |error: ApiError| {
-            Some(if under_v1 {
-                error.into()
-            } else {
-                self.page_of(error, endpoint)
-            })
-        };
+        let fail = |error| Some(self.failure(error, (endpoint, under_v1)));
         if let Some(error) = head.host_error() {
             return fail(ApiError::BadRequest(error.to_owned()));
         }

@@ -36,6 +36,7 @@ use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, PendingBody};
 use crate::server::http::worker_cache::ServedSnapshot;
 use crate::server::pipeline::{Handled, respond};
+use crate::server::web::pages;
 use crate::server::web::request_context::{RequestContext, Services};
 use crate::server::web::signup_handler::SignupHandler;
 use crate::sync::{Replica, lock};
@@ -147,20 +148,26 @@ impl Worker {
         if let (Some((_, start)), Some(received)) = (&mut handled.record, received) {
             *start = received;
         }
-        let message = self.message(&mut request, context);
-        match pending.map(|pending| *pending) {
-            None | Some(PendingBody::Lease(_)) => {}
+        let message = match pending.map(|pending| *pending) {
+            None | Some(PendingBody::Lease(_)) => self.message(&mut request, context),
             Some(PendingBody::Download(download)) => {
                 let opening = download.open(&self.services.complaints);
                 match context.wait(opening).await {
                     Ok(body) => handled.response.body = body,
-                    Err(error) => handled.response = error.into(),
+                    Err(error) => {
+                        let (head, endpoint) = (RequestHead::new(&request), handled.endpoint);
+                        let route = (endpoint, endpoint.label().starts_with("/v1"));
+                        let snapshot = Arc::clone(&lock(&self.served).snapshot);
+                        handled.response = pages::failure(error, route, (&head, &snapshot));
+                    }
                 }
+                self.message(&mut request, context)
             }
             Some(PendingBody::SignUp(client, parsed, accepts_html)) => {
                 let Some(signup) = &self.services.signup else {
                     unreachable!("a form is read only where sign-up is open");
                 };
+                let message = self.message(&mut request, context);
                 let form = SignupHandler::read(parsed, request.into_body()).await;
                 // With the time of the request, a rate limiter's clock could go back.
                 let now = self.clock.now().moment();
@@ -168,8 +175,9 @@ impl Worker {
                 let pages = (&*self.services.page_limiter, &*site);
                 let responding = signup.respond(pages, client, (form, accepts_html), now);
                 handled.response = context.wait(responding).await;
+                message
             }
-        }
+        };
         self.finish(handled, message, context)
     }
 

@@ -481,6 +481,9 @@ fn a_file_that_is_not_the_listed_one_is_an_error_and_no_bytes() {
         failed_with(&part, 500, "internal");
         let head = client.request("HEAD", "/dumps/islands.csv", &[]);
         assert_eq!((head.status, head.header("etag")), (500, None), "{number}");
+        let page = client.request("GET", "/dumps/islands.csv", &[("Accept", "text/html")]);
+        assert_eq!((page.status, page.header("etag")), (500, None), "{number}");
+        assert!(page.text().contains("<h1>Damaged data</h1>"), "{number}");
         assert_eq!(client.get("/dumps/islands.json").status, 200);
         assert_eq!(client.get("/dumps").status, 200);
     }

@@ -5,7 +5,7 @@
 
 use hyper::StatusCode;
 
-use crate::request::{DayRef, Endpoint};
+use crate::request::{self, DayRef, Endpoint};
 use crate::server::conn::context::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{RequestHead, names_html};
@@ -26,12 +26,20 @@ const POLICY: &str = "content-security-policy: default-src 'none'; script-src 's
 /// No page of another site may embed it.
 const SAME_ORIGIN: &str = "cross-origin-resource-policy: same-origin\r\n";
 
-/// Returns an error outside the API: a page for browsers, JSON for other clients.
-pub(crate) fn html_error(
+/// Returns the response to a request that fails: in the API JSON, which names the parameters that it ignores, and
+/// elsewhere a page for browsers.
+#[cold]
+pub(crate) fn failure(
     error: ApiError,
-    endpoint: Endpoint,
+    (endpoint, under_v1): (Endpoint, bool),
     (head, snapshot): (&RequestHead<'_>, &Snapshot),
 ) -> ApiResponse {
+    if under_v1 {
+        let mut response = ApiResponse::from(error);
+        let ignored = request::ignored(head.query, |name| endpoint.declares(name));
+        response.add_ignored(ignored.as_deref());
+        return response;
+    }
     let title = match &error {
         ApiError::NotFound(_) => "Not found",
         ApiError::BadRequest(_) => "Invalid request",
