@@ -95,7 +95,7 @@ fn publish_changes(
     notify(PublishEvent::Warnings(&warnings));
     let tables = tables?;
     let (index, _) = dumps.finish((options.credit, notice.as_deref()))?;
-    let index = index.to_json();
+    let index = index.to_json().map_err(PublishError::Refused)?;
     let history = match &plan.kept_history {
         Some(history) => history.clone(),
         None => write_file(options, HISTORY, |out| {

@@ -63,7 +63,7 @@ fn render() -> Result<([Storage; 2], Dumps), Box<dyn Error>> {
     live_payload::write(islands, &tables.live, PUBLISHED, &mut live_bytes)?;
     let payloads = [history, live_bytes].map(|bytes| Storage::Memory(bytes.into()));
     let (index, contents) = dumps.finish((DEFAULT_CREDIT, notice.as_deref()))?;
-    let text = index.to_json();
+    let text = index.to_json()?;
     let content_of = |name: &str| Some(DumpContent::Memory(contents.get(name)?.clone()));
     Ok((payloads, Dumps::new(index, text, content_of)?))
 }

@@ -25,7 +25,7 @@ use crate::calendar::UnixSeconds;
 use crate::dataset::DatasetReader;
 use crate::regular_file::{Directory, is_local_path};
 
-/// Longer indexes are rejected. One of ten thousand files has three megabytes.
+/// Longer indexes are neither written nor read. One of ten thousand files has three megabytes.
 const INDEX_BYTES_MAX: u64 = 64 << 20;
 
 /// Files with longer names are rejected, since pages list names. The longest of a publish has 24 bytes.
@@ -68,10 +68,18 @@ impl DumpIndex {
     /// The public name of the index.
     pub const FILE: &'static str = "index.json";
 
-    pub fn to_json(&self) -> Vec<u8> {
+    /// Returns its text, or a problem if no reader would accept it.
+    pub fn to_json(&self) -> Result<Vec<u8>, String> {
         let mut text = serde_json::to_vec_pretty(self).expect("an index is text and numbers");
         text.push(b'\n');
-        text
+        let (bytes, files) = (text.len(), self.files.len());
+        if bytes as u64 <= INDEX_BYTES_MAX {
+            return Ok(text);
+        }
+        Err(format!(
+            "the index of the dumps must have at most {INDEX_BYTES_MAX} bytes, got {bytes} for {files} files; \
+             remove old files of live/ from the dataset"
+        ))
     }
 }
 

@@ -55,17 +55,20 @@ impl Published {
 
     /// Opens the dumps with an index of these files.
     fn open(&self, files: &[DumpFile]) -> Result<Dumps, SnapshotError> {
-        let index = DumpIndex {
-            generated_at: TIME.to_owned(),
-            license: "CC-BY-4.0".to_owned(),
-            license_url: String::new(),
-            credit: String::new(),
-            notice: "made up".to_owned(),
-            files: files.to_vec(),
-        };
-        let text = index.to_json();
+        let text = index(files).to_json().unwrap();
         durable::replace(&self.0.join(INDEX), &text).unwrap();
         self.open_named(&named(&text))
+    }
+}
+
+fn index(files: &[DumpFile]) -> DumpIndex {
+    DumpIndex {
+        generated_at: TIME.to_owned(),
+        license: "CC-BY-4.0".to_owned(),
+        license_url: String::new(),
+        credit: String::new(),
+        notice: "made up".to_owned(),
+        files: files.to_vec(),
     }
 }
 
@@ -116,6 +119,14 @@ fn only_files_in_the_index_are_found_and_opened() {
     ] {
         assert!(dumps.find(name).is_none(), "{name}");
     }
+}
+
+#[test]
+fn an_index_that_is_too_long_to_be_read_is_not_written() {
+    let mut index = index(&[]);
+    index.notice = "x".repeat(usize::try_from(INDEX_BYTES_MAX).unwrap());
+    let refused = index.to_json().unwrap_err();
+    assert!(refused.contains("remove old files of live/"), "{refused}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Scene {
                 media_type: String::new(),
             }],
         };
-        let text = index.to_json();
+        let text = index.to_json().unwrap();
         crate::durable::replace(&directory.join("dumps-1.json"), &text).unwrap();
         let named = Payload {
             file: "dumps-1.json".to_owned(),
