@@ -172,7 +172,11 @@ impl Arguments {
             let services: Vec<&str> = services.collect();
             names.try_for_each(|name| known_variable(name, &services))?;
         }
-        for flag in self.command.flags {
+        // A flag names all that `check` reads: an image sets the other one's variable for its server.
+        let either = ["dataset", "published"];
+        let is_named = self.command.name == "check" && either.iter().any(|name| self.has(name));
+        let is_read = |flag: &&Flag| !(is_named && either.contains(&flag.name));
+        for flag in self.command.flags.iter().filter(is_read) {
             let source = flag.variable();
             let value = variables.get(&source).filter(|value| !value.is_empty());
             let Some(value) = value.filter(|_| !self.has(flag.name)) else {

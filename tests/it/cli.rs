@@ -174,6 +174,21 @@ fn control_characters_of_a_path_do_not_reach_the_terminal() {
 }
 
 #[test]
+fn a_flag_of_check_wins_over_the_variable_of_the_other_one() {
+    let check = |words: &[&str], variable: &str| {
+        let mut check = command();
+        check.arg("check").args(words).env(variable, "/none");
+        check.output().unwrap()
+    };
+    let sample = ["--dataset", "data/sample"];
+    stderr_of(&check(&sample, "ISLAND_METRICS_PUBLISHED"), 0);
+    let output = check(&["--published", "/nothing"], "ISLAND_METRICS_DATASET");
+    assert!(refusal(&output, 74).starts_with("/nothing: "));
+    let output = check(&[], "ISLAND_METRICS_PUBLISHED");
+    assert!(refusal(&output, 74).starts_with("/none: "));
+}
+
+#[test]
 fn a_possible_key_is_not_repeated_in_an_error() {
     const KEY: &str = "im_live_DDeDNaKcIF_made_up";
     let flag = format!("--{KEY}");

@@ -120,6 +120,7 @@ touch "$root/etc/hosts"
 before=$(cd "$root" && find . -printf '%p %y %m %U %s %T@\n' | sort)
 run publish --dataset /dataset --to /published "$PWD/data/sample:/dataset:ro" "$work/published:/published:rw" || fail "publish: $(cat "$work/stderr")"
 run check --published /published "$work/published:/published:ro" || fail "check: $(cat "$work/stderr")"
+run check --dataset /dataset "$PWD/data/sample:/dataset:ro" || fail "check: $(cat "$work/stderr")"
 run keys issue --address ann@example.com "$work/state:/state:rw" >"$work/key" || fail "keys: $(cat "$work/stderr")"
 if run publish --dataset /dataset --to /published "$PWD/data/sample:/dataset:ro" "$work/own:/published:rw"; then fail "the user may write what is root's"; fi
 
