@@ -125,12 +125,21 @@ fn split(to: &Path) -> (&Path, Cow<'_, str>) {
 
 /// Creates a directory and its missing parents, each made durable in its own parent.
 pub fn create_directory(directory: &Path) -> io::Result<()> {
+    create_with_mode(directory, 0o777)
+}
+
+/// Like [`create_directory`], with mode 0700.
+pub fn create_private_directory(directory: &Path) -> io::Result<()> {
+    create_with_mode(directory, 0o700)
+}
+
+fn create_with_mode(directory: &Path, mode: u32) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
     let (above, _) = split(directory);
-    create_directory(above)?;
-    match fs::create_dir(directory) {
+    create_with_mode(above, mode)?;
+    match fs::DirBuilder::new().mode(mode).create(directory) {
         // Another process may have created it first, as a directory or as a file.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !directory.is_dir() => {
             return Err(error);
@@ -138,14 +147,6 @@ pub fn create_directory(directory: &Path) -> io::Result<()> {
         _ => {}
     }
     sync_directory(above)
-}
-
-/// Creates a directory of mode 0700 and its missing parents.
-pub fn create_private_directory(directory: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
 }
 
 /// Creates a file of mode 0600 and removes an old one of the same name. The file belongs to the

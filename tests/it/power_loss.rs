@@ -7,6 +7,7 @@ use crate::killed_publishes::{Scene, succeeds};
 use crate::prelude::*;
 use crate::small_disks::Disk;
 use crate::strace::{Call, Tracer};
+use crate::support::printed_key;
 
 /// Differences of a disk that keeps only synced data.
 #[derive(Default)]
@@ -137,6 +138,26 @@ fn what_a_manifest_names_is_synced_before_the_manifest_is_put_in_its_place() {
         published.is_sound();
         published.is_swept(before.as_ref());
     }
+}
+
+#[test]
+fn a_first_key_is_on_disk_with_its_directories_before_it_is_printed() {
+    let Some(tracer) = Tracer::new() else {
+        return;
+    };
+    let dir = TempDir::new();
+    let mut issue = command();
+    issue.args(["keys", "issue", "--address", "ann@x.test", "--state"]);
+    issue.arg(dir.join("new/state"));
+    let (output, calls) = tracer.run(&issue, None, None);
+    printed_key(&output);
+    let is_printed = |call: &Call| call.name == "write" && call.text.starts_with("1<");
+    let printed = calls.iter().position(is_printed).unwrap();
+    let mut unsynced = Unsynced::default();
+    calls[..printed].iter().for_each(|call| unsynced.hear(call));
+    let new = dir.join("new");
+    let lost: Vec<_> = unsynced.below(&new).collect();
+    assert!(lost.is_empty(), "{lost:?} may be lost");
 }
 
 #[test]
