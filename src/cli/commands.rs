@@ -65,7 +65,6 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
     let from: PathBuf = arguments.required("dataset", parsed)?;
     let to: PathBuf = arguments.required("to", parsed)?;
     let published = arguments.optional("generated-at", UnixSeconds::parse)?;
-    let published = published.unwrap_or_else(UnixSeconds::now);
     let credit = arguments.required("credit", |text| {
         (!text.contains(char::is_control)).then(|| text.to_owned())
     })?;
@@ -103,9 +102,9 @@ fn publish_dataset(arguments: &Arguments) -> Result<(), CliError> {
         let path = to.join(&payload.file);
         report(&format!("{} {} bytes", path.display(), payload.bytes));
     }
-    let (islands, days) = (done.islands, done.days);
+    let (islands, days, time) = (done.islands, done.days, done.time);
     report(&format!(
-        "published {islands} islands and {days} days at {published}"
+        "published {islands} islands and {days} days at {time}"
     ));
     Ok(())
 }

@@ -47,7 +47,7 @@ impl Reader {
     fn publish(&mut self, run: &Simulation) {
         let options = PublishOptions {
             directory: &self.published,
-            published: run.now,
+            published: Some(run.now),
             force: false,
             full: false,
             strict: false,

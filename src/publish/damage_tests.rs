@@ -77,7 +77,7 @@ impl Drop for Published {
 fn publish_to(directory: &Path, published: UnixSeconds) -> Manifest {
     let options = PublishOptions {
         directory,
-        published,
+        published: Some(published),
         force: false,
         full: false,
         strict: false,

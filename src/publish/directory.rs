@@ -16,8 +16,9 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
 
-use super::options::{PublishError, PublishOptions, in_file};
+use super::options::{PublishError, in_file};
 use super::previous::Sources;
+use crate::calendar::UnixSeconds;
 use crate::durable::{self, AtomicFile, TEMP_SUFFIX};
 use crate::snapshot::{Dumps, Identity, Manifest, Payload};
 
@@ -42,11 +43,10 @@ pub(super) fn create_dumps_folder(directory: &Path) -> Result<(), PublishError> 
 
 /// Writes a file that the manifest names. Returns its entry.
 pub(super) fn write_file(
-    options: &PublishOptions<'_>,
+    (directory, published): (&Path, UnixSeconds),
     (prefix, suffix): Kind,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<Identity>,
 ) -> Result<Payload, PublishError> {
-    let (directory, published) = (options.directory, options.published);
     let unfinished = directory.join(format!("{prefix}{TEMP_SUFFIX}"));
     let mut file = AtomicFile::create(directory, prefix).map_err(in_file(&unfinished))?;
     let written = write(&mut file.out).map_err(in_file(&unfinished))?;

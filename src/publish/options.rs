@@ -13,7 +13,8 @@ pub const DEFAULT_CREDIT: &str = "Data: island-metrics, CC BY 4.0";
 pub struct PublishOptions<'a> {
     /// Published directory; created if it does not exist.
     pub directory: &'a Path,
-    pub published: UnixSeconds,
+    /// The time at which it begins, after any wait for another publish, if `None`.
+    pub published: Option<UnixSeconds>,
     /// Ignores refusals, such as that of an older timestamp, and renders everything.
     pub force: bool,
     /// Whether to render everything, including unchanged parts.
@@ -39,6 +40,7 @@ pub enum PublishEvent<'a> {
 
 #[derive(Debug)]
 pub struct Published {
+    pub time: UnixSeconds,
     pub manifest: Manifest,
     pub islands: usize,
     pub days: usize,

@@ -10,7 +10,7 @@ use super::directory::is_published;
 use super::options::{PublishError, PublishOptions, in_file};
 use super::plan::and_more;
 use super::previous::{Previous, Sources};
-use crate::calendar::UtcDay;
+use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{DatasetReader, Files, validate};
 use crate::regular_file::Directory;
 use crate::snapshot::{Dumps, Manifest};
@@ -109,16 +109,19 @@ pub(super) fn refuse_loss(
     dataset: &DatasetReader<'_>,
     previous: &Previous,
     options: &PublishOptions<'_>,
+    time: UnixSeconds,
 ) -> Result<(), PublishError> {
     if options.force {
         return Ok(());
     }
     let files = previous.manifest.files();
     let latest = files.map(|named| &named.generated_at).max();
-    let offered = options.published.to_string();
+    let offered = time.to_string();
     if let Some(published) = latest.filter(|latest| **latest > offered) {
+        let given = options.published.map(|_| "--generated-at");
+        let subject = given.unwrap_or("the clock of this machine");
         return Err(PublishError::Refused(format!(
-            "--generated-at must be at least {published}, the time of the published data, got {offered}; \
+            "{subject} must be at least {published}, the time of the published data, got {offered}; \
              --force replaces newer data"
         )));
     }

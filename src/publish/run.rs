@@ -46,7 +46,8 @@ pub fn publish(
     };
     let mut dataset = DatasetReader::open(files, UnixSeconds::now().day())?;
     dataset.strict = options.strict;
-    let refused = refuse_loss(&dataset, &previous, options);
+    let time = options.published.unwrap_or_else(UnixSeconds::now);
+    let refused = refuse_loss(&dataset, &previous, options, time);
     refused.inspect_err(|_| notify(PublishEvent::Warnings(&dataset.take_warnings())))?;
     let plan = Plan::new(&dataset, &previous, options)?;
     create_dumps_folder(directory)?;
@@ -58,7 +59,7 @@ pub fn publish(
     removed.unwrap_or_else(|error| notify(PublishEvent::CleanupFailed(&error)));
     // Of a publish that was killed: with them, the directory counts as a published one.
     let existing = kept.is_none().then(|| created_files(directory));
-    let published = publish_changes(&dataset, &previous, plan, options, notify);
+    let published = publish_changes(&dataset, &previous, plan, (options, time), notify);
     if published.is_err() || kept.is_none() {
         // The manifest may be the previous one or the new one, and a crash may bring back the previous one.
         let current = Previous::read(directory).ok().and_then(|now| now.names());
@@ -83,10 +84,11 @@ fn publish_changes(
     dataset: &DatasetReader<'_>,
     previous: &Previous,
     plan: Plan,
-    options: &PublishOptions<'_>,
+    (options, published): (&PublishOptions<'_>, UnixSeconds),
     notify: EventSink<'_>,
 ) -> Result<Published, PublishError> {
-    let (directory, published) = (options.directory, options.published);
+    let directory = options.directory;
+    let target = (directory, published);
     let folder = Some(directory.join(Dumps::FOLDER));
     let dumps = DumpsWriter::new(folder, (&plan, previous.dumps.as_ref()), published);
     let notice = dataset.notice()?;
@@ -98,7 +100,7 @@ fn publish_changes(
     let index = index.to_json().map_err(PublishError::Refused)?;
     let history = match &plan.kept_history {
         Some(history) => history.clone(),
-        None => write_file(options, HISTORY, |out| {
+        None => write_file(target, HISTORY, |out| {
             let input = HistoryInput::new(&tables.catalogue, tables.days, published);
             history_payload::write(&input, out, &mut |done, all| {
                 let what = "rendering bodies";
@@ -107,10 +109,10 @@ fn publish_changes(
         })?,
     };
     let islands = &tables.catalogue.islands;
-    let live = write_file(options, LIVE, |out| {
+    let live = write_file(target, LIVE, |out| {
         live_payload::write(islands, &tables.live, published, out)
     })?;
-    let dumps = write_file(options, INDEX, |out| {
+    let dumps = write_file(target, INDEX, |out| {
         out.write_all(&index)?;
         let (bytes, checksum) = (index.len() as u64, crc32(0, &index));
         Ok(Identity {
@@ -141,6 +143,7 @@ fn publish_changes(
         }
     })?;
     Ok(Published {
+        time: published,
         manifest,
         islands: islands.len(),
         days: dataset.days.len(),

@@ -160,7 +160,7 @@ pub(super) fn with_a_long_body(name: &str) -> Snapshot {
     let directory = directory(name);
     let options = PublishOptions {
         directory: &directory,
-        published: UnixSeconds(1_795_262_700),
+        published: Some(UnixSeconds(1_795_262_700)),
         force: false,
         full: false,
         strict: false,

@@ -1,5 +1,7 @@
 //! Commands that wait for a lock: they report the lock after a second, and go on when they get it.
 
+use island_metrics::calendar::UnixSeconds;
+
 use crate::killed_publishes::succeeds;
 use crate::prelude::*;
 
@@ -117,4 +119,35 @@ fn a_command_that_waits_for_a_lock_reports_its_path_after_a_second() {
     drop(lock);
     let stderr = stderr_of(&child.wait_with_output().unwrap(), 0);
     assert!(!stderr.contains("waiting"), "{stderr}");
+}
+
+#[test]
+fn a_publish_without_a_time_has_that_of_the_end_of_its_wait() {
+    let mut scene = Scene::new();
+    succeeds(scene.publish());
+    let (dataset, target) = (scene.editions.dataset(), scene.published.path());
+    let at = |time: &str| {
+        let mut manifest = scene.published.manifest().unwrap();
+        for part in ["history", "live", "dumps"] {
+            manifest[part]["generatedAt"] = time.into();
+        }
+        write_file(&target.join("manifest.json"), &manifest.to_string());
+    };
+    let spawn = || {
+        let mut publish = command();
+        publish.args(["publish", "--dataset"]).arg(dataset);
+        publish.arg("--to").arg(target).stderr(Stdio::piped());
+        publish.spawn().unwrap()
+    };
+    let lock = held(target);
+    let waiting = spawn();
+    // The one it waits for ends later than it begins.
+    thread::sleep(Duration::from_millis(1500));
+    at(&UnixSeconds::now().to_string());
+    drop(lock);
+    stderr_of(&waiting.wait_with_output().unwrap(), 0);
+    at("9999-01-01T00:00:00Z");
+    let stderr = stderr_of(&spawn().wait_with_output().unwrap(), 65);
+    let want = "the clock of this machine must be at least 9999-01-01T00:00:00Z, the time of the";
+    assert!(stderr.contains(want), "{stderr}");
 }
