@@ -16,7 +16,7 @@ use crate::dataset::{
     self, DatasetCounts, DatasetReader, Faults, Files, STEP_SECONDS, SyntheticSpec, synthesize,
 };
 use crate::durable;
-use crate::publish::{self, PublishError, PublishEvent, PublishOptions};
+use crate::publish::{self, PublishEvent, PublishOptions};
 use crate::site::{self, SiteSettings};
 use crate::snapshot::check_published;
 
@@ -143,9 +143,7 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         ));
     }
     if let Some(directory) = published {
-        let time = check_published(&directory)
-            .map_err(PublishError::from)?
-            .published;
+        let time = check_published(&directory)?.published;
         let time = time.map_or_else(|| "never".to_owned(), |time| time.to_string());
         report(&format!("{}: sound; published {time}", directory.display()));
     }

@@ -98,6 +98,24 @@ impl From<PublishError> for CliError {
     }
 }
 
+impl From<Vec<SnapshotError>> for CliError {
+    /// The faults of a published directory, a line each.
+    fn from(faults: Vec<SnapshotError>) -> CliError {
+        let is_damage = |fault: &SnapshotError| matches!(fault, SnapshotError::Damaged(_));
+        let code = if faults.iter().any(is_damage) {
+            DATA
+        } else {
+            IO
+        };
+        let lines = faults.iter().map(SnapshotError::to_string);
+        let lines: Vec<String> = lines.map(|line| without_controls(&line)).collect();
+        CliError {
+            code,
+            message: lines.join("\n"),
+        }
+    }
+}
+
 impl From<StartError> for CliError {
     fn from(error: StartError) -> CliError {
         let code = match &error {

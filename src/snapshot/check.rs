@@ -1,40 +1,59 @@
 //! Verification of a published directory: every body and every dump.
 
+use std::convert::Infallible;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use super::dumps::{Dump, Dumps, HashingWriter};
 use super::error::SnapshotError;
+use super::history::History;
 use super::manifest::Manifest;
-use super::read::Snapshot;
+use super::read::{Live, Snapshot};
 use crate::regular_file::Directory;
 use crate::site::SiteSettings;
 use crate::sync::{cores, in_order};
 
-/// Opens a published directory and verifies every body and every dump.
-pub fn check_published(directory: &Path) -> Result<Snapshot, SnapshotError> {
-    let in_file = |path: PathBuf| move |error: SnapshotError| error.in_file(&path);
+/// Opens a published directory and verifies every body and every dump. Returns the first fault of each payload, that of
+/// the index of the dumps, and one for each dump.
+pub fn check_published(directory: &Path) -> Result<Snapshot, Vec<SnapshotError>> {
     let opened = Directory::open(directory).map_err(SnapshotError::Io);
-    let opened = opened.map_err(in_file(directory.to_owned()))?;
-    let absent = || io::Error::new(ErrorKind::NotFound, "nothing is published here");
-    let manifest = Manifest::read(&opened).and_then(|found| found.ok_or_else(absent));
-    let manifest =
-        manifest.map_err(|error| in_file(directory.join(Manifest::FILE))(error.into()))?;
-    let mut snapshot = Snapshot::open((&opened, &manifest), &SiteSettings::new(""), None)?;
-    if let Some(dumps) = snapshot.dumps.take() {
-        let dumps = dumps.map_err(in_file(directory.to_owned()))?;
-        check_dumps(&dumps)?;
-        snapshot.dumps = Some(Ok(dumps));
+    let opened = opened.map_err(|fault| vec![fault.in_file(directory)])?;
+    let manifest = Manifest::read(&opened).map_err(|error| damage(error.into()));
+    let absent = || io::Error::new(ErrorKind::NotFound, "nothing is published here").into();
+    let manifest = manifest.and_then(|found| found.ok_or_else(absent));
+    let path = directory.join(Manifest::FILE);
+    let manifest = manifest.map_err(|fault| vec![fault.in_file(&path)])?;
+    let mut faults = Vec::new();
+    let mut record = |fault| faults.push(damage(fault));
+    let history = manifest.history.as_ref().map(|named| {
+        named.open(&opened, |storage| {
+            let history = History::open(storage)?;
+            history.verify_bodies().map(|()| Arc::new(history))
+        })
+    });
+    let history = history.transpose().map_err(&mut record);
+    let live = manifest.live.as_ref();
+    let live = live.map(|named| named.open(&opened, Live::open));
+    let live = live.transpose().map_err(&mut record);
+    let dumps = manifest.dumps.as_ref().map(|named| {
+        let dumps = Dumps::open(&opened, named);
+        dumps.map_err(|fault| fault.in_file(directory))
+    });
+    let dumps = dumps.transpose().map_err(&mut record);
+    if let Ok(Some(dumps)) = &dumps {
+        check_dumps(dumps, record);
     }
-    if let (Some(history), Some(named)) = (&snapshot.history, &manifest.history) {
-        let path = directory.join(&named.file);
-        history.verify_bodies().map_err(in_file(path))?;
-    }
-    Ok(snapshot)
+    let (Ok(history), Ok(live), Ok(dumps), true) = (history, live, dumps, faults.is_empty()) else {
+        return Err(faults);
+    };
+    let dumps = dumps.map(|dumps| Ok(Arc::new(dumps)));
+    let service = SiteSettings::new("");
+    Ok(Snapshot::new(history, live, dumps, &service, None))
 }
 
 /// Verifies the SHA-256 of every file of the dumps against their index.
-fn check_dumps(dumps: &Dumps) -> Result<(), SnapshotError> {
+fn check_dumps(dumps: &Dumps, mut record: impl FnMut(SnapshotError)) {
     let dumps: Vec<&Dump> = dumps.files().collect();
     let check = |(): &mut (), at: usize| -> Result<(), SnapshotError> {
         let wanted = &dumps[at].file.sha256;
@@ -47,10 +66,29 @@ fn check_dumps(dumps: &Dumps) -> Result<(), SnapshotError> {
         let problem = format!("its SHA-256 must be {wanted}, as in the index, got {found}");
         Err(SnapshotError::malformed("the file", problem))
     };
-    in_order(
-        (cores(), dumps.len()),
+    let workers = (cores(), dumps.len());
+    let Ok(()) = in_order(
+        workers,
         || (),
         check,
-        |number, checked| checked.map_err(|error| error.in_file(Path::new(&dumps[number].place()))),
-    )
+        |number, checked| {
+            let place = dumps[number].place();
+            checked.unwrap_or_else(|fault| record(fault.in_file(Path::new(&place))));
+            Ok::<(), Infallible>(())
+        },
+    );
+}
+
+/// Returns the error of a file that must exist and be valid as damage, unless the system failed to read it.
+fn damage(fault: SnapshotError) -> SnapshotError {
+    use ErrorKind::{FileTooLarge, InvalidData, NotADirectory, NotFound, Other, UnexpectedEof};
+    match fault {
+        SnapshotError::Io(error) => match error.kind() {
+            FileTooLarge | InvalidData | NotADirectory | NotFound | Other | UnexpectedEof => {
+                SnapshotError::Damaged(error.to_string())
+            }
+            _ => SnapshotError::Io(error),
+        },
+        SnapshotError::Damaged(_) => fault,
+    }
 }

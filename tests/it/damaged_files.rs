@@ -141,6 +141,38 @@ fn expect_damage(server: &Server, admin: SocketAddr, count: u32, begun: Instant)
 }
 
 #[test]
+fn check_names_each_file_that_is_damaged_or_missing() {
+    let published = Published::new();
+    let check = || {
+        let path = published.directory.to_str().unwrap();
+        code_and_stderr(run(&["check", "--published", path]))
+    };
+    let manifest = published.directory.join("manifest.json");
+    let named: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    let live = named["live"]["file"].as_str().unwrap();
+    fs::remove_file(published.directory.join(live)).unwrap();
+    let (offset, _) = published.bodies().into_values().next().unwrap();
+    flip(&published.history, offset, 16);
+    let dumps = files(&published.directory.join("dumps"));
+    let dumps: Vec<&String> = dumps.keys().take(2).collect();
+    let dump = |at: usize| published.directory.join("dumps").join(dumps[at]);
+    fs::remove_file(dump(0)).unwrap();
+    flip(&dump(1), 0, 1);
+    let (code, stderr) = check();
+    let history = published.history.to_str().unwrap();
+    for place in [live, history, dumps[0], dumps[1]] {
+        assert!(stderr.contains(place), "{place}: {stderr}");
+    }
+    assert_eq!((code, stderr.lines().count()), (Some(65), 4), "{stderr}");
+    write_file(&manifest, "{");
+    assert_eq!(check().0, Some(65));
+    fs::remove_file(&manifest).unwrap();
+    let (code, stderr) = check();
+    has(&stderr, "nothing is published here");
+    assert_eq!(code, Some(74));
+}
+
+#[test]
 fn a_damaged_body_fails_alone_and_is_counted_and_logged_once_in_ten_seconds() {
     let published = Published::new();
     let bodies = published.bodies();
