@@ -7,7 +7,7 @@ use crate::calendar::UnixSeconds;
 use crate::model::{CreatedIn, CreatorSlug, IslandCode, METRIC_NAMES, SortField};
 
 /// The dumps that repeat the rows of many days: the name, the kind of the rows, which follow a date, and the number of
-/// newest days of this kind; all of them if `None`. Where a dataset contains these files, they are not read.
+/// newest held days; all of them if `None`. Where a dataset contains these files, they are not read.
 pub const WHOLE_FILES: [(&str, FileKind, Option<usize>); 3] = [
     ("history.csv.gz", FileKind::Daily, None),
     ("last30days.csv.gz", FileKind::Daily, Some(30)),
