@@ -61,13 +61,7 @@ impl<'a> DumpsWriter<'a> {
     ) -> DumpsWriter<'a> {
         let kept = before.into_iter().flat_map(Dumps::files);
         let kept = kept.filter(|dump| plan.keeps_dump(&dump.file.file));
-        let kept = kept.map(|dump| {
-            let file = DumpFile {
-                media_type: dump.content_type().to_owned(),
-                ..dump.file.clone()
-            };
-            (file.file.clone(), (file, Bytes::new()))
-        });
+        let kept = kept.map(|dump| (dump.file.file.clone(), (dump.file.clone(), Bytes::new())));
         DumpsWriter {
             folder,
             published,
@@ -96,7 +90,7 @@ impl<'a> DumpsWriter<'a> {
                 None => &mut content,
             });
             write(&mut out)?;
-            let (_, bytes, sha256) = out.finish();
+            let (bytes, sha256) = out.finish();
             if let Some(file) = file {
                 file.sync_all()?;
                 // Few are read soon, and a publish writes gigabytes: in the page cache they would displace what the server
@@ -112,7 +106,7 @@ impl<'a> DumpsWriter<'a> {
         let file = DumpFile {
             file: name.to_owned(),
             modified: self.modified(name, &sha256),
-            media_type: media_type(name).to_owned(),
+            media_type: media_type(name),
             bytes,
             sha256,
         };

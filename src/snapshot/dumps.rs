@@ -59,9 +59,9 @@ pub struct DumpFile {
     pub sha256: String,
     /// The publish timestamp of its last change.
     pub modified: String,
-    /// The value of `Content-Type` with which it is served. An index of an earlier build has none.
-    #[serde(default)]
-    pub media_type: String,
+    /// The value of `Content-Type` with which it is served, whatever an index says.
+    #[serde(skip_deserializing)]
+    pub media_type: &'static str,
 }
 
 impl DumpIndex {
@@ -240,11 +240,6 @@ pub(crate) fn media_type(file: &str) -> &'static str {
 }
 
 impl Dump {
-    /// Returns its `Content-Type`, whatever an index says.
-    pub fn content_type(&self) -> &'static str {
-        media_type(&self.file.file)
-    }
-
     /// Returns `true` for the index.
     pub fn has_gzip_form(&self) -> bool {
         self.file.file == DumpIndex::FILE
@@ -259,7 +254,7 @@ impl Dump {
                 bytes: bytes.len() as u64,
                 sha256: String::new(),
                 modified: String::new(),
-                media_type: String::new(),
+                media_type: media_type(DumpIndex::FILE),
             },
             etag: String::from_utf8_lossy(etag.as_bytes()).into_owned(),
             modified,
@@ -268,7 +263,7 @@ impl Dump {
         }
     }
 
-    fn of_file(file: DumpFile, content: DumpContent) -> Result<Dump, &'static str> {
+    fn of_file(mut file: DumpFile, content: DumpContent) -> Result<Dump, &'static str> {
         if !is_local_path(&file.file) || file.file.len() > NAME_BYTES_MAX {
             return Err(
                 "file must be a path within the directory of at most 100 bytes, without control characters",
@@ -281,6 +276,7 @@ impl Dump {
         // Half of the digest distinguishes any two files, in half the bytes that clients repeat.
         let etag = format!("\"{}\"", &file.sha256[..32].to_ascii_lowercase());
         let modified = UnixSeconds::parse(&file.modified).ok_or("modified is not a timestamp")?;
+        file.media_type = media_type(&file.file);
         Ok(Dump {
             file,
             etag,
@@ -351,13 +347,13 @@ impl<W> HashingWriter<W> {
         }
     }
 
-    /// Returns the underlying writer, the length, and the SHA-256 in hexadecimal.
-    pub(crate) fn finish(self) -> (W, u64, String) {
+    /// Returns the length, and the SHA-256 in hexadecimal.
+    pub(crate) fn finish(self) -> (u64, String) {
         let mut text = String::with_capacity(64);
         for byte in self.sha256.finalize().to_byte_array() {
             write!(text, "{byte:02x}").expect("writing to memory does not fail");
         }
-        (self.out, self.bytes, text)
+        (self.bytes, text)
     }
 }
 

@@ -46,7 +46,7 @@ impl Scene {
                 bytes: length,
                 sha256: "0".repeat(64),
                 modified: time.clone(),
-                media_type: String::new(),
+                media_type: "",
             }],
         };
         let text = index.to_json().unwrap();

@@ -215,7 +215,7 @@ impl ApiResponse {
         let validators = format!("etag: {etag}\r\nlast-modified: {modified}\r\n");
         let mut response = ApiResponse::new(status, &[vary, &validators, PUBLIC]);
         if status != StatusCode::NOT_MODIFIED {
-            let (accept, content_type) = ("accept-ranges: bytes\r\n", dump.content_type());
+            let (accept, content_type) = ("accept-ranges: bytes\r\n", dump.file.media_type);
             let gzip = if dump.is_gzip { GZIP } else { "" };
             response.add(&[accept, "content-type: ", content_type, "\r\n", gzip]);
             response.gzip = dump.is_gzip;
