@@ -30,7 +30,7 @@ pub(super) const LIVE: Kind = ("live", ".snap");
 /// The index of the dumps.
 pub(super) const INDEX: Kind = ("dumps", ".json");
 
-/// Creates the folder of the dumps. Up to version 1.0.0, its name was that of a link.
+/// Creates the folder of the dumps. A link in its place is replaced, since servers follow none.
 pub(super) fn create_dumps_folder(directory: &Path) -> Result<(), PublishError> {
     let folder = directory.join(Dumps::FOLDER);
     let found = folder.symlink_metadata();
@@ -105,8 +105,6 @@ fn is_unfinished(name: &str) -> bool {
 /// Returns whether a name is one that a publish creates. In the patterns, `0` is a digit and `x` a hexadecimal one.
 pub(super) fn is_published(name: &str) -> bool {
     const STAMP: &str = "00000000T000000Z-xxxxxxxx";
-    // Up to version 1.0.0, the dumps were a directory, which may have been repeated.
-    let name = name.trim_end_matches("-again");
     let matches = |pattern: &str| {
         let matches = |(byte, pattern): (u8, u8)| match pattern {
             b'0' => byte.is_ascii_digit(),
@@ -116,9 +114,7 @@ pub(super) fn is_published(name: &str) -> bool {
         name.len() == pattern.len() && name.bytes().zip(pattern.bytes()).all(matches)
     };
     let payload = |(prefix, suffix): Kind| matches(&format!("{prefix}-{STAMP}{suffix}"));
-    [HISTORY, LIVE, INDEX, (INDEX.0, "")]
-        .into_iter()
-        .any(payload)
+    [HISTORY, LIVE, INDEX].into_iter().any(payload)
         || matches(&format!("{}/{}", Dumps::FOLDER, "x".repeat(64)))
 }
 
@@ -133,9 +129,6 @@ mod tests {
             "live-20261121T120500Z-0123abcd.snap",
             "dumps-20261121T120500Z-0123abcd.json",
             &format!("dumps/{}", "0a".repeat(32)),
-            // Of older versions.
-            "dumps-20261121T120500Z-0123abcd",
-            "dumps-20261121T120500Z-0123abcd-again-again",
         ] {
             assert!(is_published(ours), "{ours}");
         }
@@ -154,6 +147,7 @@ mod tests {
             "history-of-mine.snap",
             "history-20261121T120500Z-0123abcd",
             "dumps-of-mine",
+            "dumps-20261121T120500Z-0123abcd",
             "dumps-20261121T120500Z-0123abcd-mine",
             "dumps-20261121T120500Z-0123abcg",
             "notes.tmp",

@@ -1,7 +1,6 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::super::Manifest;
 use super::*;
 use crate::durable;
 use zlib_rs::crc32::crc32;
@@ -235,18 +234,6 @@ fn a_damaged_index_is_refused_with_its_place() {
     fs::remove_file(published.0.join(INDEX)).unwrap();
     let error = published.open_named(&named(b"{}")).unwrap_err().to_string();
     assert!(error.starts_with("dumps-1.json: "), "{error}");
-}
-
-#[test]
-fn dumps_of_a_version_that_had_a_directory_are_refused_and_nothing_else_is() {
-    let published = Published::new("older");
-    fs::create_dir(published.0.join("dumps-20261121T120500Z-0123abcd")).unwrap();
-    let manifest = r#"{"live": {"file": "l", "bytes": 1, "checksum": "0", "generatedAt": ""}, "dumps":
-        {"directory": "dumps-20261121T120500Z-0123abcd", "checksum": "0123abcd", "generatedAt": ""}}"#;
-    let manifest: Manifest = serde_json::from_str(manifest).unwrap();
-    let error = published.open_named(&manifest.dumps.unwrap()).unwrap_err();
-    let want = "dumps-20261121T120500Z-0123abcd: is not a regular file; publish again";
-    assert!(error.to_string().starts_with(want), "{error}");
 }
 
 #[test]

@@ -29,10 +29,8 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Payload {
-    /// Its name in the published directory. Up to version 1.0.0, dumps were a directory.
-    #[serde(alias = "directory")]
+    /// Its name in the published directory.
     pub file: String,
-    #[serde(default)] // a directory had none
     pub bytes: u64,
     /// CRC-32, eight hexadecimal digits: of the index of the dumps, or of all that follows the bodies of a payload.
     pub checksum: String,
