@@ -64,19 +64,15 @@ impl DatasetReader<'_> {
                 }
                 let place = format!("{folder}/{name}");
                 let place = place.trim_start_matches('/');
-                let is_folder = self.files.path(place).is_dir();
-                let nor = match data_at(self.files, place, LEVELS) {
-                    None if !is_folder || !TABLES.contains(&letters(name).as_str()) => continue,
-                    Some(data) if is_folder => {
-                        format!(", nor is {} in it", &data[place.len() + 1..])
-                    }
-                    _ => String::new(),
+                let is_table = || {
+                    let is_folder = self.files.path(place).is_dir();
+                    is_folder && TABLES.contains(&letters(name).as_str())
                 };
-                let end = if is_folder { "/" } else { "" };
-                warnings.push_file(
-                    &format!("{place}{end}"),
-                    format!("is not read{nor}; {want}"),
-                );
+                let data = data_at(self.files, place, LEVELS);
+                let data = data.or_else(|| is_table().then(|| format!("{place}/")));
+                if let Some(data) = data {
+                    warnings.push_file(&data, format!("is not read; {want}"));
+                }
             }
         }
         Ok(())

@@ -147,19 +147,19 @@ fn each_entry_that_looks_like_data_and_is_not_read_is_named() {
         ("Daily/", "Daily/: is not read; a dataset has"),
         (
             "Daily/2026-11-20.csv",
-            "Daily/: is not read, nor is 2026-11-20.csv in it; a dataset has",
+            "Daily/2026-11-20.csv: is not read; a dataset has",
         ),
         ("days/", "days/: is"),
-        ("old/2026-11-20.csv", "old/: is"),
+        ("old/2026-11-20.csv", "old/2026-11-20.csv: is"),
         (
             "old/daily/2026-11-20.csv",
-            "old/: is not read, nor is daily/2026-11-20.csv in it; a dataset has",
+            "old/daily/2026-11-20.csv: is not read; a dataset has",
         ),
         (
             "daily/2026/2026-11-20.csv",
-            "daily/2026/: is not read, nor is 2026-11-20.csv in it; daily has",
+            "daily/2026/2026-11-20.csv: is not read; daily has",
         ),
-        ("live/old/Live.json", "live/old/: is"),
+        ("live/old/Live.json", "live/old/Live.json: is"),
     ] {
         let scratch = Scratch::new();
         scratch.write(name, "x");

@@ -266,7 +266,7 @@ fn what_is_probably_a_mistake_is_a_warning_and_with_strict_a_fault() {
         ("ccu/2026-10-02.CSV", "ccu/2026-10-02.CSV: "),
         ("creators.csv", "creators.csv:1:2: "),
         ("daily/2026-10-03.csv.gz", "daily/2026-10-03.csv.gz: "),
-        ("days/2026-10-04.csv", "days/: "),
+        ("days/2026-10-04.csv", "days/2026-10-04.csv: "),
         (
             "live/1795262400.csv",
             "live/1795262400.csv: the last line must end",
