@@ -31,24 +31,17 @@ impl Plan {
             None => previous.sources.clone(),
             Some(_) => Sources::default(),
         };
-        let (mut history, mut live, mut count) = (Vec::new(), Vec::new(), 0);
+        let (mut changed, mut count) = (Vec::new(), 0);
         let names = known.files.keys().map(String::as_str);
         let names: BTreeSet<&str> = names.chain(dataset.names()).collect();
         for name in names {
             let found = dataset.stamp(name)?;
             count += usize::from(found.is_some());
-            let difference = match (known.files.get(name), found) {
-                (None, None) => continue,
-                (None, Some(_)) => "is new",
-                (Some(_), None) => "was removed",
-                (Some(stamp), Some(_)) if *stamp == found => continue,
-                (Some(_), Some(_)) => "changed",
-            };
-            let is_live = name == DatasetReader::PLATFORM || name.starts_with("live/");
-            let differences = if is_live { &mut live } else { &mut history };
-            differences.push((name.to_owned(), difference));
+            if known.files.get(name).copied() != found.map(Some) {
+                changed.push(name.to_owned());
+            }
         }
-        for (name, _) in history.iter().chain(&live) {
+        for name in &changed {
             known.files.remove(name);
             // A file in daily/ decides which rows of its day in ccu/ count.
             let (_, day) = name.split_once('/').unwrap_or_default();
@@ -56,19 +49,22 @@ impl Plan {
                 known.files.remove(&format!("{folder}/{day}"));
             }
         }
-        let is_kept = reason.is_none() && history.is_empty();
-        let kept_history = previous.manifest.history.clone().filter(|_| is_kept);
-        let history = match (reason, &kept_history) {
-            (_, Some(kept)) => format!("kept from {}, no input changed", kept.generated_at),
-            (Some(reason), None) => format!("rendered, {reason}"),
-            (None, None) => format!("rendered, {}", summarized(&history)),
+        let is_live = |name: &str| name == DatasetReader::PLATFORM || name.starts_with("live/");
+        let input = changed.iter().find(|name| !is_live(name));
+        let reason = reason.map(str::to_owned);
+        let reason = reason.or_else(|| Some(format!("{} differs", input?)));
+        let kept_history = previous.manifest.history.clone();
+        let kept_history = kept_history.filter(|_| reason.is_none());
+        let history = match (&kept_history, reason) {
+            (Some(kept), _) => format!("kept from {}, no input changed", kept.generated_at),
+            (None, reason) => format!("rendered, {}", reason.unwrap_or_default()),
         };
-        let (live, kept) = (summarized(&live), known.files.len());
+        let kept = known.files.len();
         Ok(Plan {
             kept_history,
             known,
             summary: format!(
-                "history: {history}; live: rendered, {live}; dumps: {kept} of {count} tables kept"
+                "history: {history}; live: rendered; dumps: {kept} of {count} tables kept"
             ),
         })
     }
@@ -120,21 +116,5 @@ impl Plan {
             players: names.zip(live.totals.iter().map(|total| total.1)).collect(),
             warnings: warnings.iter().cloned().collect(),
         }
-    }
-}
-
-/// Returns the first difference and the number of the others.
-fn summarized(differences: &[(String, &str)]) -> String {
-    let Some(((name, difference), others)) = differences.split_first() else {
-        return "as always".to_owned();
-    };
-    and_more(format!("{name} {difference}"), others.len())
-}
-
-/// Returns some of the items of a list, given as text, with the number of the others.
-pub(super) fn and_more(some: String, others: usize) -> String {
-    match others {
-        0 => some,
-        more => format!("{some} and {more} more"),
     }
 }

@@ -8,7 +8,6 @@ use std::path::{self, Component, Path, PathBuf};
 
 use super::directory::is_published;
 use super::options::{PublishError, PublishOptions, in_file};
-use super::plan::and_more;
 use super::previous::{Previous, Sources};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::{DatasetReader, Files, validate};
@@ -138,10 +137,13 @@ pub(super) fn refuse_loss(
     // A fault, such as a file of a day under another name, may be the reason.
     validate(dataset, &mut |_, _| ())?;
     let few = lost.iter().take(DAYS_NAMED).map(UtcDay::to_string);
-    let few: Vec<String> = few.collect();
-    let listed = and_more(few.join(", "), lost.len() - few.len());
+    let listed = few.collect::<Vec<String>>().join(", ");
+    let more = match lost.len().saturating_sub(DAYS_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     Err(PublishError::Refused(format!(
-        "the dataset must have all days of the published data, got no file for {listed}; \
+        "the dataset must have all days of the published data, got no file for {listed}{more}; \
          --force publishes without them"
     )))
 }
