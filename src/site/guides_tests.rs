@@ -17,7 +17,6 @@ fn the_page_has_every_object_with_its_members_and_every_response_with_an_example
         "<code>createdIn</code> <code>uefn</code> or <code>creative</code> or null<dd>",
         "<code>lastSeen</code> date or null<dd>",
         "<code>points</code> array of pairs<dd>Pairs <code>[unixSeconds, players]</code>",
-        "It has the members of <a href=\"#IslandSummary\">IslandSummary</a>, and also:<dl><dt><code>",
         "<dt><code>series</code> array of",
         "<code>generatedAt</code> time or null<dd>",
         "&quot;docs&quot;: <span class=s>&quot;https://x.test/docs&quot;</span>",

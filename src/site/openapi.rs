@@ -182,27 +182,17 @@ impl Document {
         complete
     }
 
-    /// Returns the schemas of all objects with complete properties, each with its `name`, the name of its `base`, a
-    /// long object with all members of which it begins, and the names of its other `members`.
+    /// Returns the schemas of all objects with complete properties, each with its `name`.
     pub(super) fn objects(&self) -> Vec<Value> {
         let schemas = members(&self.0["components"]["schemas"]);
         let schemas = schemas.filter(|(_, schema)| schema["type"] == "object");
         let object = |(name, schema): (&str, &Value)| {
-            let all = items(&schema["required"]);
-            let is_base =
-                |begin: &[Value]| (5..all.len()).contains(&begin.len()) && all.starts_with(begin);
-            let mut others = schemas
-                .clone()
-                .map(|(name, other)| (name, items(&other["required"])));
-            let base = others.find(|(_, begin)| is_base(begin));
             let mut object = schema.clone();
             object["properties"] = self.complete(&object["properties"]);
             object["name"] = name.into();
-            object["base"] = base.map(|(name, _)| name).into();
-            object["members"] = all[base.map_or(0, |(_, begin)| begin.len())..].into();
             object
         };
-        schemas.clone().map(object).collect()
+        schemas.map(object).collect()
     }
 
     /// Returns the meaning of each error status. The endpoints of the API come last and have the
