@@ -143,9 +143,11 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         ));
     }
     if let Some(directory) = published {
-        let time = check_published(&directory)?.published;
-        let time = time.map_or_else(|| "never".to_owned(), |time| time.to_string());
-        report(&format!("{}: sound; published {time}", directory.display()));
+        let manifest = check_published(&directory)?;
+        let payloads = manifest.history.iter().chain(&manifest.live);
+        let time = payloads.map(|named| named.generated_at.as_str()).max();
+        let (path, time) = (directory.display(), time.unwrap_or_default());
+        report(&format!("{path}: sound; published {time}"));
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use super::{PublishOptions, publish};
 use crate::calendar::UnixSeconds;
 use crate::dataset::Files;
-use crate::regular_file::Directory;
 use crate::snapshot::{History, Live, Manifest, SnapshotError, Storage, check_published};
 
 /// 2026-11-21T12:05:00Z
@@ -144,16 +143,12 @@ fn every_cut_and_every_flipped_bit_of_a_manifest_is_found_or_means_the_same() {
     let Published(directory, manifest) = &published;
     let path = directory.join(Manifest::FILE);
     let sound = fs::read(&path).unwrap();
-    let identities = check_published(directory).unwrap().identities();
+    check_published(directory).unwrap();
     let check = |text: &[u8], what: &str| {
         fs::write(&path, text).unwrap();
-        let Ok(snapshot) = check_published(directory) else {
+        let Ok(read) = check_published(directory) else {
             return;
         };
-        let read = Manifest::read(&Directory::open(directory).unwrap())
-            .unwrap()
-            .unwrap();
-        assert_eq!(snapshot.identities(), identities, "{what}");
         assert_eq!(
             (&read.history, &read.live),
             (&manifest.history, &manifest.live),

@@ -3,20 +3,18 @@
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::path::Path;
-use std::sync::Arc;
 
 use super::dumps::{Dump, Dumps, HashingWriter};
 use super::error::SnapshotError;
 use super::history::History;
 use super::manifest::Manifest;
-use super::read::{Live, Snapshot};
+use super::read::Live;
 use crate::regular_file::Directory;
-use crate::site::SiteSettings;
 use crate::sync::{cores, in_order};
 
-/// Opens a published directory and verifies every body and every dump. Returns the first fault of each payload, that of
-/// the index of the dumps, and one for each dump.
-pub fn check_published(directory: &Path) -> Result<Snapshot, Vec<SnapshotError>> {
+/// Verifies every body and every dump of a published directory. Returns its manifest; or the first fault of each payload,
+/// that of the index of the dumps, and one for each dump.
+pub fn check_published(directory: &Path) -> Result<Manifest, Vec<SnapshotError>> {
     let opened = Directory::open(directory).map_err(SnapshotError::Io);
     let opened = opened.map_err(|fault| vec![fault.in_file(directory)])?;
     let manifest = Manifest::read(&opened).map_err(|error| damage(error.into()));
@@ -26,30 +24,25 @@ pub fn check_published(directory: &Path) -> Result<Snapshot, Vec<SnapshotError>>
     let manifest = manifest.map_err(|fault| vec![fault.in_file(&path)])?;
     let mut faults = Vec::new();
     let mut record = |fault| faults.push(damage(fault));
-    let history = manifest.history.as_ref().map(|named| {
-        named.open(&opened, |storage| {
-            let history = History::open(storage)?;
-            history.verify_bodies().map(|()| Arc::new(history))
-        })
-    });
-    let history = history.transpose().map_err(&mut record);
-    let live = manifest.live.as_ref();
-    let live = live.map(|named| named.open(&opened, Live::open));
-    let live = live.transpose().map_err(&mut record);
-    let dumps = manifest.dumps.as_ref().map(|named| {
-        let dumps = Dumps::open(&opened, named);
-        dumps.map_err(|fault| fault.in_file(directory))
-    });
-    let dumps = dumps.transpose().map_err(&mut record);
-    if let Ok(Some(dumps)) = &dumps {
-        check_dumps(dumps, record);
+    if let Some(named) = &manifest.history {
+        let verified = named.open(&opened, |file| History::open(file)?.verify_bodies());
+        verified.unwrap_or_else(&mut record);
     }
-    let (Ok(history), Ok(live), Ok(dumps), true) = (history, live, dumps, faults.is_empty()) else {
-        return Err(faults);
-    };
-    let dumps = dumps.map(|dumps| Ok(Arc::new(dumps)));
-    let service = SiteSettings::new("");
-    Ok(Snapshot::new(history, live, dumps, &service, None))
+    if let Some(named) = &manifest.live {
+        let verified = named.open(&opened, |file| Live::open(file).map(drop));
+        verified.unwrap_or_else(&mut record);
+    }
+    let dumps = manifest.dumps.as_ref();
+    match dumps.map(|named| Dumps::open(&opened, named)) {
+        Some(Ok(dumps)) => check_dumps(&dumps, record),
+        Some(Err(fault)) => record(fault.in_file(directory)),
+        None => {}
+    }
+    if faults.is_empty() {
+        Ok(manifest)
+    } else {
+        Err(faults)
+    }
 }
 
 /// Verifies the SHA-256 of every file of the dumps against their index.
