@@ -63,7 +63,10 @@ pub(crate) fn write<W: Write>(
                 Endpoint::Creator => creators[number].body(input, &rows),
                 Endpoint::Ranking => ranking(input, number),
                 Endpoint::New => new_islands(input, number, &new[number]),
-                of_file => render::of_file(of_file, input),
+                Endpoint::RankingDays | Endpoint::NewDays => {
+                    render::days(&input.day_texts, input.published)
+                }
+                other => unreachable!("the body of {} has no renderer", other.label()),
             }
         };
         in_order(

@@ -5,11 +5,9 @@ mod json;
 
 use json::{Object, json};
 
-use super::history_input::HistoryInput;
 use crate::calendar::UnixSeconds;
 use crate::dataset::{Cell, FileKind, Island, Metrics, Profile};
 use crate::model::{IslandCode, SortField};
-use crate::request::Endpoint;
 
 /// Seconds between two live steps.
 const RESOLUTION_SECONDS: u32 = 600;
@@ -126,16 +124,8 @@ pub(crate) fn creator<'a>(
     })
 }
 
-/// Returns the body of an endpoint that has one for the whole file.
-pub(crate) fn of_file(endpoint: Endpoint, input: &HistoryInput<'_>) -> Vec<u8> {
-    match endpoint {
-        Endpoint::RankingDays | Endpoint::NewDays => days(&input.day_texts, input.published),
-        other => unreachable!("the body of {} has no renderer", other.label()),
-    }
-}
-
 /// `/v1/rankings` and `/v1/new`, from the days that have a file, oldest first.
-fn days(day_texts: &[String], published: UnixSeconds) -> Vec<u8> {
+pub(crate) fn days(day_texts: &[String], published: UnixSeconds) -> Vec<u8> {
     response(published, |body| {
         body.array("days", day_texts.iter().rev(), json)
             .member("latest", day_texts.last())
