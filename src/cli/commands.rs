@@ -12,9 +12,7 @@ use super::progress::Progress;
 use super::serve;
 use super::{print, report};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
-use crate::dataset::{
-    self, DatasetCounts, DatasetReader, Faults, Files, STEP_SECONDS, SyntheticSpec, synthesize,
-};
+use crate::dataset::{self, DatasetReader, Faults, Files, STEP_SECONDS, SyntheticSpec, synthesize};
 use crate::durable;
 use crate::publish::{self, PublishEvent, PublishOptions};
 use crate::site::{self, SiteSettings};
@@ -130,12 +128,8 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         let counts = dataset::validate(&source, &mut |done, all| {
             progress.show("reading files", done, all);
         });
-        let DatasetCounts {
-            islands,
-            days,
-            rows,
-            steps,
-        } = counts?;
+        let (islands, rows) = counts?;
+        let (days, steps) = (source.days.len(), source.steps.len());
         report_warnings(&source.take_warnings());
         let path = directory.display();
         report(&format!(

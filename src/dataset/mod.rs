@@ -32,4 +32,4 @@ pub use files::{FileStamp, Files};
 pub use rows::{Cell, DayRow, FileKind, Island, LiveStep, Metrics, Profile};
 pub use rows::{WHOLE_FILES, write_csv, write_csv_header, write_csv_row};
 pub use synthetic::synthesize;
-pub use tables::{Catalogue, DatasetCounts, validate};
+pub use tables::{Catalogue, validate};

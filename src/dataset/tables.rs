@@ -251,32 +251,20 @@ fn metrics(table: &CsvTable<'_>) -> Metrics {
     Metrics::new(counts, [table.decimal(7), table.share(8), table.share(9)])
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DatasetCounts {
-    pub islands: usize,
-    pub days: usize,
-    pub rows: usize,
-    pub steps: usize,
-}
-
 /// Reads and validates all files. `progress` receives the number of files done and the number of all
-/// files. Returns all faults, or the error of the first file that could not be read.
+/// files. Returns the number of islands and that of rows of days; or all faults, or the error of the first file that
+/// could not be read.
 pub fn validate(
     source: &DatasetReader<'_>,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<DatasetCounts, LoadError> {
+) -> Result<(usize, usize), LoadError> {
     source.find_unread_entries()?;
     let catalogue = source.catalogue()?;
     source.notice()?;
     source.platform()?;
     let (days, steps) = (&source.days, &source.steps);
     let all = days.len() + steps.len();
-    let mut counts = DatasetCounts {
-        islands: catalogue.islands.len(),
-        days: days.len(),
-        rows: 0,
-        steps: steps.len(),
-    };
+    let mut rows_of_days = 0;
     in_order(
         (cores(), all),
         || (),
@@ -286,10 +274,10 @@ pub fn validate(
         },
         |at, rows: Result<usize, LoadError>| {
             progress(at + 1, all);
-            counts.rows += rows?;
+            rows_of_days += rows?;
             Ok::<(), LoadError>(())
         },
     )?;
     source.finish_checks()?;
-    Ok(counts)
+    Ok((catalogue.islands.len(), rows_of_days))
 }
