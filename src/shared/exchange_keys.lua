@@ -40,6 +40,7 @@ local function begin_generation()
     redis.call('DEL', KEYS[1])
   end
   generation, number = ARGV[3], 0
+  redis.call('HSET', KEYS[1], GENERATION, generation)
   local changes = {number, generation}
   for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do
     if is_id(id) then
@@ -69,8 +70,6 @@ local is_whole = is_hex(generation, #ARGV[3]) and redis.call('ZSCORE', KEYS[2], 
 if not is_whole or is_known() and number < tonumber(ARGV[2]) then
   begin_generation()
 end
--- Each call writes: a node that has become a replica refuses it, and does not answer with an old state.
-redis.call('HSET', KEYS[1], GENERATION, generation)
 local secret = field(SECRET, 64)
 if not is_hex(secret, 64) then
   secret = ARGV[4]

@@ -12,8 +12,11 @@ pub(super) const PAGE: usize = 256;
 
 /// The records; the numbers of their changes. The number in the names is the version of their format.
 const KEYS: [&str; 2] = ["imq:2:keys", "imq:2:keys:changes"];
+/// A store that is full of quotas takes keys too, which are few: a revocation must reach all servers. A script with flags
+/// is also refused by a node that has become a replica, and does not answer with an old state.
+const HEAD: &str = "#!lua flags=allow-oom\n";
 static SCRIPT: LazyLock<StoreScript> =
-    LazyLock::new(|| StoreScript::new(include_str!("exchange_keys.lua")));
+    LazyLock::new(|| StoreScript::new(HEAD, include_str!("exchange_keys.lua")));
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {

@@ -36,8 +36,9 @@ pub(super) struct StoreScript {
 }
 
 impl StoreScript {
-    pub(super) fn new(text: &str) -> StoreScript {
-        let text = [include_str!("common.lua"), text].concat();
+    /// `head` is its first line, with flags, or nothing.
+    pub(super) fn new(head: &str, text: &str) -> StoreScript {
+        let text = [head, include_str!("common.lua"), text].concat();
         let hash = redis::Script::new(&text).get_hash().to_owned();
         StoreScript { text, hash }
     }
@@ -83,13 +84,19 @@ impl NodeConnection {
     }
 }
 
-/// Connects to the first node that accepts writes. The error names each node and its problem.
-pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<Arc<NodeConnection>, String> {
+/// A write that a node refuses if it is full, or lacks replicas. It accepts connections all the same.
+pub(super) const PROBE: [&str; 4] = ["HSET", "imq:probe", "run", "0"];
+
+/// Connects to the first node that accepts a write, `probe`. The error names each node and its problem.
+pub(super) async fn connect(
+    settings: &SharedQuotaSettings,
+    probe: &[&str],
+) -> Result<Arc<NodeConnection>, String> {
     let password = settings.password()?;
     let (ca_file, password) = (settings.ca_file.as_deref(), password.as_deref());
     let mut problems = Vec::new();
     for node in &settings.nodes {
-        match open(node, ca_file, password).await {
+        match open(node, ca_file, password, probe).await {
             Ok(connection) => return Ok(Arc::new(connection)),
             Err(problem) => problems.push(format!("{node}: {problem}")),
         }
@@ -103,13 +110,14 @@ pub(super) async fn open(
     node: &StoreNode,
     ca_file: Option<&Path>,
     password: Option<&str>,
+    probe: &[&str],
 ) -> Result<NodeConnection, String> {
     let millis = CONNECT_MAX.as_millis();
     let found = timeout(CONNECT_MAX, lookup_host(&node.authority)).await;
     let found = found.map_err(|_| format!("no answer of the name server within {millis} ms"))?;
     let found = found.map_err(|error| error.to_string())?;
     let addresses: Vec<SocketAddr> = found.collect();
-    let opening = open_at(node, &addresses, ca_file, password);
+    let opening = open_at(node, &addresses, ca_file, password, probe);
     timeout(CONNECT_MAX, opening).await.unwrap_or_else(|_| {
         // A store without TLS waits for the rest of what it takes for a command.
         let hint = if node.is_tls {
@@ -127,6 +135,7 @@ async fn open_at(
     addresses: &[SocketAddr],
     ca_file: Option<&Path>,
     password: Option<&str>,
+    probe: &[&str],
 ) -> Result<NodeConnection, String> {
     let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
     if let Some(user) = &node.user {
@@ -155,7 +164,7 @@ async fn open_at(
         problem(error) + hint
     })?;
     let driver = [driver].into_iter().collect();
-    inspect(node, connection, driver).await
+    inspect(node, connection, driver, probe).await
 }
 
 /// Checks that a node accepts writes.
@@ -163,6 +172,7 @@ async fn inspect(
     node: &StoreNode,
     mut connection: MultiplexedConnection,
     driver: JoinSet<()>,
+    probe: &[&str],
 ) -> Result<NodeConnection, String> {
     let info = redis::cmd("INFO").query_async(&mut connection).await;
     let info: InfoDict = info.map_err(problem)?;
@@ -185,10 +195,9 @@ async fn inspect(
                 .to_owned(),
         );
     }
-    // A node that is full, or lacks replicas, accepts connections but no writes.
-    let mut probe = redis::cmd("HSET");
-    probe.arg("imq:probe").arg("run").arg(0);
-    let probed: Result<u32, RedisError> = probe.query_async(&mut connection).await;
+    let mut command = redis::cmd(probe[0]);
+    command.arg(&probe[1..]);
+    let probed: Result<u32, RedisError> = command.query_async(&mut connection).await;
     // A key of another type is named only where writes are accepted.
     if let Err(error) = probed
         && error.code() != Some("WRONGTYPE")
@@ -263,7 +272,7 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         // It runs on, as that of a server.
         let failed = runtime.block_on(async {
-            let failed = connect(&settings).await;
+            let failed = connect(&settings, &PROBE).await;
             tokio::time::sleep(CONNECT_MAX).await;
             failed
         });

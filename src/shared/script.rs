@@ -12,7 +12,7 @@ use crate::quota::{GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseReques
 /// that do not understand each other use different keys.
 const SERVICE: &str = "imq:3:service";
 static SCRIPT: LazyLock<StoreScript> =
-    LazyLock::new(|| StoreScript::new(include_str!("counts.lua")));
+    LazyLock::new(|| StoreScript::new("", include_str!("counts.lua")));
 
 /// A start of a server.
 #[derive(Clone, Debug)]

@@ -103,6 +103,8 @@ fn changes_on_any_server_reach_all_servers() {
     await_status(&peers, &key, 200);
     fs::remove_file(state(1).join("keys.jsonl")).unwrap();
     await_stored(&state(2), &key, "active");
+    // A store that is full of quotas passes changes of keys on, also to servers that connect then.
+    assert_eq!(store.command("CONFIG SET maxmemory 1"), "+OK");
     change_key("revoke", &state(2), &key);
     await_status(&peers, &key, 403);
     wait_for("the file", || {
