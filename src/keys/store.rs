@@ -227,23 +227,31 @@ impl KeyStore {
         self.read_changed(&mut known)?;
         let mut records = KeyRecords::clone(&known.records);
         let outcome = change(&mut records)?;
-        let is_change = records != *known.records;
-        if is_change || known.lost.is_some() {
-            let path = self.path();
-            let written = durable::replace_private(&path, &records.to_file());
-            written.map_err(KeyStoreError::io(&path))?;
-            if let (Some(count @ 1..), Some(log)) = (known.lost.take(), &self.log) {
-                let path = path.display();
-                log(&format!(
-                    "{path}: known keys were missing or out of date, and were written again ({count})"
-                ));
-            }
-            // The change is made even if this fails. Without a version the file is read again.
-            known.version = self.version().ok().flatten();
-            // A server loads other records, which takes long.
-            if is_change {
-                known.records = Arc::new(records);
-            }
+        let lost = known.lost;
+        if records == *known.records && lost.is_none() {
+            return Ok(outcome);
+        }
+        // Nor must it wait for the disk.
+        drop(known);
+        let path = self.path();
+        let written = durable::replace_private(&path, &records.to_file());
+        written.map_err(KeyStoreError::io(&path))?;
+        if let (Some(count @ 1..), Some(log)) = (lost, &self.log) {
+            let path = path.display();
+            log(&format!(
+                "{path}: known keys were missing or out of date, and were written again ({count})"
+            ));
+        }
+        let written = records.clone();
+        let mut known = lock(&self.known);
+        // The change is made even if this fails. Without a version the file is read again.
+        known.version = self.version().ok().flatten();
+        // What was merged meanwhile is written the next time.
+        let _ = records.merge(known.records.as_slice(), KEYS_MAX);
+        known.lost = (records != written).then_some(0);
+        // A server loads other records, which takes long.
+        if records != *known.records {
+            known.records = Arc::new(records);
         }
         Ok(outcome)
     }

@@ -1,5 +1,6 @@
 //! Changes of the key file by servers and commands.
 
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use super::*;
@@ -48,8 +49,12 @@ fn a_server_knows_the_keys_of_other_processes_and_writes_lost_ones_again() {
     let name = format!("im-keys-{}-lost", std::process::id());
     let directory = std::env::temp_dir().join(name);
     let logged: Arc<Mutex<Vec<String>>> = Arc::default();
-    let log = Arc::clone(&logged);
-    let server = KeyStore::of_server(&directory, move |line| lock(&log).push(line.to_owned()));
+    let (log, received) = (Arc::clone(&logged), Arc::new(OnceLock::new()));
+    let receive: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>> = Arc::clone(&received);
+    let server = KeyStore::of_server(&directory, move |line| {
+        lock(&log).push(line.to_owned());
+        receive.get().inspect(|receive| receive());
+    });
     let command = KeyStore::new(&directory);
     let first = issue(&command);
     assert_eq!(ids(&server.current().unwrap()), [first]);
@@ -68,18 +73,25 @@ fn a_server_knows_the_keys_of_other_processes_and_writes_lost_ones_again() {
     assert!(lock(&logged)[0].contains("were written again (2)"));
     server.repair().unwrap();
     assert_eq!(lock(&logged).len(), 1);
-    // A change writes lost keys again too.
+    // A change writes lost keys again too. While it does, records of other servers are merged.
+    let key = (&"b@x.test".parse().unwrap(), Tier::Free);
+    let [early, late] =
+        [1, 2].map(|at| KeyRecord::random(&KeyPrefix::default(), key, UnixSeconds(at)).1);
+    let (fourth, of_log) = (early.id, server.clone());
+    let merge = Box::new(move || {
+        assert!(of_log.known.try_lock().is_ok(), "a revocation waits");
+        of_log.merge(std::slice::from_ref(&early)).unwrap();
+    });
+    assert!(received.set(merge).is_ok());
     std::fs::remove_file(server.path()).unwrap();
     let third = issue(&server);
     assert_eq!(ids(&server.read().unwrap()), [first, second, third]);
-    assert_eq!(lock(&logged).len(), 2);
+    assert_eq!(ids(&server.known()), [first, second, third, fourth]);
     // Records that were not written yet are not missing.
-    let key = (&"b@x.test".parse().unwrap(), Tier::Free);
-    let (_, record) = KeyRecord::random(&KeyPrefix::default(), key, UnixSeconds(1));
-    server.merge(&[record]).unwrap();
+    server.merge(&[late]).unwrap();
     issue(&command);
     server.repair().unwrap();
-    assert_eq!(server.read().unwrap().as_slice().len(), 5);
+    assert_eq!(server.read().unwrap().as_slice().len(), 6);
     assert_eq!(lock(&logged).len(), 2);
     std::fs::remove_dir_all(directory).unwrap();
 }

@@ -134,7 +134,7 @@ impl KeyExchange {
     /// Logs an outage and its end, and sets the state that pages and metrics show.
     fn report<T>(&mut self, exchanged: Result<T, String>) -> Option<T> {
         self.started = None;
-        // First, since it may wait for a key file to be written.
+        // First, since it may wait for a key file to be read.
         let has_keys = !self.own.store.known().as_slice().is_empty();
         let mut state = lock(&self.state);
         state.is_up = exchanged.is_ok();
