@@ -366,3 +366,9 @@ fn servers_that_send_many_keys_at_once_have_all_of_them_in_the_end() {
         }
     });
 }
+
+#[test]
+fn the_manual_names_the_secret_of_the_store() {
+    let step = format!("`HDEL {} secret`", KEYS[0]);
+    assert!(include_str!("../../data/README.md").contains(&step));
+}

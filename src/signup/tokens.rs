@@ -139,7 +139,8 @@ pub(crate) fn read_secret(directory: &Path) -> io::Result<Option<SignupSecret>> 
     if let Some(mode) = forbidden_mode(&metadata, 0o077) {
         let problem = format!(
             "the file's mode must be 600, got {mode:o}: anyone who can read it can act for every \
-             address; if others may have read it, remove it to create a new one"
+             address; if others may have read it, remove it to create a new one, with --shared-keys \
+             from all servers and the store"
         );
         return Err(refused(io::ErrorKind::InvalidInput, problem));
     }
