@@ -354,10 +354,12 @@ impl CountSharing {
             return;
         };
         self.leases.set_state(StoreState::Away);
-        let batches = self.leases.give_back();
+        let leases = Arc::clone(&self.leases);
+        let mut requests = leases.give_back().peekable();
         let sent = async {
-            for batch in batches.chunks(BATCH) {
-                if self.call(&node, batch.to_vec(), false).await.is_err() {
+            while requests.peek().is_some() {
+                let batch = requests.by_ref().take(BATCH).collect();
+                if self.call(&node, batch, false).await.is_err() {
                     break;
                 }
             }

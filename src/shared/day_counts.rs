@@ -33,24 +33,23 @@ impl DayCounts {
 
     /// Returns the requests that settle all leases and all counts of a day. Counts of a client with a lease are sent
     /// with it: it may have begun meanwhile.
-    fn settlements(
-        &self,
-        leases: Arc<LeaseTable>,
-        day: UtcDay,
-    ) -> impl Iterator<Item = LeaseRequest> + use<> {
+    fn settlements(&self, leases: &LeaseTable, day: UtcDay) -> impl Iterator<Item = LeaseRequest> {
         let of_leases = leases.settlements();
         let counts = self.of_day(day);
         let of_counts =
             counts.map(move |(client, counted)| leases.settlement(client, day, counted));
-        of_leases.into_iter().chain(of_counts)
+        of_leases.chain(of_counts)
     }
 
     /// Begins a pass over all leases and all counts of a day. Returns the requests that settle them.
     pub(super) fn pass(&self, leases: Arc<LeaseTable>, day: UtcDay) -> Receiver<LeaseRequest> {
         let (sender, settlements) = channel(BATCH);
-        let mut requests = self.settlements(leases, day);
-        // The receiver is dropped when another pass begins.
-        spawn_blocking(move || requests.all(|request| sender.blocking_send(request).is_ok()));
+        let counts = self.clone();
+        spawn_blocking(move || {
+            let mut requests = counts.settlements(&leases, day);
+            // The receiver is dropped when another pass begins.
+            requests.all(|request| sender.blocking_send(request).is_ok())
+        });
         settlements
     }
 }
@@ -96,7 +95,7 @@ mod tests {
         let leases = Arc::new(LeaseTable::new(settings, |_| ()));
         leases.set_state(StoreState::Settling);
         let (name, _) = counts.of_day(DAY).next().unwrap();
-        let sent = counts.settlements(Arc::clone(&leases), DAY);
+        let sent = counts.settlements(&leases, DAY);
         let now = RequestTime {
             day: DAY,
             reset_seconds: 9,
@@ -105,6 +104,6 @@ mod tests {
         let refused = leases.admit(name, LIMIT.into(), now, false, &counter);
         assert!(refused.is_err() && leases.clients() == 1);
         let sent: Vec<_> = sent.map(|one| (one.client, one.counted)).collect();
-        assert_eq!(sent, [(name, 3)]);
+        assert_eq!(sent, [(name, 3); 2], "of the lease, and of the counts");
     }
 }

@@ -354,7 +354,7 @@ fn a_share_taken_before_all_have_settled_depends_on_what_was_known_before() {
     // It loses its data, and this server is the first that settles.
     table.set_away();
     table.set_state(StoreState::Settling);
-    let settlements = table.settlements();
+    let settlements: Vec<_> = table.settlements().collect();
     assert_eq!(settlements.len(), 1);
     answer(&settlements[0], 1);
     let admitted = (0..60).filter(|_| admit()).count();

@@ -29,7 +29,7 @@ fn a_client_without_a_counter_is_refused_and_sends_the_store_nothing() {
         assert_eq!(table.peek(client, 200, NOW.day, &None), 0);
         let refused = table.admit(client, 200, NOW, true, &None);
         assert!(matches!(refused, Ok(Decision::Refuse)));
-        assert!(table.settlements().is_empty() && lock(&sent).is_empty());
+        assert!(table.settlements().next().is_none() && lock(&sent).is_empty());
     }
 }
 
@@ -165,7 +165,7 @@ fn only_unspent_credits_are_given_back() {
         assert!(matches!(admitted, Ok(Decision::Admit { .. })));
     }
     let returned = table.give_back();
-    let returned: Vec<_> = returned.iter().map(|it| (it.client, it.granted)).collect();
+    let returned: Vec<_> = returned.map(|it| (it.client, it.granted)).collect();
     assert_eq!(returned, [(LeaseClient::Key(2), 1)]);
 }
 

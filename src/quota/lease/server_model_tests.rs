@@ -115,7 +115,7 @@ fn a_grant_under_way_is_given_back_when_the_server_stops() {
     let waits = table.admit(client, 60, now, true, &counter);
     assert!(matches!(waits, Err(NoLease::Wait(_))));
     assert_eq!(lock(&sent).len(), 1);
-    let given = table.give_back().into_iter();
+    let given = table.give_back();
     let given = given.map(|request| (request.client, request.action));
     assert!(given.eq([(client, LeaseAction::Return)]));
 }

@@ -114,7 +114,7 @@ impl World {
         server.table.set_reserve_day(reserve_day);
         if server.marker != Some(marker) {
             server.marker = Some(marker);
-            server.pass = server.table.settlements();
+            server.pass = server.table.settlements().collect();
             for ((client, day), counted) in &*lock(&server.counts.0) {
                 if *day == server.day {
                     let settlement = server.table.settlement(*client, *day, *counted);
@@ -262,7 +262,8 @@ impl World {
             }
             Event::Stop(at) | Event::Kill(at) => {
                 if matches!(event, Event::Stop(_)) && self.reaches(at) {
-                    for request in self.servers[at].table.give_back() {
+                    let returned: Vec<_> = self.servers[at].table.give_back().collect();
+                    for request in returned {
                         self.deliver(at, &request);
                     }
                 }

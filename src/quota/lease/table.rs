@@ -90,11 +90,12 @@ impl LeaseTable {
     /// Records that the connection to the store is lost.
     pub fn set_away(&self) {
         self.set_state(StoreState::Away);
-        self.requests(|_, credits| {
-            credits.end_request(&self.metrics.failed);
-            credits.end_waiting();
-            None
-        });
+        for shard in &self.shards {
+            for credits in lock(shard).values_mut() {
+                credits.end_request(&self.metrics.failed);
+                credits.end_waiting();
+            }
+        }
     }
 
     pub fn clients(&self) -> u64 {
@@ -239,13 +240,13 @@ impl LeaseTable {
     }
 
     /// Returns the requests that settle all leases.
-    pub fn settlements(&self) -> Vec<LeaseRequest> {
+    pub fn settlements(&self) -> impl Iterator<Item = LeaseRequest> {
         self.requests(|client, credits| Some(credits.request(client, LeaseAction::Settle)))
     }
 
     /// Takes the unspent credits from all clients. Returns the requests that give them back, also for clients whose
     /// grant is under way.
-    pub fn give_back(&self) -> Vec<LeaseRequest> {
+    pub fn give_back(&self) -> impl Iterator<Item = LeaseRequest> {
         self.requests(|client, credits| {
             let has_some = credits.unspent() > 0 || credits.pending != PendingRequest::None;
             credits.granted = credits.spent;
@@ -263,17 +264,17 @@ impl LeaseTable {
         }
     }
 
+    /// Returns a request for each lease. There is memory for those of one shard at a time.
     fn requests(
         &self,
-        mut request: impl FnMut(LeaseClient, &mut Credits) -> Option<LeaseRequest>,
-    ) -> Vec<LeaseRequest> {
-        let mut requests = Vec::new();
-        for shard in &self.shards {
+        request: impl Fn(LeaseClient, &mut Credits) -> Option<LeaseRequest>,
+    ) -> impl Iterator<Item = LeaseRequest> {
+        self.shards.iter().flat_map(move |shard| {
             let mut shard = lock(shard);
-            let credits = shard.iter_mut();
-            requests.extend(credits.filter_map(|(client, credits)| request(*client, credits)));
-        }
-        requests
+            let leases = shard.iter_mut();
+            let requests = leases.filter_map(|(client, credits)| request(*client, credits));
+            requests.collect::<Vec<_>>()
+        })
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the low bits choose")]

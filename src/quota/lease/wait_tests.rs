@@ -104,7 +104,7 @@ fn credits_are_taken_without_the_store_only_while_it_does_not_answer() {
             assert_eq!(admitted(2, true), 2);
             // Back again, with the counts of all servers.
             table.set_state(StoreState::Ready);
-            table.settlements().remove(0)
+            table.settlements().next().unwrap()
         } else {
             table.set_state(StoreState::Ready);
             assert!(matches!(
@@ -163,7 +163,7 @@ fn a_server_that_starts_without_the_store_shows_what_it_admits_then() {
         let shown = peek();
         table.set_state(StoreState::Ready);
         assert_eq!(peek(), shown);
-        let requests = table.settlements();
+        let requests: Vec<_> = table.settlements().collect();
         assert_eq!(requests.len(), 1);
         answer(&table, &requests[0], requests[0].granted, 130);
         assert_eq!(peek(), shown.min(70 - requests[0].granted));
