@@ -31,7 +31,7 @@ const ADDRESS: u32 = 100;
 const KEY: u32 = 1_000;
 /// One client in this many has a key.
 const KEYED: u32 = 20;
-/// Leases are removed after this many clients, whose figures are independent of each other.
+/// Servers start anew after this many clients, whose figures are independent of each other.
 const BATCH: u32 = 10_000;
 
 /// One server: its leases, its counter of the present client, and what it sends to the store.
@@ -137,23 +137,22 @@ fn simulate(servers: u32, clients: u32, is_random: bool) -> Sums {
         // No part of a table is full by chance.
         clients_max: 2 * u64::from(BATCH),
     };
-    let servers: Vec<Server> = (0..servers)
-        .map(|_| {
-            let (to_store, sent) = channel();
-            let deliver = move |request| {
-                let sending = to_store.send(request);
-                sending.expect("the receiver is in the server");
-            };
-            let leases = Arc::new(LeaseTable::new(settings, deliver));
-            leases.set_state(StoreState::Ready);
-            leases.set_reserve_day(Some(DAY));
-            Server {
-                leases,
-                sent,
-                count: Counter::default(),
-            }
-        })
-        .collect();
+    let start = |_| {
+        let (to_store, sent) = channel();
+        let deliver = move |request| {
+            let sending = to_store.send(request);
+            sending.expect("the receiver is in the server");
+        };
+        let leases = Arc::new(LeaseTable::new(settings, deliver));
+        leases.set_state(StoreState::Ready);
+        leases.set_reserve_day(Some(DAY));
+        Server {
+            leases,
+            sent,
+            count: Counter::default(),
+        }
+    };
+    let mut running: Vec<Server> = (0..servers).map(start).collect();
     let mut sums = Sums::default();
     for client in 0..clients {
         let is_keyed = client % KEYED == 0;
@@ -167,8 +166,8 @@ fn simulate(servers: u32, clients: u32, is_random: bool) -> Sums {
         for number in 0..requests {
             let at = hash([client, if is_random { 3 + number } else { 2 }]);
             request(
-                &servers,
-                at as usize % servers.len(),
+                &running,
+                at as usize % running.len(),
                 name,
                 limit,
                 &mut day,
@@ -178,13 +177,11 @@ fn simulate(servers: u32, clients: u32, is_random: bool) -> Sums {
         sums.requests += u64::from(requests);
         sums.allowed += u64::from(requests.min(limit));
         sums.leases += day.granted.len() as u64;
-        for server in &servers {
+        for server in &running {
             server.count.0.set(0);
         }
         if client % BATCH == BATCH - 1 {
-            for server in &servers {
-                server.leases.sweep(UtcDay(DAY.0 + 1));
-            }
+            running = (0..servers).map(start).collect();
         }
     }
     sums

@@ -14,7 +14,7 @@ use super::node::{NodeConnection, PROBE, connect};
 use super::outage_log::OutageLog;
 use super::script::{Answer, StoreClient};
 use super::settings::SharedQuotaSettings;
-use crate::calendar::{Clock, UnixSeconds, UtcDay};
+use crate::calendar::Clock;
 use crate::observe::Log;
 use crate::quota::{
     LeaseRequest, LeaseTable, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
@@ -39,8 +39,6 @@ const LATE_MAX: u32 = 3;
 const STEADY: Duration = Duration::from_secs(1);
 /// For giving back credits when the server stops.
 const STOP_MAX: Duration = Duration::from_secs(1);
-/// Leases of yesterday are removed at this second of a day, when no request of yesterday is left.
-const SWEEP_SECOND: i64 = 600;
 /// Logged once, at the first answer that names another limit.
 const OTHER_LIMITS: &str = "shared quota: another server has different daily limits; set the same --limit-* on all servers";
 /// Servers that run send their counts in less time after a loss of data.
@@ -73,8 +71,6 @@ pub(super) struct CountSharing {
     late: (u32, Instant),
     /// All counts, which are sent once for each connection and marker.
     pass: Receiver<LeaseRequest>,
-    /// The first day whose leases have not been removed.
-    swept: UtcDay,
     /// Since then the store answers and grants nothing.
     settling: Option<Instant>,
 }
@@ -123,7 +119,6 @@ impl CountSharing {
             ),
             late: (0, Instant::now()),
             pass: channel(1).1,
-            swept: UtcDay(0),
             settling: None,
         }
     }
@@ -212,7 +207,6 @@ impl CountSharing {
         batch: Vec<LeaseRequest>,
         is_of_pass: bool,
     ) -> impl Future<Output = Result<Answered, String>> + use<> {
-        self.sweep();
         let (node, server, leases) = (
             Arc::clone(node),
             self.server.clone(),
@@ -279,15 +273,6 @@ impl CountSharing {
                 self.outage.problems.log.write(OTHER_LIMITS);
             }
             self.leases.answer(request, lease, now);
-        }
-    }
-
-    /// Removes leases of past days.
-    fn sweep(&mut self) {
-        let earlier = UnixSeconds(self.clock.now().moment().0 - SWEEP_SECOND);
-        if self.swept != earlier.day() {
-            self.swept = earlier.day();
-            self.leases.sweep(self.swept);
         }
     }
 

@@ -60,8 +60,11 @@
 
 mod table;
 
+use std::collections::HashMap;
 use std::task::Waker;
 use std::time::Duration;
+
+use ahash::RandomState;
 
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
@@ -100,7 +103,7 @@ pub struct SharingSettings {
     /// The rule while the store does not answer.
     pub outage: OutagePolicy,
     /// Clients for which credits are kept, divided equally among the parts of the table, of which one may be full before
-    /// the others. Each further client gets this server's share of its limit.
+    /// the others. Each further client gets this server's share of its limit, or nothing by the other policy.
     pub clients_max: u64,
 }
 
@@ -352,6 +355,27 @@ impl Credits {
         self.wanted = waiting.saturating_sub(self.unspent()).max(1);
         if self.is_limit_reached() && self.limit > 0 {
             self.recheck = now + RECHECK_SECONDS;
+        }
+    }
+}
+
+/// A part of the leases.
+#[derive(Default)]
+struct Shard {
+    /// The newest day of a lease.
+    day: UtcDay,
+    leases: HashMap<LeaseClient, Credits, RandomState>,
+}
+
+impl Shard {
+    /// Removes the leases, and half of their room, if they are of days before `day`.
+    fn begin(&mut self, day: UtcDay) {
+        if day > self.day {
+            self.day = day;
+            let before = self.leases.len();
+            let ended = self.leases.drain();
+            ended.for_each(|(_, mut credits)| credits.end_waiting());
+            self.leases.shrink_to(before / 2);
         }
     }
 }

@@ -8,7 +8,10 @@ const NOW: RequestTime = RequestTime {
     reset_seconds: 9,
 };
 
-const TOMORROW: UtcDay = UtcDay(NOW.day.0 + 1);
+const TOMORROW: RequestTime = RequestTime {
+    day: UtcDay(NOW.day.0 + 1),
+    ..NOW
+};
 
 #[test]
 fn a_client_without_a_counter_is_refused_and_sends_the_store_nothing() {
@@ -59,21 +62,22 @@ fn figures_that_no_server_counts_end_in_a_refusal() {
 }
 
 /// Admits a request of each key.
-fn admit_each(table: &LeaseTable, keys: std::ops::Range<u64>) {
+fn admit_each(table: &LeaseTable, keys: std::ops::Range<u64>, now: RequestTime) {
     for key in keys {
         let (client, counts) = (LeaseClient::Key(key), Counts::default());
-        let counter = Counter(&counts, (client, NOW.day));
-        let admitted = table.admit(client, 200, NOW, true, &counter);
+        let counter = Counter(&counts, (client, now.day));
+        let admitted = table.admit(client, 200, now, true, &counter);
         assert!(matches!(admitted, Ok(Decision::Admit { .. })));
     }
 }
 
-/// A client for which no lease can be kept has the share of this server, in every figure.
+/// A client for which no lease can be kept has the share of this server, in every figure, or nothing by the policy. The
+/// leases of a day leave their room to those of the next one.
 #[test]
 fn a_full_table_shows_the_share_that_it_admits() {
     let (mut table, _) = table(2, OutagePolicy::Share);
     table.settings.clients_max = 64;
-    admit_each(&table, 2..6_000);
+    admit_each(&table, 2..6_000, NOW);
     // One in each part, and eight beyond.
     assert_eq!(table.clients(), 64 * 9);
     let (client, counts) = (LeaseClient::Key(1), Counts::default());
@@ -83,46 +87,52 @@ fn a_full_table_shows_the_share_that_it_admits() {
         assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
     }
     assert_eq!(table.peek(client, 200, NOW.day, &counter), 97);
+    table.settings.outage = OutagePolicy::Refuse;
+    for state in [StoreState::Ready, StoreState::Away] {
+        table.set_state(state);
+        let refused = table.admit(client, 200, NOW, true, &counter);
+        assert!(matches!(refused, Err(NoLease::Unavailable)));
+        assert_eq!(table.peek(client, 200, NOW.day, &counter), 0);
+    }
+    let counter = Counter(&counts, (client, TOMORROW.day));
+    table.settings.outage = OutagePolicy::Share;
+    let admitted = table.admit(client, 200, TOMORROW, true, &counter);
+    assert!(admitted.is_ok() && table.shard(client).leases.contains_key(&client));
 }
 
 #[test]
 fn a_small_table_has_a_lease_for_each_client() {
     let (mut table, _) = table(2, OutagePolicy::Share);
     table.settings.clients_max = 1_000;
-    admit_each(&table, 0..1_000);
+    admit_each(&table, 0..1_000, NOW);
     assert_eq!(table.clients(), 1_000);
 }
 
 /// Most clients send one request a day.
 #[test]
 fn a_client_with_one_request_has_no_lease() {
-    let (table, _) = table(2, OutagePolicy::Share);
-    table.set_state(StoreState::Ready);
-    let (client, counts) = (LeaseClient::Key(1), Counts::default());
-    let counter = Counter(&counts, (client, NOW.day));
-    let answer = LeaseAnswer {
-        granted: 0,
-        total: 3,
-        limit: 200,
-    };
-    // From the second one on, the share of this server: what others admitted is not known.
-    for (requests, shown, clients) in [(1, 199, 0), (2, 98, 1)] {
-        let _ = counter.admit(200);
-        assert_eq!(table.peek(client, 200, NOW.day, &counter), shown);
-        assert_eq!(table.clients(), clients);
-        table.sweep(TOMORROW);
+    // From the second one on, the share of this server: what others admitted is not known before the answer.
+    for (requests, shown, total, leases) in [(1, 199, 1, 0), (2, 98, 2, 1)] {
+        let (table, _) = table(2, OutagePolicy::Share);
+        table.set_state(StoreState::Ready);
+        let (client, counts) = (LeaseClient::Key(1), Counts::default());
+        let counter = Counter(&counts, (client, NOW.day));
+        (0..requests).for_each(|_| _ = counter.admit(200));
         let settlement = table.settlement(client, NOW.day, requests);
-        table.answer(&settlement, answer, UnixSeconds(0));
-        assert_eq!(table.clients(), clients);
-        table.sweep(TOMORROW);
-        // A lease that has ended does not begin again.
-        let action = LeaseAction::Grant(1);
-        let granted = LeaseRequest {
-            action,
-            ..settlement
+        let answer = LeaseAnswer {
+            granted: 0,
+            total,
+            limit: 200,
         };
-        table.answer(&granted, answer, UnixSeconds(0));
+        table.answer(&settlement, answer, UnixSeconds(0));
+        assert_eq!(table.clients(), leases);
+        let left = 200 - total;
+        assert_eq!(table.peek(client, 200, NOW.day, &counter), left);
+        // A lease that has ended does not begin again.
+        table.shard(client).begin(TOMORROW.day);
+        table.answer(&settlement, answer, UnixSeconds(0));
         assert_eq!(table.clients(), 0);
+        assert_eq!(table.peek(client, 200, NOW.day, &counter), shown);
     }
 }
 
@@ -130,16 +140,16 @@ fn a_client_with_one_request_has_no_lease() {
 fn leases_of_days_that_have_passed_are_removed_with_half_of_their_room() {
     let (mut table, _) = table(2, OutagePolicy::Share);
     table.settings.clients_max = 10_000;
-    admit_each(&table, 0..6_000);
+    admit_each(&table, 0..6_000, NOW);
     let rooms = |table: &LeaseTable| {
-        let shards = table.shards.iter().map(|shard| lock(shard).capacity());
-        shards.collect::<Vec<_>>()
+        let room = |shard: &Mutex<Shard>| lock(shard).leases.capacity();
+        table.shards.iter().map(room).collect::<Vec<_>>()
     };
     let before = rooms(&table);
-    table.sweep(NOW.day);
+    admit_each(&table, 0..6_000, NOW);
     assert_eq!((table.clients(), rooms(&table)), (6_000, before.clone()));
-    table.sweep(TOMORROW);
-    assert_eq!(table.clients(), 0);
+    admit_each(&table, 0..1_000, TOMORROW);
+    assert_eq!(table.clients(), 1_000);
     for (before, after) in before.into_iter().zip(rooms(&table)) {
         assert!((before / 4..before).contains(&after), "{before} {after}");
     }

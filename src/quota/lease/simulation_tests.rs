@@ -200,7 +200,7 @@ impl World {
     /// The credits of a client's day that a server has taken without the store.
     fn taken_alone(&self, at: usize, (client, day): (LeaseClient, UtcDay)) -> u32 {
         let shard = self.servers[at].table.shard(client);
-        let credits = shard.get(&client);
+        let credits = shard.leases.get(&client);
         let credits = credits.filter(|credits| credits.day == day);
         credits.map_or(0, |credits| credits.taken_alone)
     }

@@ -1,6 +1,5 @@
 //! The leases of all clients at this server.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::future::poll_fn;
@@ -10,7 +9,7 @@ use ahash::RandomState;
 
 use super::{
     Credits, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest, OutagePolicy,
-    PendingRequest, SharingSettings, StoreState, has_reserves,
+    PendingRequest, Shard, SharingSettings, StoreState, has_reserves,
 };
 use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
@@ -47,8 +46,6 @@ pub struct LeaseTable {
     /// Sends a request to the store, without blocking.
     send: Box<dyn Fn(LeaseRequest) + Send + Sync>,
 }
-
-type Shard = HashMap<LeaseClient, Credits, RandomState>;
 
 impl LeaseTable {
     /// Creates a table without leases, for a store that does not answer yet. `send` must not block.
@@ -91,7 +88,7 @@ impl LeaseTable {
     pub fn set_away(&self) {
         self.set_state(StoreState::Away);
         for shard in &self.shards {
-            for credits in lock(shard).values_mut() {
+            for credits in lock(shard).leases.values_mut() {
                 credits.end_request(&self.metrics.failed);
                 credits.end_waiting();
             }
@@ -99,7 +96,10 @@ impl LeaseTable {
     }
 
     pub fn clients(&self) -> u64 {
-        let counts = self.shards.iter().map(|shard| lock(shard).len() as u64);
+        let counts = self
+            .shards
+            .iter()
+            .map(|shard| lock(shard).leases.len() as u64);
         counts.sum()
     }
 
@@ -116,7 +116,8 @@ impl LeaseTable {
         let mut shard = self.shard(client);
         let credits = match self.credits(&mut shard, client, limit, now.day, counter) {
             Ok(credits) => credits,
-            Err(limit) => return Ok(counter.admit(limit)),
+            Err(Some(limit)) => return Ok(counter.admit(limit)),
+            Err(None) => return Err(NoLease::Unavailable),
         };
         if credits.unspent() > 0 {
             return Ok(self.spend(client, credits, counter));
@@ -156,7 +157,7 @@ impl LeaseTable {
     pub async fn wait(&self, client: LeaseClient) {
         poll_fn(|context| {
             let mut shard = self.shard(client);
-            let credits = shard.get_mut(&client).filter(|credits| {
+            let credits = shard.leases.get_mut(&client).filter(|credits| {
                 credits.unspent() == 0 && credits.pending == PendingRequest::InTime
             });
             let Some(Credits { waiting, .. }) = credits else {
@@ -184,7 +185,8 @@ impl LeaseTable {
             return 0;
         };
         let mut shard = self.shard(client);
-        let lease = shard.get(&client).filter(|credits| credits.day >= day);
+        let lease = shard.leases.get(&client);
+        let lease = lease.filter(|credits| credits.day >= day);
         if lease.is_none() && limit - left <= 1 {
             return left;
         }
@@ -196,7 +198,7 @@ impl LeaseTable {
                 }
                 credits.shown.min(left)
             }
-            Err(limit) => counter.peek(limit).unwrap_or(0),
+            Err(limit) => limit.and_then(|limit| counter.peek(limit)).unwrap_or(0),
         }
     }
 
@@ -204,14 +206,15 @@ impl LeaseTable {
     /// its lease: the client's responses show what all servers have admitted from the first one on.
     pub fn answer(&self, request: &LeaseRequest, answer: LeaseAnswer, now: UnixSeconds) {
         let (mut shard, servers) = (self.shard(request.client), self.settings.servers);
-        let is_new = !shard.contains_key(&request.client);
+        shard.begin(request.day);
+        let is_new = !shard.leases.contains_key(&request.client) && request.day == shard.day;
         let is_settled = request.action == LeaseAction::Settle && request.counted > 1;
         // A store that does not grant may not know yet what others admitted.
         if is_new && is_settled && self.state().grants() && !self.is_full(&shard) {
             let credits = Credits::new(request.day, request.limit, request.counted, servers);
-            shard.insert(request.client, credits);
+            shard.leases.insert(request.client, credits);
         }
-        let credits = shard.get_mut(&request.client);
+        let credits = shard.leases.get_mut(&request.client);
         // Unless the client has reached another day.
         if let Some(credits) = credits.filter(|credits| credits.day == request.day) {
             credits.apply(request.action, answer, now.0, servers);
@@ -234,7 +237,8 @@ impl LeaseTable {
     pub fn settlement(&self, client: LeaseClient, day: UtcDay, counted: u32) -> LeaseRequest {
         let request = |credits: &Credits| credits.request(client, LeaseAction::Settle);
         let shard = self.shard(client);
-        let credits = shard.get(&client).filter(|credits| credits.day >= day);
+        let credits = shard.leases.get(&client);
+        let credits = credits.filter(|credits| credits.day >= day);
         let of_counter = || request(&Credits::new(day, 0, counted, self.settings.servers));
         credits.map_or_else(of_counter, request)
     }
@@ -254,16 +258,6 @@ impl LeaseTable {
         })
     }
 
-    /// Removes the leases of days before `today`, of which no request may come any more.
-    pub fn sweep(&self, today: UtcDay) {
-        for shard in &self.shards {
-            let mut shard = lock(shard);
-            let before = shard.len();
-            shard.retain(|_, credits| credits.day >= today);
-            shard.shrink_to(before / 2);
-        }
-    }
-
     /// Returns a request for each lease. There is memory for those of one shard at a time.
     fn requests(
         &self,
@@ -271,7 +265,7 @@ impl LeaseTable {
     ) -> impl Iterator<Item = LeaseRequest> {
         self.shards.iter().flat_map(move |shard| {
             let mut shard = lock(shard);
-            let leases = shard.iter_mut();
+            let leases = shard.leases.iter_mut();
             let requests = leases.filter_map(|(client, credits)| request(*client, credits));
             requests.collect::<Vec<_>>()
         })
@@ -283,7 +277,8 @@ impl LeaseTable {
     }
 
     /// The credits of a client on `day`, or on a later day that it has reached already. `Err` is the limit up to which
-    /// the client's counter alone admits a request: one from the reserve, or one for which the table is full.
+    /// the client's counter alone admits a request: one from the reserve, or one for which the table is full. `Err(None)`
+    /// admits none at present.
     fn credits<'a>(
         &self,
         shard: &'a mut Shard,
@@ -291,9 +286,10 @@ impl LeaseTable {
         limit: u32,
         day: UtcDay,
         counter: &impl ClientCounter,
-    ) -> Result<&'a mut Credits, u32> {
+    ) -> Result<&'a mut Credits, Option<u32>> {
+        shard.begin(day);
         let is_full = self.is_full(shard);
-        let mut entry = match shard.entry(client) {
+        let mut entry = match shard.leases.entry(client) {
             Entry::Occupied(entry) if entry.get().day >= day => {
                 let credits = entry.into_mut();
                 if credits.limit == 0 {
@@ -304,16 +300,17 @@ impl LeaseTable {
             entry => entry,
         };
         let Some(left) = counter.peek(limit) else {
-            return Err(0);
+            return Err(Some(0));
         };
         let known = limit.saturating_sub(left);
         if known == 0 && self.has_reserve(limit, day) {
-            return Err(limit);
+            return Err(Some(limit));
         }
         if let Entry::Occupied(before) = &mut entry {
             before.get_mut().end_waiting();
         } else if is_full {
-            return Err(limit / self.settings.servers);
+            let shares = self.settings.outage == OutagePolicy::Share;
+            return Err(shares.then_some(limit / self.settings.servers));
         }
         let credits = Credits::new(day, limit, known, self.settings.servers);
         Ok(entry.insert_entry(credits).into_mut())
@@ -323,7 +320,7 @@ impl LeaseTable {
     /// standard deviation is the square root of the part.
     fn is_full(&self, shard: &Shard) -> bool {
         let part = self.settings.clients_max.div_ceil(SHARDS as u64);
-        shard.len() as u64 >= part + 8 * part.isqrt()
+        shard.leases.len() as u64 >= part + 8 * part.isqrt()
     }
 
     /// Returns `true` if this server may admit the first request of a client on `day` from its reserve.

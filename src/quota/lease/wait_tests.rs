@@ -28,7 +28,7 @@ impl Waiting<'_> {
 }
 
 /// Random requests wait, are polled with the same waker or new ones without a reason, and are woken by an answer or by
-/// the loss of the store.
+/// the loss of the store, or when another client's request of the next day removes the lease.
 #[test]
 fn each_request_that_waits_is_woken_however_often_it_is_polled() {
     arbtest::arbtest(|u| {
@@ -77,7 +77,12 @@ fn each_request_that_waits_is_woken_however_often_it_is_polled() {
             }
         }
         assert!(waiting.iter().all(|request| request.woken.get() == 0));
-        table.set_away();
+        if u.arbitrary()? {
+            table.set_away();
+        } else {
+            let day = UtcDay(NOW.day.0 + 1);
+            table.shards.iter().for_each(|shard| lock(shard).begin(day));
+        }
         for mut request in waiting {
             assert_eq!(request.woken.get(), 1);
             assert!(request.poll().is_ready());
