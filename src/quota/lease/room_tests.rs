@@ -108,11 +108,11 @@ fn a_small_table_has_a_lease_for_each_client() {
     assert_eq!(table.clients(), 1_000);
 }
 
-/// Most clients send one request a day.
+/// Most clients send one request a day, to one server.
 #[test]
 fn a_client_with_one_request_has_no_lease() {
     // From the second one on, the share of this server: what others admitted is not known before the answer.
-    for (requests, shown, total, leases) in [(1, 199, 1, 0), (2, 98, 2, 1)] {
+    for (requests, shown, total, leases) in [(1, 199, 1, 0), (1, 199, 3, 1), (2, 98, 2, 1)] {
         let (table, _) = table(2, OutagePolicy::Share);
         table.set_state(StoreState::Ready);
         let (client, counts) = (LeaseClient::Key(1), Counts::default());

@@ -203,12 +203,13 @@ impl LeaseTable {
     }
 
     /// Applies an answer of the store. The answer to a settlement of a client that was counted before a restart begins
-    /// its lease: the client's responses show what all servers have admitted from the first one on.
+    /// its lease, but for a client with one request in all: the responses show what all servers have admitted from the
+    /// first one on.
     pub fn answer(&self, request: &LeaseRequest, answer: LeaseAnswer, now: UnixSeconds) {
         let (mut shard, servers) = (self.shard(request.client), self.settings.servers);
         shard.begin(request.day);
         let is_new = !shard.leases.contains_key(&request.client) && request.day == shard.day;
-        let is_settled = request.action == LeaseAction::Settle && request.counted > 1;
+        let is_settled = request.action == LeaseAction::Settle && answer.total > 1;
         // A store that does not grant may not know yet what others admitted.
         if is_new && is_settled && self.state().grants() && !self.is_full(&shard) {
             let credits = Credits::new(request.day, request.limit, request.counted, servers);
