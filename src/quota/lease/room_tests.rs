@@ -14,7 +14,7 @@ const TOMORROW: RequestTime = RequestTime {
 };
 
 #[test]
-fn a_client_without_a_counter_is_refused_and_sends_the_store_nothing() {
+fn a_client_without_a_counter_or_with_a_limit_of_0_sends_the_store_nothing() {
     struct None;
     impl ClientCounter for None {
         fn admit(&self, _: u32) -> Decision {
@@ -31,6 +31,9 @@ fn a_client_without_a_counter_is_refused_and_sends_the_store_nothing() {
         let client = LeaseClient::Key(1);
         assert_eq!(table.peek(client, 200, NOW.day, &None), 0);
         let refused = table.admit(client, 200, NOW, true, &None);
+        assert!(matches!(refused, Ok(Decision::Refuse)));
+        let (counts, of_day) = (Counts::default(), (client, NOW.day));
+        let refused = table.admit(client, 0, NOW, true, &Counter(&counts, of_day));
         assert!(matches!(refused, Ok(Decision::Refuse)));
         assert!(table.settlements().next().is_none() && lock(&sent).is_empty());
     }

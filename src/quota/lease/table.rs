@@ -288,6 +288,10 @@ impl LeaseTable {
         day: UtcDay,
         counter: &impl ClientCounter,
     ) -> Result<&'a mut Credits, Option<u32>> {
+        // The store has nothing to say, however often such a client sends requests.
+        if limit == 0 {
+            return Err(Some(0));
+        }
         shard.begin(day);
         let is_full = self.is_full(shard);
         let mut entry = match shard.leases.entry(client) {
