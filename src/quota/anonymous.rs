@@ -238,17 +238,18 @@ impl AnonymousQuota {
     /// Replaces the tag seed, so that several servers compute equal tags, and stores it in the file. What a
     /// network was counted by the seed before stays a part of its day until the next start.
     pub fn adopt_tag_seed(&self, seed: u64) -> io::Result<()> {
-        if seed != self.tag_seed() {
-            let numbers = FileNumbers {
-                tag_seed: seed,
-                ..self.numbers
-            };
-            write_numbers(&self.words, self.sizes.layout(), numbers)
-                .map_err(with_path(Path::new(FILE_NAME)))?;
-            let earlier = self.tag_seed.swap(seed, Ordering::Relaxed);
-            self.earlier_tag_seed.store(earlier, Ordering::Relaxed);
+        if seed == self.tag_seed() {
+            return Ok(());
         }
-        Ok(())
+        // Before the file: if that fails, networks have the same names here as at other servers all the same.
+        let earlier = self.tag_seed.swap(seed, Ordering::Relaxed);
+        self.earlier_tag_seed.store(earlier, Ordering::Relaxed);
+        let numbers = FileNumbers {
+            tag_seed: seed,
+            ..self.numbers
+        };
+        let written = write_numbers(&self.words, self.sizes.layout(), numbers);
+        written.map_err(with_path(Path::new(FILE_NAME)))
     }
 
     /// Number of words that count for one client each.

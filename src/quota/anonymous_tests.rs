@@ -253,6 +253,22 @@ fn a_network_keeps_its_count_when_the_tag_seed_comes_late() {
     assert_eq!(quota.peek(client(), 3, UtcDay(day.0 + 1)), 3);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_tag_seed_is_adopted_although_it_cannot_be_written() {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    let file = memfd_create("quota", MemfdFlags::ALLOW_SEALING).unwrap();
+    let (file, sizes) = (std::fs::File::from(file), sized(10, 4));
+    file.set_len(8 * sizes.words() as u64).unwrap();
+    let words = CounterSlab::of_file(file.try_clone().unwrap(), 0, sizes.words()).unwrap();
+    fcntl_add_seals(&file, SealFlags::FUTURE_WRITE).unwrap();
+    let quota = AnonymousQuota::of(words, sizes, FileNumbers::random());
+    let seed = !quota.tag_seed();
+    assert!(quota.adopt_tag_seed(seed).is_err());
+    assert_eq!(quota.tag_seed(), seed);
+    assert!(quota.adopt_tag_seed(seed).is_ok(), "reported again");
+}
+
 #[test]
 fn sizes_leave_two_fifths_of_the_words_free() {
     for (clients, slots_log2) in [(0, 6), (38, 6), (39, 7), (5_000_000, 23), (5_100_000, 24)] {
