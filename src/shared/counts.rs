@@ -44,8 +44,8 @@ const OTHER_LIMITS: &str = "shared quota: another server has different daily lim
 /// Servers that run send their counts in less time after a loss of data.
 const SETTLING_MAX: Duration = Duration::from_secs(3);
 /// A problem of the store.
-const UNSETTLED: &str = "it is new, or has lost data, and not all servers have sent their counts; start those that \
-                         are missing, or others in their place";
+const UNSETTLED: &str = "it is new, or has lost data, and not all servers have sent their counts, or the clock of one \
+                         is a day ahead; start those that are missing, or others in their place";
 
 /// A batch of requests that the store has answered.
 struct Answered {
