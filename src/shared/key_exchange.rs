@@ -159,26 +159,16 @@ impl KeyExchange {
             let node = self.runtime.block_on(connect(&self.settings, &PROBE))?;
             (node, KeyView::default())
         };
-        let (mut received, mut has_begun_again) = (Vec::new(), false);
+        let mut received = Vec::new();
         let secret = loop {
             // The loader reports a file that cannot be read. A revocation must arrive all the same.
             let own = self.own.store.current();
             let lines = view.next_lines(own.unwrap_or_else(|_| self.own.store.known()));
             let mut answer = self.call(&node, &view, &lines)?;
             let secret = mem::take(&mut answer.secret);
-            match view.take(answer) {
-                // Another server may have noticed before that the store has lost keys. If it loses them again and
-                // again, it cannot be used.
-                Err(_) if !mem::replace(&mut has_begun_again, true) => {
-                    lock(&self.state).is_up = false;
-                    view = KeyView::default();
-                }
-                taken => {
-                    received.extend(taken?);
-                    if !view.is_incomplete() {
-                        break secret;
-                    }
-                }
+            received.extend(view.take(answer)?);
+            if !view.is_incomplete() {
+                break secret;
             }
         };
         self.merge(&mut view, &received);
