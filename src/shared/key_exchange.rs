@@ -67,8 +67,6 @@ pub(super) struct KeyExchange {
     repairs: DedupLog,
     /// The first exchange that succeeded.
     first_exchange: Option<Instant>,
-    /// Time since which neither this server nor the store has a secret, as far as is known.
-    without_secret_since: Option<Instant>,
 }
 
 impl KeyExchange {
@@ -98,7 +96,6 @@ impl KeyExchange {
                 ("shared keys: ", "; the known keys stay valid".to_owned()),
             ),
             first_exchange: None,
-            without_secret_since: None,
         };
         let exchange = Arc::new(Mutex::new(exchange));
         // A weak reference: a runtime must not be dropped on a thread of another runtime.
@@ -216,13 +213,13 @@ impl KeyExchange {
 
     /// Calls the script with ids and lines to be stored.
     fn call(
-        &mut self,
+        &self,
         node: &NodeConnection,
         view: &KeyView,
         lines: &[(String, String)],
     ) -> Result<Answer, String> {
-        let since = self.without_secret_since.get_or_insert_with(Instant::now);
-        let is_due = self.own.has_signup && since.elapsed() >= OTHERS_PAUSE;
+        let first = self.first_exchange.filter(|_| self.own.has_signup);
+        let is_due = first.is_some_and(|first| first.elapsed() >= OTHERS_PAUSE);
         let known = lock(&self.state).secret;
         let secret = known.or_else(|| is_due.then(SignupSecret::random));
         let offered = secret.map(|secret| hex(&secret.0)).unwrap_or_default();
