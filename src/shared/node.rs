@@ -92,11 +92,9 @@ pub(super) async fn connect(
     settings: &SharedQuotaSettings,
     probe: &[&str],
 ) -> Result<Arc<NodeConnection>, String> {
-    let password = settings.password()?;
-    let (ca_file, password) = (settings.ca_file.as_deref(), password.as_deref());
     let mut problems = Vec::new();
     for node in &settings.nodes {
-        match open(node, ca_file, password, probe).await {
+        match open(node, settings, probe).await {
             Ok(connection) => return Ok(Arc::new(connection)),
             Err(problem) => problems.push(format!("{node}: {problem}")),
         }
@@ -108,8 +106,7 @@ pub(super) async fn connect(
 /// does not answer is not taken for the store.
 pub(super) async fn open(
     node: &StoreNode,
-    ca_file: Option<&Path>,
-    password: Option<&str>,
+    settings: &SharedQuotaSettings,
     probe: &[&str],
 ) -> Result<NodeConnection, String> {
     let millis = CONNECT_MAX.as_millis();
@@ -117,7 +114,7 @@ pub(super) async fn open(
     let found = found.map_err(|_| format!("no answer of the name server within {millis} ms"))?;
     let found = found.map_err(|error| error.to_string())?;
     let addresses: Vec<SocketAddr> = found.collect();
-    let opening = open_at(node, &addresses, ca_file, password, probe);
+    let opening = open_at(node, &addresses, settings, probe);
     timeout(CONNECT_MAX, opening).await.unwrap_or_else(|_| {
         // A store without TLS waits for the rest of what it takes for a command.
         let hint = if node.is_tls {
@@ -133,22 +130,21 @@ pub(super) async fn open(
 async fn open_at(
     node: &StoreNode,
     addresses: &[SocketAddr],
-    ca_file: Option<&Path>,
-    password: Option<&str>,
+    settings: &SharedQuotaSettings,
     probe: &[&str],
 ) -> Result<NodeConnection, String> {
     let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
     if let Some(user) = &node.user {
         info = info.set_username(user);
     }
-    if let Some(password) = password {
+    if let Some(password) = settings.password()? {
         info = info.set_password(password);
     }
     let stream = TcpStream::connect(addresses).await;
     let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
     let stream = stream.map_err(|error| error.to_string())?;
     let stream: Pin<Box<dyn AsyncStream + Send + Sync>> = if node.is_tls {
-        Box::pin(encrypt(node, ca_file, stream).await?)
+        Box::pin(encrypt(node, settings.ca_file.as_deref(), stream).await?)
     } else {
         Box::pin(stream)
     };

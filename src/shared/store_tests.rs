@@ -51,7 +51,7 @@ impl TestStore {
         let node = format!("redis://127.0.0.1:{}", self.port);
         let node = node.parse().expect("the URL is valid");
         for _ in 0..500 {
-            if let Ok(connection) = open(&node, None, None, &PROBE).await {
+            if let Ok(connection) = open(&node, &settings(&node), &PROBE).await {
                 return connection;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
