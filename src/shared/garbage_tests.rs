@@ -165,8 +165,9 @@ async fn lease(node: &NodeConnection, client: u64) {
 
 /// A server that exchanges its keys until nothing is missing. Returns the records that a server without any receives.
 async fn exchange(node: &NodeConnection, own: Arc<KeyRecords>) -> Vec<KeyRecord> {
-    let mut received = Vec::new();
+    let mut received: Vec<KeyRecord> = Vec::new();
     for records in [own, Arc::default()] {
+        received.clear();
         let mut view = KeyView::default();
         for round in 0.. {
             assert!(round < 20, "the exchange does not end");
@@ -176,7 +177,8 @@ async fn exchange(node: &NodeConnection, own: Arc<KeyRecords>) -> Vec<KeyRecord>
                 view = KeyView::default();
                 continue;
             };
-            received = taken;
+            received.retain(|known| taken.iter().all(|key| key.id != known.id));
+            received.extend(taken);
             if !view.is_incomplete() {
                 break;
             }
