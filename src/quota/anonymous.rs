@@ -111,6 +111,8 @@ pub struct AnonymousQuota {
     tag_seed: AtomicU64,
     /// The tag seed before the adopted one; equal to it if none was adopted since the start.
     earlier_tag_seed: AtomicU64,
+    /// The one in the file.
+    stored_tag_seed: AtomicU64,
 }
 
 /// An anonymous client: its position in one table. Computed once per connection.
@@ -214,6 +216,7 @@ impl AnonymousQuota {
             numbers,
             tag_seed: AtomicU64::new(numbers.tag_seed),
             earlier_tag_seed: AtomicU64::new(numbers.tag_seed),
+            stored_tag_seed: AtomicU64::new(numbers.tag_seed),
         }
     }
 
@@ -235,21 +238,24 @@ impl AnonymousQuota {
         self.tag_seed.load(Ordering::Relaxed)
     }
 
-    /// Replaces the tag seed, so that several servers compute equal tags, and stores it in the file. What a
-    /// network was counted by the seed before stays a part of its day until the next start.
+    /// Replaces the tag seed, so that several servers compute equal tags, and stores it in the file; after an error
+    /// also the next time. What a network was counted by the seed before stays a part of its day until the next start.
     pub fn adopt_tag_seed(&self, seed: u64) -> io::Result<()> {
-        if seed == self.tag_seed() {
-            return Ok(());
-        }
         // Before the file: if that fails, networks have the same names here as at other servers all the same.
-        let earlier = self.tag_seed.swap(seed, Ordering::Relaxed);
-        self.earlier_tag_seed.store(earlier, Ordering::Relaxed);
-        let numbers = FileNumbers {
-            tag_seed: seed,
-            ..self.numbers
-        };
-        let written = write_numbers(&self.words, self.sizes.layout(), numbers);
-        written.map_err(with_path(Path::new(FILE_NAME)))
+        if seed != self.tag_seed() {
+            let earlier = self.tag_seed.swap(seed, Ordering::Relaxed);
+            self.earlier_tag_seed.store(earlier, Ordering::Relaxed);
+        }
+        if seed != self.stored_tag_seed.load(Ordering::Relaxed) {
+            let numbers = FileNumbers {
+                tag_seed: seed,
+                ..self.numbers
+            };
+            let written = write_numbers(&self.words, self.sizes.layout(), numbers);
+            written.map_err(with_path(Path::new(FILE_NAME)))?;
+            self.stored_tag_seed.store(seed, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Number of words that count for one client each.

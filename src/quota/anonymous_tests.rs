@@ -266,7 +266,10 @@ fn a_tag_seed_is_adopted_although_it_cannot_be_written() {
     let seed = !quota.tag_seed();
     assert!(quota.adopt_tag_seed(seed).is_err());
     assert_eq!(quota.tag_seed(), seed);
-    assert!(quota.adopt_tag_seed(seed).is_ok(), "reported again");
+    assert!(
+        quota.adopt_tag_seed(seed).is_err(),
+        "it is not written again"
+    );
 }
 
 #[test]
