@@ -20,7 +20,7 @@ const FORMAT: &str = "island-metrics keys 1";
 #[serde(deny_unknown_fields)]
 struct Header {
     format: String,
-    /// Of no use any more, and required by earlier versions, as the next field.
+    /// Of no use any more. Earlier versions require it, and `next`.
     revision: u64,
     next: usize,
     keys: usize,

@@ -221,7 +221,7 @@ impl KeyStore {
         let timeout = self.log.as_ref().map(|_| timeout);
         let locked = durable::lock(&self.directory, timeout);
         let _lock = locked.map_err(KeyStoreError::io(&self.directory))?;
-        // After the other lock, for which merging must not wait.
+        // After the lock of the directory: `merge` takes only this one, and must not wait for that.
         let mut known = lock(&self.known);
         // With the lock, the file is the newest one.
         self.read_changed(&mut known)?;
@@ -231,7 +231,7 @@ impl KeyStore {
         if records == *known.records && lost.is_none() {
             return Ok(outcome);
         }
-        // Nor must it wait for the disk.
+        // `merge` must not wait for the disk either.
         drop(known);
         let path = self.path();
         let written = durable::replace_private(&path, &records.to_file());

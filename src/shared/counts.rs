@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::day_counts::{BATCH, DayCounts};
-use super::node::{NodeConnection, PROBE, connect};
+use super::node::{NodeConnection, QUOTA_PROBE, connect};
 use super::outage_log::OutageLog;
 use super::script::{Answer, StoreClient};
 use super::settings::SharedQuotaSettings;
@@ -44,8 +44,8 @@ const OTHER_LIMITS: &str = "shared quota: another server has different daily lim
 /// Servers that run send their counts in less time after a loss of data.
 const SETTLING_MAX: Duration = Duration::from_secs(3);
 /// A problem of the store.
-const UNSETTLED: &str = "it is new, or has lost data, and not all servers have sent their counts, or the clock of one \
-                         is a day ahead; start those that are missing, or others in their place";
+const UNSETTLED: &str = "it is new, or has lost data, and not all servers have sent their counts; start those that are \
+                         missing, or others in their place; if all run, set the clock that is a day ahead";
 
 /// A batch of requests that the store has answered.
 struct Answered {
@@ -126,7 +126,7 @@ impl CountSharing {
     /// Connects to the store and shares counts, again and again.
     pub(super) async fn run(&mut self, settings: &SharedQuotaSettings) -> ! {
         loop {
-            let problem = match connect(settings, &PROBE).await {
+            let problem = match connect(settings, &QUOTA_PROBE).await {
                 Err(problem) => problem,
                 Ok(node) => {
                     self.node = Some(Arc::clone(&node));

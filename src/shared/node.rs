@@ -84,8 +84,8 @@ impl NodeConnection {
     }
 }
 
-/// A write that a node refuses if it is full, or lacks replicas. It accepts connections all the same.
-pub(super) const PROBE: [&str; 4] = ["HSET", "imq:probe", "run", "0"];
+/// A write that a node refuses if it is full, or lacks replicas. Such a node accepts connections all the same.
+pub(super) const QUOTA_PROBE: [&str; 4] = ["HSET", "imq:probe", "run", "0"];
 
 /// Connects to the first node that accepts a write, `probe`. The error names each node and its problem.
 pub(super) async fn connect(
@@ -268,7 +268,7 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         // It runs on, as that of a server.
         let failed = runtime.block_on(async {
-            let failed = connect(&settings, &PROBE).await;
+            let failed = connect(&settings, &QUOTA_PROBE).await;
             tokio::time::sleep(CONNECT_MAX).await;
             failed
         });

@@ -368,7 +368,7 @@ struct Shard {
 }
 
 impl Shard {
-    /// Removes the leases, and half of their room, if they are of days before `day`.
+    /// Removes the leases if they are of days before `day`, and frees their room beyond half.
     fn begin(&mut self, day: UtcDay) {
         if day > self.day {
             self.day = day;
