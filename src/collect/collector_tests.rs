@@ -19,7 +19,7 @@ fn one_run_collects_the_live_step_also_if_another_endpoint_fails() {
         run.upstream.spells.push(spell);
         run.advance(end, 1);
         assert!(run.now < end, "the run must end by itself");
-        run.collector.finish(true, run.now).unwrap();
+        run.collector.finish(run.now).unwrap();
         let written = run.collector.counts.live_written;
         assert!(written > 0, "no step with faults of {endpoint:?}");
         assert!(run.collector.missing(run.now).is_err());
@@ -57,7 +57,7 @@ fn one_run_ends_also_if_islands_fail_all_the_time() {
             let sql = "SELECT count(*) FROM reading WHERE read_at = 0 AND class >= 0";
             let unread = run.collector.store.number(sql, []).unwrap();
             assert!(unread == 0 || endpoint == Endpoint::Days && unread >= 4);
-            run.collector.finish(true, run.now).unwrap();
+            run.collector.finish(run.now).unwrap();
             let is_written = run.collector.counts.live_written > 0;
             assert_eq!(is_written, islands < u64::MAX, "{endpoint:?}: {error}");
         }

@@ -41,7 +41,7 @@ fn a_reply_that_arrives_after_midnight_keeps_its_oldest_day() {
     let raw = Ok(week_of_peak(7, sent));
     let recorded = run.collector.receive(&request, raw, received).unwrap();
     assert_eq!(recorded.outcome, Outcome::Usable);
-    run.collector.finish(true, received).unwrap();
+    run.collector.finish(received).unwrap();
     for day in rules::window(sent).start.0..rules::window(sent).end.0 {
         let rows = run.collector.dataset.day(UtcDay(day)).unwrap();
         let peak = rows[&code(0)].count(SortField::PeakCcu);
@@ -72,7 +72,7 @@ fn points_of_the_platform_that_were_not_written_are_requested_again() {
         let raw = Ok(reply(200, &body));
         run.collector.receive(&request, raw, run.now).unwrap();
         if is_written {
-            run.collector.finish(true, run.now).unwrap();
+            run.collector.finish(run.now).unwrap();
         }
         run.crash();
         let back = run.now.0 - times.start.0;

@@ -138,7 +138,7 @@ impl Loop<'_> {
 
     /// Writes what was collected after a signal.
     fn stop(&mut self) -> Result<()> {
-        match self.collector.finish(false, UnixSeconds::now()) {
+        match self.collector.finish(UnixSeconds::now()) {
             Err(error) if error.is_busy() => {
                 let line = "readers hold the lock of the dataset; days that are not written there are in the database";
                 self.collector.log.push(line.to_owned());
@@ -178,7 +178,7 @@ impl Loop<'_> {
                 Next::Wait => sleep(TICK).await,
                 Next::Done => {
                     let is_patient = done.get_or_insert_with(Instant::now).elapsed() < LOCK_TIMEOUT;
-                    match self.collector.finish(true, UnixSeconds::now()) {
+                    match self.collector.finish(UnixSeconds::now()) {
                         Err(error) if error.is_busy() && is_patient => sleep(TICK).await,
                         written => {
                             return written

@@ -109,31 +109,31 @@ impl Collector {
                 "requests in the last hour: {counts}; newest complete day: {day}"
             ));
         }
-        self.write(false, false, now)
+        self.write(false, now)
     }
 
-    /// Writes everything that was collected, whether it is due or not; a hidden day only with `has_hidden`, or if
-    /// there is enough of it.
-    pub(super) fn finish(&mut self, has_hidden: bool, now: UnixSeconds) -> Result<()> {
-        self.write(true, has_hidden, now)
+    /// Writes everything that was collected, whether it is due or not; a hidden day only if there is enough of it: a
+    /// run with `--once` may end before most islands have a value.
+    pub(super) fn finish(&mut self, now: UnixSeconds) -> Result<()> {
+        self.write(true, now)
     }
 
     /// Writes to the dataset what is due; at the end also the rest. What could not be written stays due, and does not
     /// stop the rest: a fault in one file must not stop the writing of others. Returns the first error, but at once if
     /// readers hold the lock.
-    fn write(&mut self, is_end: bool, has_hidden: bool, now: UnixSeconds) -> Result<()> {
+    fn write(&mut self, is_end: bool, now: UnixSeconds) -> Result<()> {
         let mut first = Ok(());
         if is_end || self.crawl.is_none() {
             keep_first(&mut first, self.save_islands())?;
         }
         keep_first(&mut first, self.save_platform())?;
         keep_first(&mut first, self.save_live(now))?;
-        keep_first(&mut first, self.save_days(is_end, has_hidden, now))?;
+        keep_first(&mut first, self.save_days(is_end, now))?;
         first
     }
 
     /// Writes the days that are due.
-    fn save_days(&mut self, is_end: bool, has_hidden: bool, now: UnixSeconds) -> Result<()> {
+    fn save_days(&mut self, is_end: bool, now: UnixSeconds) -> Result<()> {
         let newest = rules::newest_day(now);
         let mut first = Ok(());
         if self.before.0 != newest {
@@ -147,7 +147,7 @@ impl Collector {
             let is_due = is_end || waited || is_idle;
             // A hidden day is shown as soon as there is enough of it.
             let is_hidden = day == newest && !self.dataset.has_day(day);
-            let is_due = if is_hidden && !has_hidden {
+            let is_due = if is_hidden {
                 is_look && self.is_shown(day, is_due, now)?
             } else {
                 is_due

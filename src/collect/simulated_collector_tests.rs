@@ -82,6 +82,13 @@ impl Simulation {
         }
     }
 
+    /// Writes everything, as at noon: a day that lacks many values is shown then.
+    pub(super) fn finish(&mut self) {
+        let clock = self.clock();
+        let noon = UnixSeconds(clock.day().start().0 + 12 * 3600);
+        self.collector.finish(clock.max(noon)).unwrap();
+    }
+
     /// The dataset must be sound.
     pub(super) fn validate(&self) {
         let files = Files::Directory(self.scratch.path().join("dataset"));

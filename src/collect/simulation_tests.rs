@@ -23,7 +23,7 @@ const PACE: i64 = 60;
 
 /// Compares `daily/` with what the upstream gave. Returns the number of values.
 pub(super) fn compare(run: &mut Simulation) -> usize {
-    run.collector.finish(true, run.clock()).unwrap();
+    run.finish();
     run.validate();
     let mut found = 0;
     let today = run.now.day().0;
@@ -131,7 +131,7 @@ fn one_run_collects_everything_and_the_next_one_asks_for_nothing() {
     let before = daily();
     let mut again = run.open();
     assert_eq!(again.next(run.now).unwrap(), Next::Done);
-    again.finish(true, run.now).unwrap();
+    again.finish(run.now).unwrap();
     assert_eq!(daily(), before);
     again.missing(run.now).unwrap();
 }
@@ -144,7 +144,7 @@ fn one_run_ends_also_at_a_rate_at_which_steps_become_due_faster_than_a_pass_ends
     run.collector = run.open();
     run.advance(UnixSeconds(run.now.0 + DAY_SECONDS), PACE);
     assert_eq!(run.collector.next(run.now).unwrap(), Next::Done);
-    run.collector.finish(true, run.now).unwrap();
+    run.collector.finish(run.now).unwrap();
     assert_eq!(compare_live(&run), 1);
 }
 
@@ -188,6 +188,8 @@ fn after_an_outage_a_day_is_not_shown_before_most_of_it_was_asked_for() {
     let day = UtcDay(run.now.day().0 - 1);
     while !run.collector.dataset.has_day(day) {
         run.advance(UnixSeconds(run.now.0 + 600), PACE);
+        // As at the end of a run with `--once`, however little it has read.
+        run.collector.finish(run.now).unwrap();
         assert!(run.now < UnixSeconds(day.end().0 + 12 * 3600 + 1800));
     }
     let peaks = |rows: Vec<u64>| rows.into_iter().sum::<u64>();
@@ -230,7 +232,7 @@ fn the_merge_of_60000_rows_takes_at_most_two_seconds() {
         });
         recorded.unwrap();
         let begun = std::time::Instant::now();
-        run.collector.finish(true, run.now).unwrap();
+        run.collector.finish(run.now).unwrap();
         let seconds = begun.elapsed().as_secs_f64();
         best = best.min(seconds);
     }
@@ -264,7 +266,7 @@ fn a_merge_that_changes_no_row_writes_no_file() {
         for (number, metrics) in (0..).zip(metrics) {
             record(run, number, day, *metrics);
         }
-        run.collector.finish(true, run.now).unwrap();
+        run.collector.finish(run.now).unwrap();
         let file = run.scratch.path().join(format!("dataset/daily/{day}.csv"));
         fs::metadata(file).unwrap().ino()
     };
@@ -325,7 +327,7 @@ fn a_fault_of_one_file_keeps_values_out_of_that_file_only() {
                 assert_eq!(dataset.platform().unwrap()[&step], value, "beside {but}");
             }
         };
-        let written = run.collector.finish(true, run.now);
+        let written = run.collector.finish(run.now);
         assert_eq!(written.is_err(), is_error, "{faulty}");
         // The alert for a file that cannot be written.
         let unwritten = save::unwritten_since(&run.collector.store).unwrap();
@@ -334,7 +336,7 @@ fn a_fault_of_one_file_keeps_values_out_of_that_file_only() {
         check(run, &faulty);
         // Nothing is lost for the faulty one either.
         fs::remove_file(folder.join(&faulty)).unwrap();
-        run.collector.finish(true, run.now).unwrap();
+        run.collector.finish(run.now).unwrap();
         check(run, "");
     }
 }
@@ -352,7 +354,7 @@ fn a_new_day_waits_for_noon_while_the_one_before_cannot_be_read() {
     record(run, 0, day, Metrics::of_peak(Some(7)));
     for (hours, is_shown) in [(11, false), (12, true)] {
         let now = UnixSeconds(day.end().0 + hours * 3600);
-        assert!(run.collector.finish(false, now).is_err());
+        assert!(run.collector.finish(now).is_err());
         assert_eq!(run.collector.dataset.has_day(day), is_shown);
     }
 }
@@ -362,7 +364,7 @@ fn a_new_day_waits_for_noon_while_the_one_before_cannot_be_read() {
 fn a_held_lock_ends_a_write_after_one_wait_and_nothing_is_lost() {
     let run = &mut Simulation::new(VirtualUpstream::new(1, 0, 0), false);
     catalogue::record_page(&run.collector.store, &[island(code(0))], run.now).unwrap();
-    run.collector.finish(true, run.now).unwrap();
+    run.collector.finish(run.now).unwrap();
     let day = rules::newest_day(run.now);
     let step = UnixSeconds(run.now.0 - 3600);
     let lock = fs::File::open(run.scratch.path().join("dataset/.lock")).unwrap();
@@ -374,11 +376,11 @@ fn a_held_lock_ends_a_write_after_one_wait_and_nothing_is_lost() {
     }
     record(run, 0, day, Metrics::of_peak(Some(7)));
     let begun = std::time::Instant::now();
-    let written = run.collector.finish(true, run.now);
+    let written = run.collector.finish(run.now);
     assert!(written.unwrap_err().is_busy());
     assert!(begun.elapsed() < std::time::Duration::from_secs(4));
     drop(lock);
-    run.collector.finish(true, run.now).unwrap();
+    run.collector.finish(run.now).unwrap();
     assert_eq!(run.collector.dataset.day(day).unwrap().len(), 1);
     let steps = fs::read_dir(run.scratch.path().join("dataset/live")).unwrap();
     assert_eq!(steps.count(), 3);

@@ -22,7 +22,7 @@ fn collected(seed: u64) -> Simulation {
     let mut run = Simulation::new(VirtualUpstream::new(seed, 60, 0), false);
     run.advance(UnixSeconds(run.now.0 + DAY_SECONDS), PACE);
     // Values that are only in the database may have been withdrawn when they are read again.
-    run.collector.finish(true, run.now).unwrap();
+    run.finish();
     run
 }
 
@@ -130,7 +130,7 @@ fn a_lost_file_of_a_day_outside_the_window_is_written_again_and_requests_nothing
     let log = run.collector.log.join("\n");
     assert!(log.contains("the upstream no longer has it"), "{log}");
     assert_eq!(sizes(&run), before);
-    run.collector.finish(true, run.now).unwrap();
+    run.collector.finish(run.now).unwrap();
     assert_eq!(run.collector.dataset.day(day).unwrap(), rows);
 }
 
