@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use tokio::net::TcpListener;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
@@ -78,7 +78,14 @@ pub(crate) fn run(
         problems: WrittenLines::new(PROBLEMS_MAX),
         failed_at: None,
     };
-    runtime.block_on(opened.run())
+    finish(runtime, opened.run())
+}
+
+/// Runs to the end. Does not wait for threads that look up names: each blocks for as long as no name server responds.
+fn finish<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
+    let ended = runtime.block_on(work);
+    runtime.shutdown_background();
+    ended
 }
 
 /// Content of the admin listener's responses. The collector replaces it about once a second.

@@ -100,3 +100,15 @@ fn a_run_once_is_over_when_the_upstream_has_failed_for_five_minutes() {
         "{error}"
     );
 }
+
+#[test]
+fn a_lookup_of_a_name_that_hangs_does_not_delay_the_end() {
+    let (answer, lookup) = std::sync::mpsc::channel::<()>();
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let begun = Instant::now();
+    finish(runtime, async {
+        tokio::task::spawn_blocking(move || lookup.recv_timeout(Duration::from_secs(20)));
+    });
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    drop(answer);
+}
