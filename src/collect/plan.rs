@@ -33,21 +33,22 @@ pub(super) struct PlanSizes {
     /// Those of them that the last reply, of the last day, contradicted: it lacked a value that an earlier one had,
     /// one of the newest day, or the peak among other values.
     pub(super) contradicted: usize,
-    /// Islands that failed, whose reply lacked a day, or whose 404 was not believed, and that were not read since.
+    /// Islands that failed, whose reply lacked a day, or whose 404 was not believed, and that are not due yet.
     pub(super) postponed: usize,
-    /// Time at which the first day that is not covered leaves the upstream's window, in Unix seconds.
+    /// Time at which the first day that is not covered leaves the upstream's window, in Unix seconds. Not that of an
+    /// island that fails alone: its days would be lost for as long as it does.
     pub(super) next_loss: Option<i64>,
     /// The newest whole day up to which all days of each active island were read after they had settled, if it is in the
     /// window. An island is active if its last reading had a value, also if that was before an outage. No day is complete
-    /// before a first crawl has ended and while islands remain that were never read. One that always fails keeps the day
-    /// where it is: without its values, no later day is complete.
+    /// before a first crawl has ended and while islands remain that were never read, unless they fail alone. One that has
+    /// values and always fails keeps the day where it is: without its values, no later day is complete.
     pub(super) complete_day: Option<UtcDay>,
 }
 
 impl PlanSizes {
-    /// Islands to request now.
+    /// Islands that are not up to date.
     pub(super) fn due(&self) -> usize {
-        self.fresh + self.never_requested + self.inactive_due
+        self.fresh + self.never_requested + self.inactive_due + self.postponed
     }
 }
 
@@ -125,23 +126,31 @@ pub(super) fn most_played(store: &Store, count: usize) -> Result<Vec<IslandCode>
     store.rows(sql, [count], |row| row.get(0))
 }
 
-/// Counts the queues. Postponed islands are in them too: they are requested again within six hours.
+/// Counts the queues, and the postponed islands beside them. An island fails alone if its pause is longer than that after
+/// any failure: others were read meanwhile.
 pub(super) fn sizes(store: &Store, now: UnixSeconds) -> Result<PlanSizes> {
     let sql = "SELECT
            count(*) FILTER (WHERE class <> -2),
            count(*) FILTER (WHERE class >= 0 AND covered <= ?2),
-           count(*) FILTER (WHERE class > 0 AND read_at > 0 AND due_at <= ?1),
-           count(*) FILTER (WHERE class >= 0 AND read_at = 0),
-           count(*) FILTER (WHERE class = 0 AND read_at > 0 AND due_at <= ?1),
+           count(*) FILTER (WHERE class > 0 AND read_at > 0 AND due_at <= ?1 AND postponed_until <= ?1),
+           count(*) FILTER (WHERE class >= 0 AND read_at = 0 AND postponed_until <= ?1),
+           count(*) FILTER (WHERE class = 0 AND read_at > 0 AND due_at <= ?1 AND postponed_until <= ?1),
            count(*) FILTER (WHERE class = -1),
            count(*) FILTER (WHERE class >= 2 OR contradicted_at > ?3),
            count(*) FILTER (WHERE contradicted_at > ?3),
-           count(*) FILTER (WHERE class >= 0 AND postponed_until > 0),
-           min(covered) FILTER (WHERE class >= 0),
-           min(iif(read_at = 0, 0, covered)) FILTER (WHERE class >= 0 AND quiet = 0)
+           count(*) FILTER (WHERE class >= 0 AND postponed_until > ?1),
+           min(covered) FILTER (WHERE class >= 0 AND postponed_until <= ?4),
+           min(iif(read_at = 0, 0, covered)) FILTER (WHERE class >= 0 AND quiet = 0
+             AND (read_at > 0 OR postponed_until <= ?4))
          FROM reading";
     let is_crawled = store.task(Task::FULL_CRAWL)? > 0;
-    let values = (now.0, rules::risk_day(now).0, now.0 - DAY_SECONDS);
+    let alone_after = rules::retry_at(1, now);
+    let values = (
+        now.0,
+        rules::risk_day(now).0,
+        now.0 - DAY_SECONDS,
+        alone_after,
+    );
     let sizes = store.row(sql, values, |row| {
         let [covered, complete] =
             [row.get(9)?, row.get(10)?].map(|day: Option<i32>| day.map(UtcDay));

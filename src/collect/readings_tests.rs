@@ -93,11 +93,21 @@ fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {
     assert_eq!(complete(), Some(3));
     read(4, 0, Some(5));
     assert_eq!(complete(), Some(1));
+    // Nor for one that was never read and fails alone, but in an outage.
+    catalogue::record_page(&store, &[island(code(5))], at(-9 * 24)).unwrap();
+    for (seconds, want) in [(10, None), (80, Some(1))] {
+        postpone(&store, code(5), at(9).0 + seconds, at(9)).unwrap();
+        assert_eq!(complete(), want);
+    }
     // Nor is a day complete without one that fails, also when its days are lost.
     let sql = "UPDATE reading SET covered = ?2 WHERE code = ?1";
     store.execute(sql, (code(4), TODAY - 20)).unwrap();
     postpone(&store, code(4), at(10).0, at(9)).unwrap();
     assert_eq!(complete(), None);
+    // These two are not due, and the days that they lose do not hide those of others.
+    let sizes = plan::sizes(&store, at(9)).unwrap();
+    assert_eq!((sizes.fresh, sizes.postponed), (0, 2));
+    assert!(sizes.next_loss.unwrap() > at(0).0 + 5 * DAY_SECONDS);
 }
 
 #[test]
