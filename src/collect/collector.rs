@@ -52,9 +52,7 @@ type Queue = fn(&mut Collector, UnixSeconds) -> Result<Option<Request>>;
 /// Numbers of what happened since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// Requests given up after several failures.
-    pub(super) given_up: u64,
-    /// Those of them for live steps.
+    /// Islands that were left out of live steps.
     pub(super) steps_given_up: u64,
     /// Values that were left out because they are out of range.
     pub(super) refused: u64,

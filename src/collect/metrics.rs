@@ -36,9 +36,6 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
                 }
             }
         };
-    Counter "island_metrics_collect_given_up_total"
-        "Requests given up for a time: for islands that failed three times while others were read, for islands left out of a live step, and for others after each three failures."
-        |it, page| page.value(it.counts.given_up);
     Counter "island_metrics_collect_values_refused_total"
         "Values that were left out because they are out of range."
         |it, page| page.value(it.counts.refused);
@@ -110,9 +107,6 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
             page.sample(&[("crawl", &"newest")], task(it, Task::LISTED_ISLANDS));
             page.sample(&[("crawl", &"believed")], task(it, Task::BELIEVED_ISLANDS));
         };
-    Gauge "island_metrics_collect_daily_written_timestamp_seconds"
-        "Last write of a file of daily/, in Unix seconds; 0 before the first."
-        |it, page| page.value(task(it, Task::DAYS_WRITTEN));
     Gauge "island_metrics_collect_unwritten_timestamp_seconds"
         "Time at which the oldest value that daily/ lacks was read, in Unix seconds. None if it has all values."
         |it, page| page.optional(save::unwritten_since(&it.store).unwrap_or(None));
@@ -161,6 +155,7 @@ pub fn summary(settings: &CollectSettings) -> Result<String> {
     let hours = |requests| settings.hours(requests);
     let (rate, due) = (settings.rate, sizes.due());
     let live = store.number("SELECT coalesce(max(step), 0) FROM live_file", [])?;
+    let written = store.number("SELECT coalesce(max(written_at), 0) FROM day", [])?;
     let all = settings.codes.as_ref().map_or(REAL_ISLANDS, BTreeSet::len);
     let catalogue = match store.task(Task::FULL_CRAWL)? {
         0 => format!(
@@ -200,7 +195,7 @@ pub fn summary(settings: &CollectSettings) -> Result<String> {
             .map_or("none".to_owned(), |day| day.to_string()),
         moment(store.task(Task::PLATFORM)?),
         moment(live),
-        moment(store.task(Task::DAYS_WRITTEN)?),
+        moment(written),
     ))
 }
 

@@ -39,7 +39,7 @@ impl Collector {
             if failures == 0 {
                 self.counts.last_usable = now.0;
             } else {
-                self.counts.given_up += self.give_up(request, failures, now)? as u64;
+                self.give_up(request, failures, now)?;
             }
             Ok(reply)
         });
@@ -69,43 +69,41 @@ impl Collector {
         Ok(reply)
     }
 
-    /// Goes on without a request that failed, unless it is the next one again. Returns the number of requests that have
-    /// failed several times, and that are postponed or left out. `failures` are those of the endpoint in a row.
-    fn give_up(&mut self, request: &Request, failures: u32, now: UnixSeconds) -> Result<usize> {
+    /// Goes on without a request that failed, unless it is the next one again. `failures` are those of the endpoint in a
+    /// row.
+    fn give_up(&mut self, request: &Request, failures: u32, now: UnixSeconds) -> Result<()> {
         match request {
             Request::Days(code, _) => {
                 self.suspect = (failures == 1).then_some(*code);
-                let count = self.postpone(*code, 0, now)?;
-                return Ok(usize::from(count >= ATTEMPTS));
+                self.postpone(*code, 0, now)
             }
             Request::Steps(code, _) => {
                 let pass = self.live.as_mut();
                 let left_out = pass.map_or(0, |pass| pass.postpone(*code, failures));
                 self.counts.steps_given_up += left_out as u64;
-                self.end_live()?;
-                return Ok(left_out);
+                self.end_live()
             }
-            _ if !failures.is_multiple_of(ATTEMPTS) => return Ok(0),
+            _ if !failures.is_multiple_of(ATTEMPTS) => Ok(()),
             // Nothing can be done without it.
-            Request::Catalogue { .. } if self.settings.once => return Ok(0),
+            Request::Catalogue { .. } if self.settings.once => Ok(()),
             Request::Catalogue { .. } => {
                 self.crawl = None;
                 self.not_before = UnixSeconds(now.0 + RETRY_SECONDS);
+                Ok(())
             }
             Request::Genres | Request::Ranking { .. } => {
                 self.rankings = None;
                 // Everything works without the rankings.
                 let since = now.0 - RANKINGS_SECONDS + RETRY_SECONDS;
-                self.store.set_task(Task::RANKINGS, since)?;
+                self.store.set_task(Task::RANKINGS, since)
             }
             // Due until it succeeds.
-            Request::Platform(_) => {}
+            Request::Platform(_) => Ok(()),
         }
-        Ok(1)
     }
 
-    /// Postpones an island that failed, after `confirmed` failures more than before. Returns their number.
-    fn postpone(&mut self, code: IslandCode, confirmed: u32, now: UnixSeconds) -> Result<u32> {
+    /// Postpones an island that failed, after `confirmed` failures more than before.
+    fn postpone(&mut self, code: IslandCode, confirmed: u32, now: UnixSeconds) -> Result<()> {
         let count = self.failing_islands.entry(code).or_default();
         *count = count.saturating_add(confirmed);
         let until = if self.settings.once && *count >= ATTEMPTS {
@@ -114,8 +112,7 @@ impl Collector {
         } else {
             rules::retry_at(*count, now)
         };
-        readings::postpone(&self.store, code, until, now)?;
-        Ok(*count)
+        readings::postpone(&self.store, code, until, now)
     }
 
     fn record(&mut self, request: &Request, raw: Raw, now: UnixSeconds) -> Result<Reply> {

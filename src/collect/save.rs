@@ -51,8 +51,7 @@ pub(super) fn unwritten_since(store: &Store) -> Result<Option<i64>> {
 /// Records that the file of a day has all values.
 pub(super) fn record_written(store: &Store, day: UtcDay, now: UnixSeconds) -> Result<()> {
     let sql = "UPDATE day SET changed_at = NULL, written_at = ?2 WHERE day = ?1";
-    store.execute(sql, (day.0, now.0))?;
-    store.set_task(Task::DAYS_WRITTEN, now.0)
+    store.execute(sql, (day.0, now.0)).map(drop)
 }
 
 /// Removes the values of days that left the window and are written.

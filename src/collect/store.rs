@@ -99,8 +99,6 @@ impl Task {
     pub(super) const PLATFORM: Task = Task("platform");
     /// Newest live step that was requested.
     pub(super) const LIVE_STEP: Task = Task("live_step");
-    /// Last write of a file of `daily/`.
-    pub(super) const DAYS_WRITTEN: Task = Task("days_written");
     /// Islands of `islands.csv` when it was last written.
     pub(super) const ISLANDS_WRITTEN: Task = Task("islands_written");
     /// 1 if islands have changed since then.
