@@ -29,7 +29,7 @@ use super::wire::{self, Cleaned};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
-/// Time after which a given-up crawl or reading of rankings begins again.
+/// Time after which a crawl or reading of rankings that was given up begins again.
 pub(super) const RETRY_SECONDS: i64 = 600;
 const FULL_CRAWL_SECONDS: i64 = DAY_SECONDS;
 const TOP_CRAWL_SECONDS: i64 = 3600;
@@ -91,7 +91,7 @@ pub(super) struct Collector {
     pub(super) crawl: Option<Crawl>,
     pub(super) rankings: Option<Rankings>,
     pub(super) live: Option<LivePass>,
-    /// Crawls and rankings do not begin before this time, after they failed.
+    /// Crawls do not begin before this time, after one failed.
     pub(super) not_before: UnixSeconds,
     /// No island was due when the plan was last read.
     pub(super) is_idle: bool,
@@ -213,18 +213,22 @@ impl Collector {
         if self.unavailable.is_some() {
             return Ok(Next::Done);
         }
-        let [catalogue, live, island]: [Queue; 3] =
-            [Collector::catalogue, Collector::live, Collector::island];
+        let [catalogue, rankings, live, island]: [Queue; 4] = [
+            Collector::catalogue,
+            Collector::rankings,
+            Collector::live,
+            Collector::island,
+        ];
         let requests = Endpoint::ALL.map(|(endpoint, _)| self.endpoints.requests(endpoint));
         // While islands are due, the others have about every second request. A failed request for an island is followed
         // by an urgent one, so with a period these two could take all turns.
         let in_turn = if plan::is_chosen(requests.iter().sum(), 2) {
-            [island, catalogue, live]
+            [island, catalogue, rankings, live]
         } else if self.settings.once {
             // Live needs the peaks of the days.
-            [catalogue, island, live]
+            [catalogue, rankings, island, live]
         } else {
-            [catalogue, live, island]
+            [catalogue, rankings, live, island]
         };
         let first = [
             Collector::platform,
@@ -302,25 +306,23 @@ impl Collector {
         Ok(code.map(|code| Request::Days(code, rules::window(now))))
     }
 
-    /// Returns the next request of the catalogue or of the rankings.
+    /// Returns the next request of the catalogue.
     fn catalogue(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
-        let since = |task| Ok::<_, CollectError>(now.0 - self.store.task(task)?);
-        let request = if let Some(crawl) = &self.crawl {
-            crawl.request()
-        } else if let Some(request) = self.rankings.as_ref().and_then(Rankings::request) {
-            request
-        } else if now < self.not_before {
-            return Ok(None);
-        } else if since(Task::FULL_CRAWL)? >= FULL_CRAWL_SECONDS {
-            self.crawl.insert(Crawl::new(true)).request()
-        } else if since(Task::TOP_CRAWL)? >= TOP_CRAWL_SECONDS {
-            self.crawl.insert(Crawl::new(false)).request()
-        } else if since(Task::RANKINGS)? >= RANKINGS_SECONDS {
-            Request::Genres
-        } else {
-            return Ok(None);
-        };
-        Ok(Some(request))
+        if self.crawl.is_none() && now >= self.not_before {
+            let since = |task| Ok::<_, CollectError>(now.0 - self.store.task(task)?);
+            let is_full = since(Task::FULL_CRAWL)? >= FULL_CRAWL_SECONDS;
+            let is_due = is_full || since(Task::TOP_CRAWL)? >= TOP_CRAWL_SECONDS;
+            self.crawl = is_due.then(|| Crawl::new(is_full));
+        }
+        Ok(self.crawl.as_ref().map(Crawl::request))
+    }
+
+    /// Returns the next request of the rankings, which tell nothing about islands that no crawl has listed.
+    fn rankings(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
+        let next = self.rankings.as_ref().and_then(Rankings::request);
+        let is_due = now.0 - self.store.task(Task::RANKINGS)? >= RANKINGS_SECONDS;
+        let is_first = is_due && self.store.task(Task::FULL_CRAWL)? > 0;
+        Ok(next.or(is_first.then_some(Request::Genres)))
     }
 
     fn platform(&mut self, now: UnixSeconds) -> Result<Option<Request>> {

@@ -154,3 +154,27 @@ fn islands_are_read_after_an_outage_while_one_of_them_fails() {
         }
     }
 }
+
+/// Otherwise no crawl of 300 pages would end while the upstream fails for some seconds in every few minutes.
+#[test]
+fn a_crawl_goes_on_where_it_failed_unless_its_cursor_is_refused() {
+    for (status, is_begun_again) in [(500, false), (429, false), (400, true)] {
+        let mut run = Simulation::new(VirtualUpstream::new(3, 200, 0), false);
+        let public = (0..200).filter(|number| run.upstream.is_public(*number, run.now.day().0));
+        let pages = public.count().div_ceil(40) as u64;
+        let read = |run: &Simulation| {
+            let endpoints = &run.collector.endpoints;
+            endpoints.count(Endpoint::Catalogue, Outcome::Usable)
+        };
+        while read(&run) < 3 {
+            run.advance(UnixSeconds(run.now.0 + 1), 1);
+        }
+        let times = run.now..UnixSeconds(run.now.0 + 60);
+        let spell = Spell::new(Trouble::Status(status), Endpoint::Catalogue, times);
+        run.upstream.spells.push(spell);
+        run.advance(UnixSeconds(run.now.0 + 1200), 5);
+        let more = if is_begun_again { 3 } else { 0 };
+        assert_eq!(read(&run), pages + more, "{status}");
+        assert!(run.collector.store.task(Task::FULL_CRAWL).unwrap() > 0);
+    }
+}

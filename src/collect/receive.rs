@@ -19,6 +19,9 @@ use crate::model::IslandCode;
 /// Failures, over at least five minutes, that end a run with `--once`.
 const MAX_FAILURES: u32 = 10;
 const MAX_FAILURE_SECONDS: i64 = 300;
+/// Failures of the catalogue in a row, over a quarter of an hour, after which a crawl begins again: its cursor may be the
+/// cause.
+const STUCK_FAILURES: u32 = 16;
 /// Share of the islands of the last believed crawl that the next one must list, in tenths.
 const BELIEVED_TENTHS: i64 = 9;
 
@@ -39,7 +42,7 @@ impl Collector {
             if failures == 0 {
                 self.counts.last_usable = now.0;
             } else {
-                self.give_up(request, failures, now)?;
+                self.give_up(request, reply.outcome, failures, now)?;
             }
             Ok(reply)
         });
@@ -71,7 +74,13 @@ impl Collector {
 
     /// Goes on without a request that failed, unless it is the next one again. `failures` are those of the endpoint in a
     /// row.
-    fn give_up(&mut self, request: &Request, failures: u32, now: UnixSeconds) -> Result<()> {
+    fn give_up(
+        &mut self,
+        request: &Request,
+        outcome: Outcome,
+        failures: u32,
+        now: UnixSeconds,
+    ) -> Result<()> {
         match request {
             Request::Days(code, _) => {
                 self.suspect = (failures == 1).then_some(*code);
@@ -83,22 +92,22 @@ impl Collector {
                 self.counts.steps_given_up += left_out as u64;
                 self.end_live()
             }
-            _ if !failures.is_multiple_of(ATTEMPTS) => Ok(()),
-            // Nothing can be done without it.
-            Request::Catalogue { .. } if self.settings.once => Ok(()),
-            Request::Catalogue { .. } => {
+            // A crawl goes on where it failed, unless the cause is perhaps its cursor.
+            Request::Catalogue { after: Some(_) }
+                if outcome == Outcome::Rejected || failures.is_multiple_of(STUCK_FAILURES) =>
+            {
                 self.crawl = None;
                 self.not_before = UnixSeconds(now.0 + RETRY_SECONDS);
                 Ok(())
             }
-            Request::Genres | Request::Ranking { .. } => {
+            // Everything works without the rankings.
+            Request::Genres | Request::Ranking { .. } if failures.is_multiple_of(ATTEMPTS) => {
                 self.rankings = None;
-                // Everything works without the rankings.
                 let since = now.0 - RANKINGS_SECONDS + RETRY_SECONDS;
                 self.store.set_task(Task::RANKINGS, since)
             }
             // Due until it succeeds.
-            Request::Platform(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 
