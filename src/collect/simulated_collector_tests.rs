@@ -59,6 +59,7 @@ impl Simulation {
 
     /// Runs until a time at a pace of one request in `seconds`. Writes what is due at each tick.
     pub(super) fn advance(&mut self, until: UnixSeconds, seconds: i64) {
+        self.upstream.forget_since(self.clock().day());
         while self.now < until {
             if !(0..self.tick_seconds).contains(&(self.now.0 - self.ticked.0)) {
                 self.ticked = self.now;

@@ -1,5 +1,6 @@
 //! A database that cannot be used, and a state that does not fit its dataset.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
@@ -8,11 +9,13 @@ use super::*;
 use crate::calendar::{DAY_SECONDS, UtcDay};
 use crate::collect::endpoints::Endpoint;
 use crate::collect::plan;
+use crate::collect::readings;
 use crate::collect::rules::{newest_day, window};
-use crate::collect::scratch_tests::Scratch;
+use crate::collect::scratch_tests::{Scratch, record_reply};
 use crate::collect::simulated_collector_tests::Simulation;
 use crate::collect::simulation_tests::compare;
-use crate::collect::virtual_upstream_tests::VirtualUpstream;
+use crate::collect::virtual_upstream_tests::{VirtualUpstream, code};
+use crate::dataset::Metrics;
 
 /// Seconds of one request.
 const PACE: i64 = 20;
@@ -113,6 +116,22 @@ fn a_lost_file_of_a_day_is_written_again_and_requested_again() {
     run.advance(UnixSeconds(run.now.0 + 2 * 3600), PACE);
     assert!(run.upstream.requested[Endpoint::Days as usize] >= before + 50);
     assert_eq!(run.collector.dataset.day(day).unwrap(), rows);
+}
+
+/// They are a part of the day, and would be a file that grows.
+#[test]
+fn values_that_a_clock_ahead_of_time_read_of_a_day_in_progress_are_forgotten() {
+    let mut run = collected(67);
+    let today = run.now.day();
+    let ahead = UnixSeconds(run.now.0 + DAY_SECONDS);
+    let days = BTreeMap::from([(today, Metrics::of_peak(Some(7)))]);
+    let rows = |run: &Simulation| readings::values(&run.collector.store, today).unwrap().len();
+    record_reply(&run.collector.store, code(1), &days, ahead).unwrap();
+    assert_eq!(rows(&run), 1);
+    run.crash();
+    assert_eq!(rows(&run), 0);
+    run.collector.finish(ahead).unwrap();
+    assert!(!run.collector.dataset.has_day(today));
 }
 
 /// The upstream no longer has it.

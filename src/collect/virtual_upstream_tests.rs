@@ -52,6 +52,8 @@ pub(super) struct VirtualUpstream {
     pub(super) requested: [u64; Endpoint::ALL.len()],
     /// Values given, in order, with the time of the last.
     pub(super) given: BTreeMap<Key, (Vec<u64>, UnixSeconds)>,
+    /// Values given of days that had not ended by a clock which was set back then. They are forgotten, or in a file.
+    pub(super) partial: BTreeMap<Key, Vec<u64>>,
     /// Days of islands that have a value, of which it gave a null or a 404 that must be believed.
     pub(super) denied: BTreeSet<(u64, i32)>,
 }
@@ -67,8 +69,21 @@ impl VirtualUpstream {
             requests: 0,
             requested: [0; Endpoint::ALL.len()],
             given: BTreeMap::new(),
+            partial: BTreeMap::new(),
             denied: BTreeSet::new(),
         }
+    }
+
+    /// What was given of days from `today` on, before the clock was set back, is not of whole days.
+    pub(super) fn forget_since(&mut self, today: UtcDay) {
+        let partial = &mut self.partial;
+        self.given.retain(|key, (values, _)| {
+            let is_whole = key.1 < today.0;
+            if !is_whole {
+                partial.entry(*key).or_default().append(values);
+            }
+            is_whole
+        });
     }
 
     /// The day on which an island appears: a tenth of them later.
