@@ -93,8 +93,6 @@ pub(super) struct Collector {
     pub(super) live: Option<LivePass>,
     /// Crawls do not begin before this time, after one failed.
     pub(super) not_before: UnixSeconds,
-    /// No island was due when the plan was last read.
-    pub(super) is_idle: bool,
     /// Islands whose days failed since they were last read, with the failures before and after which another island was
     /// read.
     pub(super) failing_islands: BTreeMap<IslandCode, u32>,
@@ -183,7 +181,6 @@ impl Collector {
             rankings: None,
             live: None,
             not_before: UnixSeconds(0),
-            is_idle: false,
             failing_islands: failing.into_iter().map(|code| (code, ATTEMPTS)).collect(),
             suspect: None,
             has_live: false,
@@ -302,7 +299,6 @@ impl Collector {
     /// Returns the request of another island that is due.
     fn island(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
         let code = plan::next(&self.store, self.endpoints.requests(Endpoint::Days), now)?;
-        self.is_idle = code.is_none();
         Ok(code.map(|code| Request::Days(code, rules::window(now))))
     }
 

@@ -136,7 +136,7 @@ fn simulate(
         requests.unwrap();
         if (step as u64).is_multiple_of(1 << 16) {
             let now = UnixSeconds(START + (step / requests_per_second) as i64);
-            for (day, ..) in save::changed_days(&store).unwrap() {
+            for (day, _) in save::changed_days(&store, now).unwrap() {
                 save::record_written(&store, day, now).unwrap();
             }
             save::prune(&store, now).unwrap();

@@ -197,8 +197,8 @@ fn a_day_changes_with_a_value_only_and_stays_changed_until_it_is_written() {
     let scratch = Scratch::new();
     let store = store(&scratch);
     let changed = || -> Vec<i32> {
-        let days = save::changed_days(&store).unwrap();
-        days.into_iter().map(|(day, ..)| TODAY - day.0).collect()
+        let days = save::changed_days(&store, at(9)).unwrap();
+        days.into_iter().map(|(day, _)| TODAY - day.0).collect()
     };
     record_reply(&store, code(1), &reply(&[None; 7]), at(9)).unwrap();
     assert!(changed().is_empty());
@@ -208,7 +208,7 @@ fn a_day_changes_with_a_value_only_and_stays_changed_until_it_is_written() {
     // The same values, and a null in place of one.
     record_reply(&store, code(1), &reply(&[Some(5), None, None]), at(10)).unwrap();
     assert_eq!(changed(), [1]);
-    assert_eq!(save::changed_days(&store).unwrap()[0].1, at(9));
+    assert_eq!(save::changed_days(&store, at(9)).unwrap()[0].1, at(9));
     // Days that were not written stay, however old.
     let later = UnixSeconds(at(0).0 + 30 * DAY_SECONDS);
     save::prune(&store, later).unwrap();

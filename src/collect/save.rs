@@ -12,8 +12,6 @@ use crate::model::SortField;
 
 /// Longest time for which a value of a day that readers see is in the database only.
 const WRITE_SECONDS: i64 = 30 * 60;
-/// Shortest time between two writes of a day.
-const REWRITE_SECONDS: i64 = 10 * 60;
 /// Share of the previous day's peaks whose islands must have a value before a new day is shown, in percent.
 const ENOUGH_PERCENT: u128 = 95;
 /// Time after the end of a day at which it is shown in any case.
@@ -31,14 +29,12 @@ const LIVE_KEPT_SECONDS: i64 = 48 * 3600;
 /// Time for which points of the platform are kept.
 const PLATFORM_KEPT_SECONDS: i64 = 14 * DAY_SECONDS;
 
-/// Returns the days with values that their files lack, oldest first, with the times of the first of these values
-/// and of the last write of the file.
-pub(super) fn changed_days(store: &Store) -> Result<Vec<(UtcDay, UnixSeconds, UnixSeconds)>> {
-    let sql = "SELECT day, changed_at, coalesce(written_at, 0) FROM day
-         WHERE changed_at IS NOT NULL ORDER BY day";
-    store.rows(sql, [], |row| {
-        let [changed_at, written_at] = [row.get(1)?, row.get(2)?].map(UnixSeconds);
-        Ok((UtcDay(row.get(0)?), changed_at, written_at))
+/// Returns the whole days with values that their files lack, oldest first, with the time of the first of these values.
+pub(super) fn changed_days(store: &Store, now: UnixSeconds) -> Result<Vec<(UtcDay, UnixSeconds)>> {
+    let sql =
+        "SELECT day, changed_at FROM day WHERE changed_at IS NOT NULL AND day < ?1 ORDER BY day";
+    store.rows(sql, [now.day().0], |row| {
+        Ok((UtcDay(row.get(0)?), UnixSeconds(row.get(1)?)))
     })
 }
 
@@ -140,10 +136,8 @@ impl Collector {
             first = read.map(|rows| self.before = (newest, rows));
         }
         let is_look = is_end || !(0..LOOK_SECONDS).contains(&(now.0 - self.looked.0));
-        for (day, changed_at, written_at) in changed_days(&self.store)? {
-            let waited = now.0 - changed_at.0 >= WRITE_SECONDS;
-            let is_idle = self.is_idle && now.0 - written_at.0 >= REWRITE_SECONDS;
-            let is_due = is_end || waited || is_idle;
+        for (day, changed_at) in changed_days(&self.store, now)? {
+            let is_due = is_end || now.0 - changed_at.0 >= WRITE_SECONDS;
             // A hidden day is shown as soon as there is enough of it.
             let is_hidden = day == newest && !self.dataset.has_day(day);
             let is_due = if is_hidden {
