@@ -56,8 +56,6 @@ pub(super) struct Counts {
     pub(super) steps_given_up: u64,
     /// Values that were left out because they are out of range.
     pub(super) refused: u64,
-    /// Number of those that were logged.
-    pub(super) refused_logged: u64,
     /// Rows of `daily/` with values that replaced others.
     pub(super) revised: u64,
     pub(super) cleaned: Cleaned,

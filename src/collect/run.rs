@@ -139,6 +139,9 @@ impl Loop<'_> {
         };
         self.notifier.stopping("stopping");
         let ended = ended.unwrap_or_else(|| self.stop());
+        if self.collector.counts.last_usable > 0 {
+            self.collector.summarize(UnixSeconds::now());
+        }
         self.drain_log();
         ended
     }

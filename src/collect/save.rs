@@ -96,15 +96,23 @@ impl Collector {
         }
         self.ticked = now;
         if now.0 - self.summarized.0 >= SUMMARY_SECONDS {
-            self.summarized = now;
-            let counts = self.endpoints.summarize();
-            let day = self.sizes.complete_day;
-            let day = day.map_or("none".to_owned(), |day| day.to_string());
-            self.log.push(format!(
-                "requests in the last hour: {counts}; newest complete day: {day}"
-            ));
+            self.summarize(now);
         }
         self.write(false, now)
+    }
+
+    /// Logs what was requested and left out. To be called at the end too.
+    pub(super) fn summarize(&mut self, now: UnixSeconds) {
+        let minutes = (now.0 - self.summarized.0) / 60;
+        self.summarized = now;
+        let counts = self.endpoints.summarize();
+        let day = self.sizes.complete_day;
+        let day = day.map_or("none".to_owned(), |day| day.to_string());
+        let refused = self.counts.refused;
+        self.log.push(format!(
+            "requests in the last {minutes} minutes: {counts}; newest complete day: {day}; values out of range that \
+             were left out since the start: {refused}"
+        ));
     }
 
     /// Writes everything that was collected, whether it is due or not; a hidden day only if there is enough of it: a
@@ -211,12 +219,6 @@ impl Collector {
             self.counts.revised += revised;
             self.log
                 .push(format!("{day}: the upstream revised {revised} islands"));
-        }
-        let refused = self.counts.refused - self.counts.refused_logged;
-        if refused > 0 {
-            self.counts.refused_logged = self.counts.refused;
-            self.log
-                .push(format!("left out {refused} values that are out of range"));
         }
         Ok(())
     }

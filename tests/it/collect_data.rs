@@ -175,7 +175,7 @@ fn what_was_cleaned_skipped_and_left_out_is_logged_and_counted() {
         "; tags cleaned or left out: 2",
         "; creators left out: 1",
         "; rows without an island code left out: 2",
-        "left out 2 values that are out of range",
+        "values out of range that were left out since the start: 2",
     ] {
         assert!(log.contains(part), "{part}: {log}");
     }
@@ -196,6 +196,13 @@ fn what_was_cleaned_skipped_and_left_out_is_logged_and_counted() {
             counted[name]
         );
     }
+    // Also if nothing is left to write.
+    let scene = Scene::new();
+    scene.catalogue(&[json!({"code": CODE, "title": "x", "tags": []})]);
+    let refused = json!({"peakCCU": [{"value": 1e30, "timestamp": day(1)}]});
+    scene.days(CODE, &refused);
+    let log = scene.collect();
+    assert!(log.contains("left out since the start: 1\n"), "{log}");
 }
 
 #[test]
