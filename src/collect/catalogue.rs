@@ -8,7 +8,7 @@ use zlib_rs::crc32::crc32;
 use super::endpoints::{PAGE_SIZE, Request};
 use super::error::Result;
 use super::store::{Store, Task};
-use super::wire::{Cleaned, Page};
+use super::wire::Page;
 use crate::calendar::UnixSeconds;
 use crate::dataset::Island;
 use crate::model::{CreatedIn, CreatorSlug, IslandCode};
@@ -26,8 +26,6 @@ const MAX_GENRES: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Crawl {
     pub(super) is_full: bool,
-    /// Rows that were changed or left out.
-    pub(super) cleaned: Cleaned,
     after: Option<String>,
     pub(super) pages: usize,
     /// Islands that the pages listed.
@@ -269,6 +267,7 @@ mod tests {
         let code = |number| IslandCode::from_number(number).unwrap();
         let page = |code, rank, next: Option<&str>| Page {
             rows: vec![(code, rank)],
+            skipped: 0,
             next: next.map(str::to_owned),
         };
         let mut rankings = Rankings::new(vec!["b".to_owned(), "a".to_owned()]);
@@ -281,7 +280,10 @@ mod tests {
         assert_eq!(rankings.request(), None);
         assert_eq!(rankings.ranks, [10, 9, 8, 7].map(|rank| (code(1), rank)));
         let rows = vec![(code(1), 1); 2 * PAGE_SIZE];
-        rankings.advance(Page { rows, next: None });
+        rankings.advance(Page {
+            rows,
+            ..Page::EMPTY
+        });
         assert_eq!(rankings.ranks.len(), 4 + PAGE_SIZE);
         assert_eq!(asked[2], "/genres/a/rankings?size=1000&after=2");
         assert_eq!(asked[3], "/genres/b/rankings?size=1000");

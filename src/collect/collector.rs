@@ -25,7 +25,7 @@ use super::readings;
 use super::rules;
 use super::settings::CollectSettings;
 use super::store::{self, Store, Task};
-use super::wire::{self, Cleaned};
+use super::wire;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
@@ -58,7 +58,8 @@ pub(super) struct Counts {
     pub(super) refused: u64,
     /// Rows of `daily/` with values that replaced others.
     pub(super) revised: u64,
-    pub(super) cleaned: Cleaned,
+    /// Rows of the catalogue without an island code.
+    pub(super) skipped: u64,
     /// Time of the last usable response; 0 for none.
     pub(super) last_usable: i64,
     /// Time of the last response with a value of an island's day; 0 for none.

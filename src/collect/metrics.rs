@@ -44,13 +44,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         |it, page| page.value(it.counts.revised);
     Counter "island_metrics_collect_codes_skipped_total"
         "Catalogue rows whose code is not an island code."
-        |it, page| page.value(it.counts.cleaned.codes);
-    Counter "island_metrics_collect_fields_cleaned_total"
-        "Titles, creators and tags that were cut or cleaned."
-        |it, page| {
-            let cleaned = it.counts.cleaned;
-            page.value(cleaned.titles + cleaned.creators + cleaned.tags);
-        };
+        |it, page| page.value(it.counts.skipped);
     Gauge "island_metrics_collect_islands"
         "Islands in the plan."
         |it, page| page.value(it.sizes.islands);

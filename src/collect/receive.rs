@@ -11,7 +11,7 @@ use super::readings;
 use super::reply::{Outcome, Raw, Reply, classify};
 use super::rules;
 use super::store::Task;
-use super::wire::{self, Cleaned, IslandDays, Page};
+use super::wire::{self, IslandDays, Page};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::Island;
 use crate::model::IslandCode;
@@ -127,9 +127,8 @@ impl Collector {
     fn record(&mut self, request: &Request, raw: Raw, now: UnixSeconds) -> Result<Reply> {
         match request {
             Request::Catalogue { .. } => {
-                let mut cleaned = Cleaned::default();
-                let page = classify(raw, |body| wire::catalogue_page(body, &mut cleaned));
-                page.map_or_else(Ok, |page| self.record_catalogue(page, cleaned, now))
+                let page = classify(raw, wire::catalogue_page);
+                page.map_or_else(Ok, |page| self.record_catalogue(page, now))
             }
             Request::Genres => classify(raw, wire::genres).map_or_else(Ok, |genres| {
                 self.rankings = genres.map(Rankings::new);
@@ -201,12 +200,7 @@ impl Collector {
         Ok(outcome.into())
     }
 
-    fn record_catalogue(
-        &mut self,
-        page: Option<Page<Island>>,
-        cleaned: Cleaned,
-        now: UnixSeconds,
-    ) -> Result<Reply> {
+    fn record_catalogue(&mut self, page: Option<Page<Island>>, now: UnixSeconds) -> Result<Reply> {
         let Some(mut page) = page else {
             let problem = "status 404 for the catalogue".to_owned();
             return Ok(Reply::new(Outcome::Broken, problem));
@@ -216,9 +210,8 @@ impl Collector {
             page.rows.retain(|island| codes.contains(&island.code));
         }
         catalogue::record_page(&self.store, &page.rows, now)?;
-        self.counts.cleaned.add(cleaned);
+        self.counts.skipped += page.skipped as u64;
         let mut crawl = self.crawl.take().unwrap_or_default();
-        crawl.cleaned.add(cleaned);
         crawl.listed += listed;
         match crawl.advance(page.next) {
             Ok(true) => return Ok(self.end_crawl(&crawl, now)?.into()),
@@ -253,10 +246,9 @@ impl Collector {
         }
         self.store.set_task(Task::BELIEVED_ISLANDS, listed)?;
         self.store.set_task(Task::FULL_CRAWL, now.0)?;
-        let (islands, pages, cleaned) =
-            (catalogue::count(&self.store)?, crawl.pages, crawl.cleaned);
+        let (islands, pages) = (catalogue::count(&self.store)?, crawl.pages);
         self.log.push(format!(
-            "read the catalogue: {pages} pages; {islands} islands ever seen{cleaned}"
+            "read the catalogue: {pages} pages; {islands} islands ever seen"
         ));
         let chosen = self.settings.codes.iter().flatten().copied();
         let unlisted = catalogue::unknown(&self.store, chosen)?;

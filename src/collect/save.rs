@@ -108,10 +108,10 @@ impl Collector {
         let counts = self.endpoints.summarize();
         let day = self.sizes.complete_day;
         let day = day.map_or("none".to_owned(), |day| day.to_string());
-        let refused = self.counts.refused;
+        let (refused, skipped) = (self.counts.refused, self.counts.skipped);
         self.log.push(format!(
-            "requests in the last {minutes} minutes: {counts}; newest complete day: {day}; values out of range that \
-             were left out since the start: {refused}"
+            "requests in the last {minutes} minutes: {counts}; newest complete day: {day}; left out since the \
+             start: {refused} values out of range, {skipped} rows without an island code"
         ));
     }
 

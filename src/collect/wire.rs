@@ -1,11 +1,11 @@
 //! Content of the upstream's responses, as far as it is used. Unknown members are ignored.
 //!
 //! Parsing is as lenient as the public description: no series is required, rows may be null, integers may be
-//! strings. A row or value that cannot be used is left out and counted, and catalogue rows are cleaned, so that whatever
+//! strings. A row or value that cannot be used is left out and counted, and texts of the catalogue are cleaned, so that whatever
 //! is collected is a sound dataset (CONTRACT section 3). A response without anything that was requested is refused.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::ops::Range;
 
 use serde_json::Value;
@@ -58,6 +58,8 @@ fn unit(text: &str) -> Option<u16> {
 #[derive(Debug, PartialEq)]
 pub(super) struct Page<T> {
     pub(super) rows: Vec<T>,
+    /// Number of rows that cannot be used.
+    pub(super) skipped: usize,
     /// Cursor of the next page; `None` on the last.
     pub(super) next: Option<String>,
 }
@@ -65,6 +67,7 @@ pub(super) struct Page<T> {
 impl<T> Page<T> {
     pub(super) const EMPTY: Page<T> = Page {
         rows: Vec::new(),
+        skipped: 0,
         next: None,
     };
 }
@@ -86,14 +89,20 @@ fn page<T>(body: &Value, read: impl FnMut(&Value) -> Option<T>) -> Result<Page<T
             ));
         }
     };
-    let rows = rows.iter().filter_map(read).collect();
-    Ok(Page { rows, next })
+    let listed = rows.len();
+    let rows: Vec<T> = rows.iter().filter_map(read).collect();
+    let skipped = listed - rows.len();
+    Ok(Page {
+        rows,
+        skipped,
+        next,
+    })
 }
 
-/// Parses a page of `/islands`. Counts in `cleaned` what was changed or left out.
-pub(super) fn catalogue_page(body: &[u8], cleaned: &mut Cleaned) -> Result<Page<Island>, String> {
-    let page = page(&parse(body)?, |row| clean(row, cleaned))?;
-    if page.rows.is_empty() && cleaned.codes == 0 {
+/// Parses a page of `/islands`.
+pub(super) fn catalogue_page(body: &[u8]) -> Result<Page<Island>, String> {
+    let page = page(&parse(body)?, clean)?;
+    if page.rows.is_empty() && page.skipped == 0 {
         return Err("the page of the catalogue is empty".to_owned());
     }
     Ok(page)
@@ -126,59 +135,13 @@ pub(super) fn ranking_page(body: &[u8]) -> Result<Page<(IslandCode, u32)>, Strin
     })
 }
 
-/// Number of rows that were changed or left out, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cleaned {
-    /// Codes of another shape than `dddd-dddd-dddd`; their rows are left out.
-    pub(super) codes: u64,
-    /// Titles that were absent, had control characters or parts that are no text, or were cut.
-    pub(super) titles: u64,
-    /// Creators that are no valid slug; the island has none.
-    pub(super) creators: u64,
-    /// Tags that were empty, double, had `|` or control characters, or did not fit.
-    pub(super) tags: u64,
-}
-
-impl Cleaned {
-    /// Adds the counts of another page.
-    pub(super) fn add(&mut self, other: Cleaned) {
-        self.codes += other.codes;
-        self.titles += other.titles;
-        self.creators += other.creators;
-        self.tags += other.tags;
-    }
-}
-
-/// The end of a log line: nothing, or the counts that are not zero.
-impl Display for Cleaned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = [
-            (self.codes, "rows without an island code left out"),
-            (self.titles, "titles cleaned"),
-            (self.creators, "creators left out"),
-            (self.tags, "tags cleaned or left out"),
-        ];
-        let mut counts = counts.iter().filter(|(count, _)| *count > 0);
-        counts.try_for_each(|(count, what)| write!(f, "; {what}: {count}"))
-    }
-}
-
 /// Converts a row; `None` if its code is not an island's.
-fn clean(raw: &Value, cleaned: &mut Cleaned) -> Option<Island> {
-    let Some(code) = raw["code"].as_str().and_then(|code| code.parse().ok()) else {
-        cleaned.codes += 1;
-        return None;
-    };
+fn clean(raw: &Value) -> Option<Island> {
+    let code = raw["code"].as_str()?.parse().ok()?;
     let title = raw["title"].as_str().unwrap_or_default();
-    let mut kept = title.replace(char::is_control, "");
-    kept.truncate(kept.floor_char_boundary(MAX_FIELD_BYTES));
-    // Parts of the body that are no text were replaced before it was parsed.
-    let is_repaired = kept.contains(char::REPLACEMENT_CHARACTER);
-    cleaned.titles += u64::from(kept.is_empty() || kept != title || is_repaired);
+    let mut title = title.replace(char::is_control, "");
+    title.truncate(title.floor_char_boundary(MAX_FIELD_BYTES));
     let creator = raw["creatorCode"].as_str();
-    let creator = creator.filter(|creator| !creator.is_empty());
-    let slug = creator.and_then(|creator| creator.parse().ok());
-    cleaned.creators += u64::from(creator.is_some() && slug.is_none());
     let created_in = match raw["createdIn"].as_str() {
         Some("UEFN") => Some(CreatedIn::Uefn),
         Some("FNC") => Some(CreatedIn::Creative),
@@ -186,26 +149,24 @@ fn clean(raw: &Value, cleaned: &mut Cleaned) -> Option<Island> {
     };
     Some(Island {
         code,
-        title: kept.into(),
-        creator: slug,
+        title: title.into(),
+        creator: creator.and_then(|creator| creator.parse().ok()),
         created_in,
-        tags: join_tags(&raw["tags"], cleaned).into(),
+        tags: join_tags(&raw["tags"]).into(),
     })
 }
 
-fn join_tags(raw: &Value, cleaned: &mut Cleaned) -> String {
+fn join_tags(raw: &Value) -> String {
     let mut joined = String::new();
     for raw in raw.as_array().map_or(&[][..], Vec::as_slice) {
-        let written = raw.as_str().unwrap_or_default();
+        let tag = raw.as_str().unwrap_or_default();
         // `|` separates tags in a dataset.
-        let tag = written.replace('|', "/").replace(char::is_control, "");
+        let tag = tag.replace('|', "/").replace(char::is_control, "");
         let tag = tag.trim();
         let separator = usize::from(!joined.is_empty());
         let fits = joined.len() + separator + tag.len() <= MAX_FIELD_BYTES;
         let is_new = !joined.split('|').any(|other| other == tag);
-        let is_kept = !tag.is_empty() && fits && is_new;
-        cleaned.tags += u64::from(!is_kept || tag != written);
-        if is_kept {
+        if !tag.is_empty() && fits && is_new {
             joined.push_str(&"|"[..separator]);
             joined.push_str(tag);
         }
