@@ -28,15 +28,20 @@ pub(super) fn collect(arguments: &Arguments) -> Result<(), CliError> {
     run.map_err(CliError::collect)
 }
 
-/// Returns the proxy that the environment names for an upstream.
+/// Returns the proxy that the environment names for an upstream over TLS.
 fn proxy(upstream: &HttpAddress) -> Result<Option<HttpAddress>, CliError> {
     let variable = |name: &str| {
-        let value = std::env::var_os(name);
-        let value = value.or_else(|| std::env::var_os(name.to_ascii_lowercase()));
-        value.unwrap_or_default().to_string_lossy().into_owned()
+        let names = [name.to_owned(), name.to_ascii_lowercase()];
+        let values = names.iter().filter_map(std::env::var_os);
+        let mut values = values.filter(|value| !value.is_empty());
+        values
+            .next()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     };
     let proxy = variable("HTTPS_PROXY");
-    if proxy.is_empty() || is_excluded(&upstream.host, &variable("NO_PROXY")) {
+    if !upstream.is_tls || proxy.is_empty() || is_excluded(&upstream.host, &variable("NO_PROXY")) {
         return Ok(None);
     }
     let address = collect::proxy(&proxy).ok_or_else(|| {

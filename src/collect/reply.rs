@@ -101,7 +101,8 @@ pub(super) fn classify<T>(
         }
         200 => match parse(body) {
             Ok(content) => return Ok(Some(content)),
-            Err(problem) => (Outcome::Broken, problem),
+            // It may quote a body of megabytes.
+            Err(problem) => (Outcome::Broken, problem.chars().take(400).collect()),
         },
         status @ (429 | 520..=529) => throttled(format!("status {status}")),
         404 if is_not_found(body) => return Ok(None),
@@ -223,6 +224,7 @@ mod tests {
 
     #[test]
     fn a_fault_names_its_correlation_id_and_no_control_characters() {
+        let other = reply(200, "application/json", "{}");
         let mut raw = reply(400, "application/json", "a\u{7}\nb");
         raw.headers_mut()
             .insert(CORRELATION_ID, "FN-1".parse().unwrap());
@@ -232,5 +234,7 @@ mod tests {
             reply.reason,
             "status 400: \"ab\" (x-epic-correlation-id FN-1)"
         );
+        let reply = classify(Ok(other), |_| Err::<(), _>("x".repeat(1000))).unwrap_err();
+        assert_eq!(reply.reason.len(), 400);
     }
 }

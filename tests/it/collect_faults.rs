@@ -259,6 +259,11 @@ fn what_cannot_be_used_ends_with_a_line_and_an_exit_code() {
     let line = stderr_of(&behind.output().unwrap(), 78);
     let is_named = line.contains("HTTPS_PROXY must be http://HOST:PORT, without a user");
     assert!(is_named && !line.contains("secret"), "{line}");
+    // It is not for this upstream.
+    let mut local = command();
+    local.args(arguments(&usual, &upstream.url(), &["--plan"]));
+    local.env("HTTPS_PROXY", "socks5://p");
+    stderr_of(&local.output().unwrap(), 0);
     assert!(upstream.seen().is_empty());
 }
 

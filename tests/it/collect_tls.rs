@@ -133,7 +133,9 @@ fn a_proxy_of_the_environment_is_used_unless_the_host_is_excluded() {
     for (no_proxy, count) in [("example.com", 1), ("localhost", 1)] {
         let mut collector = command();
         collector.args(arguments(&paths, &url, &authority));
-        collector.env("HTTPS_PROXY", format!("http://127.0.0.1:{port}"));
+        // An empty variable does not hide the other.
+        collector.env("HTTPS_PROXY", "");
+        collector.env("https_proxy", format!("http://127.0.0.1:{port}"));
         collector.env("NO_PROXY", no_proxy);
         stderr_of(&collector.output().unwrap(), 0);
         assert_eq!(requested.lock().unwrap().len(), count, "{no_proxy}");
