@@ -121,7 +121,8 @@ impl HttpAddress {
         };
         let authority = uri.authority()?;
         let host = authority.host().to_ascii_lowercase();
-        let port = authority.port_u16().unwrap_or(default_port);
+        let given_port = authority.port_u16();
+        let port = given_port.unwrap_or(default_port);
         let host_and_port = format!("{host}:{port}");
         let address = HttpAddress {
             is_tls,
@@ -135,7 +136,10 @@ impl HttpAddress {
             base_path: uri.path().trim_end_matches('/').to_owned(),
         };
         let has_user = authority.as_str().contains('@');
-        let is_sound = !has_user && uri.query().is_none() && !address.host.is_empty();
+        // A port over 65535 is none to the parser.
+        let has_bad_port = given_port.is_none() && authority.as_str() != authority.host();
+        let is_sound = !has_user && !has_bad_port && uri.query().is_none();
+        let is_sound = is_sound && !address.host.is_empty();
         is_sound.then_some(address)
     }
 
@@ -229,6 +233,7 @@ mod tests {
             "ftp://127.0.0.1/",
             "https://user@host/",
             "https://host/?a=b",
+            "https://host:70000/",
             "http://127.0.0.1.example/",
         ] {
             assert_eq!(parse(text), None, "{text}");
