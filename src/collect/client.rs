@@ -2,7 +2,8 @@
 //!
 //! Bounded in size and time; follows no redirects. A failed connection is opened again by the next request.
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use hyper::rt::{Read as HyperRead, Write as HyperWrite};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -54,7 +55,7 @@ impl Client {
             None
         };
         Ok(Client {
-            proxy: settings.proxy.clone().filter(|_| upstream.is_tls),
+            proxy: settings.proxy.clone(),
             upstream,
             tls,
             user_agent: format!("island-metrics/{} (+{contact})", env!("CARGO_PKG_VERSION")),
@@ -122,7 +123,7 @@ impl Client {
             connect_through(&proxy.host_and_port, &self.upstream.host_and_port).await?
         } else {
             let problem = format!("cannot connect to {}", self.upstream.authority);
-            let socket = TcpStream::connect(&self.upstream.host_and_port).await;
+            let socket = open(&self.upstream.host_and_port).await;
             socket.map_err(|error| describe(&problem, &error))?
         };
         match &self.tls {
@@ -136,13 +137,33 @@ impl Client {
     }
 }
 
+/// Opens a connection to one of the addresses of a host and port.
+async fn open(host_and_port: &str) -> io::Result<TcpStream> {
+    open_first(lookup_host(host_and_port).await?.collect()).await
+}
+
+/// Opens a connection to the first address that accepts one. One that does not respond, such as an IPv6 address without
+/// a route, gets a share of the time only; the last share is for the handshake.
+async fn open_first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let shares = u32::try_from(addresses.len() + 1).unwrap_or(u32::MAX);
+    let mut opened = Err(io::Error::other("it has no address"));
+    for address in addresses {
+        let attempt = timeout(CONNECT_TIMEOUT / shares, TcpStream::connect(address)).await;
+        opened = attempt.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        if opened.is_ok() {
+            break;
+        }
+    }
+    opened
+}
+
 /// Opens a connection to a host through a proxy, with the method CONNECT.
 async fn connect_through(proxy: &str, authority: &str) -> Result<TcpStream, String> {
     let problem = |problem: String| format!("the proxy {proxy} {problem}");
-    let socket = TcpStream::connect(proxy).await;
+    let socket = open(proxy).await;
     let mut socket = socket.map_err(|error| problem(format!("cannot be reached: {error}")))?;
     let request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
-    let lost = |error: std::io::Error| problem(format!("closed the connection: {error}"));
+    let lost = |error: io::Error| problem(format!("closed the connection: {error}"));
     socket.write_all(request.as_bytes()).await.map_err(lost)?;
     let mut head = Vec::new();
     // The first bytes after the head are the upstream's.
@@ -212,4 +233,34 @@ fn describe(problem: &str, error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener as StdListener, TcpStream as StdStream};
+
+    use tokio::net::TcpSocket;
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_does_not_respond_leaves_time_for_the_next() {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        let _entered = runtime.enter();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let full = socket.listen(0).unwrap();
+        let silent = full.local_addr().unwrap();
+        // Its queue of connections is full after the first ones.
+        let mut queued = Vec::new();
+        while let Ok(socket) = StdStream::connect_timeout(&silent, Duration::from_millis(300)) {
+            queued.push(socket);
+        }
+        let listener = StdListener::bind("127.0.0.1:0").unwrap();
+        let sound = listener.local_addr().unwrap();
+        let opened = open_first(vec![silent, sound]);
+        let opened = runtime.block_on(async { timeout(CONNECT_TIMEOUT, opened).await });
+        assert_eq!(opened.unwrap().unwrap().peer_addr().unwrap(), sound);
+    }
 }
