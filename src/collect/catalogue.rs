@@ -166,11 +166,7 @@ pub(super) fn adopt(store: &Store, islands: &[Island], now: UnixSeconds) -> Resu
 /// Takes all islands but the chosen ones out of the queues, and returns those that are chosen again. If others were
 /// chosen before, the catalogue is due, which has those that are not known.
 pub(super) fn restrict(store: &Store, chosen: Option<&BTreeSet<IslandCode>>) -> Result<()> {
-    let numbers = chosen.map(|codes| codes.iter().map(|code| code.number()));
-    let list = numbers.map(|numbers| format!("{:?}", numbers.collect::<Vec<_>>()));
-    // Smaller than times, which a clock that is set back reduces in the same table.
-    let mark = |list: &String| 1 + i64::from(crc32(0, list.as_bytes()) >> 2);
-    let mark = list.as_ref().map_or(0, mark);
+    let (list, mark) = list_and_mark(chosen);
     if store.task(Task::CODES)? != mark {
         store.set_task(Task::CODES, mark)?;
         store.set_task(Task::FULL_CRAWL, 0)?;
@@ -184,6 +180,23 @@ pub(super) fn restrict(store: &Store, chosen: Option<&BTreeSet<IslandCode>>) -> 
         store.execute(sql, [&list])?;
     }
     Ok(())
+}
+
+/// Returns whether the last run had the same islands to choose from.
+pub(super) fn is_restricted_to(
+    store: &Store,
+    chosen: Option<&BTreeSet<IslandCode>>,
+) -> Result<bool> {
+    Ok(store.task(Task::CODES)? == list_and_mark(chosen).1)
+}
+
+fn list_and_mark(chosen: Option<&BTreeSet<IslandCode>>) -> (Option<String>, i64) {
+    let numbers = chosen.map(|codes| codes.iter().map(|code| code.number()));
+    let list = numbers.map(|numbers| format!("{:?}", numbers.collect::<Vec<_>>()));
+    // Smaller than times, which a clock that is set back reduces in the same table.
+    let mark = |list: &String| 1 + i64::from(crc32(0, list.as_bytes()) >> 2);
+    let mark = list.as_ref().map_or(0, mark);
+    (list, mark)
 }
 
 pub(super) fn all(store: &Store) -> Result<Vec<Island>> {

@@ -2,8 +2,6 @@
 //!
 //! A metric is one row: its kind, name and help, and the function that writes its samples.
 
-use std::collections::BTreeSet;
-
 use super::catalogue;
 use super::collector::Collector;
 use super::dataset_files::Dataset;
@@ -69,7 +67,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         "Those of them whose last response, of the last 24 hours, was a 404, or lacked a value that an earlier one had, that of the newest day, or the peak among other values."
         |it, page| page.value(it.sizes.contradicted);
     Gauge "island_metrics_collect_islands_postponed"
-        "Islands that failed, whose last response lacked a day, or whose 404 is not believed. They are requested again within six hours."
+        "Islands that failed, whose last response lacked a day, or whose 404 is not believed, and whose pause has not ended. They are requested again within six hours."
         |it, page| page.value(it.sizes.postponed);
     Gauge "island_metrics_collect_next_loss_timestamp_seconds"
         "Time at which the first day that was not read leaves the upstream's window, in Unix seconds."
@@ -122,23 +120,11 @@ pub(super) fn page(collector: &Collector) -> String {
     page.into_text()
 }
 
-/// Size of the real catalogue.
-const REAL_ISLANDS: usize = 300_000;
-
-/// Returns a time as text.
-fn moment(time: i64) -> String {
-    match time {
-        0 => "never".to_owned(),
-        time => UnixSeconds(time).to_string(),
-    }
-}
-
-/// Returns what is due, what is at risk, and how long a cold start takes at this rate, without a request.
+/// Returns what is due, what is at risk, and how long that takes at this rate, without a request.
 pub fn summary(settings: &CollectSettings) -> Result<String> {
     check(settings)?;
-    let now = UnixSeconds::now();
     let store = Store::open_read_only(&settings.state)?;
-    let mut sizes = plan::sizes(&store, now)?;
+    let mut sizes = plan::sizes(&store, UnixSeconds::now())?;
     let listed = Dataset::islands(&settings.dataset)?;
     let listed = listed.iter().map(|island| island.code);
     let chosen = settings.codes.as_ref();
@@ -146,51 +132,59 @@ pub fn summary(settings: &CollectSettings) -> Result<String> {
     let unknown = catalogue::unknown(&store, listed)?;
     sizes.islands += unknown;
     sizes.never_requested += unknown;
-    let hours = |requests| settings.hours(requests);
-    let (rate, due) = (settings.rate, sizes.due());
+    let moment = |time| match time {
+        0 => "never".to_owned(),
+        time => UnixSeconds(time).to_string(),
+    };
+    let crawled = store.task(Task::FULL_CRAWL)?;
+    let note = if crawled == 0 {
+        "; the catalogue was never read, so islands are missing"
+    } else if !catalogue::is_restricted_to(&store, chosen)? {
+        "; as of the last run, which had other --codes"
+    } else {
+        ""
+    };
+    let (due, hours) = (sizes.due(), settings.hours(sizes.due()));
+    let complete_day = sizes.complete_day.map(|day| day.to_string());
     let live = store.number("SELECT coalesce(max(step), 0) FROM live_file", [])?;
     let written = store.number("SELECT coalesce(max(written_at), 0) FROM day", [])?;
-    let all = settings.codes.as_ref().map_or(REAL_ISLANDS, BTreeSet::len);
-    let catalogue = match store.task(Task::FULL_CRAWL)? {
-        0 => format!(
-            "never, so islands are missing here; a cold start of {all} islands takes {:.1} hours \
-             at {rate} requests per second",
-            hours(all)
+    let lines = [
+        ("islands", format!("{}{note}", sizes.islands)),
+        ("never requested", sizes.never_requested.to_string()),
+        ("active and due", sizes.fresh.to_string()),
+        ("inactive and due", sizes.inactive_due.to_string()),
+        ("postponed", sizes.postponed.to_string()),
+        (
+            "due in total",
+            format!(
+                "{due}, {hours:.1} hours at {} requests per second",
+                settings.rate
+            ),
         ),
-        time => moment(time),
-    };
-    Ok(format!(
-        "islands: {}\n\
-         never requested: {}, {:.1} hours at {rate} requests per second\n\
-         active and due: {}\n\
-         inactive and due: {}\n\
-         with a day that leaves the upstream's window within 36 hours: {}\n\
-         postponed for at most six hours, since they failed, lacked a day, or had a 404 that is not believed: {}\n\
-         no longer listed by the upstream: {}\n\
-         due in total: {due}, {:.1} hours at {rate} requests per second\n\
-         next loss of a day: {}\n\
-         newest complete day: {}\n\
-         last full crawl: {catalogue}\n\
-         last reading of the platform's players: {}\n\
-         last live step written: {}\n\
-         last write into daily/: {}\n",
-        sizes.islands,
-        sizes.never_requested,
-        hours(sizes.never_requested),
-        sizes.fresh,
-        sizes.inactive_due,
-        sizes.at_risk,
-        sizes.postponed,
-        sizes.gone,
-        hours(due),
-        sizes.next_loss.map_or("none".to_owned(), moment),
-        sizes
-            .complete_day
-            .map_or("none".to_owned(), |day| day.to_string()),
-        moment(store.task(Task::PLATFORM)?),
-        moment(live),
-        moment(written),
-    ))
+        (
+            "with a day that leaves the upstream's window within 36 hours",
+            sizes.at_risk.to_string(),
+        ),
+        ("no longer listed by the upstream", sizes.gone.to_string()),
+        (
+            "next loss of a day",
+            sizes.next_loss.map_or("none".to_owned(), moment),
+        ),
+        (
+            "newest complete day",
+            complete_day.unwrap_or("none".to_owned()),
+        ),
+        ("last full crawl", moment(crawled)),
+        (
+            "last reading of the platform's players",
+            moment(store.task(Task::PLATFORM)?),
+        ),
+        ("last live step written", moment(live)),
+        ("last write into daily/", moment(written)),
+    ];
+    Ok(lines
+        .map(|(name, value)| format!("{name}: {value}\n"))
+        .concat())
 }
 
 #[cfg(test)]
