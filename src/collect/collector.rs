@@ -37,6 +37,9 @@ pub(super) const RANKINGS_SECONDS: i64 = 3600;
 /// Time for which the platform's points are requested after a start or an outage.
 const PLATFORM_BACK_SECONDS: i64 = 6 * DAY_SECONDS;
 
+/// Time between log lines about one kind of fault.
+const LOG_SECONDS: i64 = 3600;
+
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Send(Request),
@@ -87,6 +90,8 @@ pub(super) struct Collector {
     pub(super) before: (UtcDay, DayRows),
     pub(super) counts: Counts,
     pub(super) log: Vec<String>,
+    /// Kinds of faults that were logged within an hour, with the times.
+    pub(super) logged: BTreeMap<String, UnixSeconds>,
     pub(super) crawl: Option<Crawl>,
     pub(super) rankings: Option<Rankings>,
     pub(super) live: Option<LivePass>,
@@ -176,6 +181,7 @@ impl Collector {
             dataset,
             counts: Counts::default(),
             log,
+            logged: BTreeMap::new(),
             crawl: None,
             rankings: None,
             live: None,
@@ -349,6 +355,15 @@ impl Collector {
             }
         }
         Ok(self.live.as_ref().and_then(|pass| pass.request(now)))
+    }
+
+    /// Logs a fault, once an hour for each kind.
+    pub(super) fn log_hourly(&mut self, kind: String, line: String, now: UnixSeconds) {
+        self.logged.retain(|_, at| now.0 - at.0 < LOG_SECONDS);
+        if !self.logged.contains_key(&kind) {
+            self.logged.insert(kind, now);
+            self.log.push(line);
+        }
     }
 
     /// Returns an error if a run with `--once` could not do something.

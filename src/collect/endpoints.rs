@@ -1,13 +1,12 @@
 //! Endpoints of the upstream: the requests to each, a breaker, and counts of outcomes.
 //!
-//! Failures of one endpoint slow down requests to that one: 2, 4 … 60 s, until one succeeds. Failures are logged
-//! once an hour for each endpoint and outcome.
+//! Failures of one endpoint slow down requests to that one: 2, 4 … 60 s, until one succeeds.
 
 use std::ops::Range;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::reply::{Outcome, Reply};
+use super::reply::Outcome;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::model::IslandCode;
 
@@ -101,22 +100,15 @@ impl Request {
 const PAUSE_SECONDS: (i64, i64) = (2, 60);
 /// Failures in a row of an endpoint, or failures of an island, after which a request is given up for now.
 pub(super) const ATTEMPTS: u32 = 3;
-/// Time between log lines about one kind of failure of an endpoint.
-const LOG_SECONDS: i64 = 3600;
 
 #[derive(Debug, Default)]
 struct Breaker {
-    /// Failures in a row, and the time of the first.
+    /// Failures in a row.
     failures: u32,
-    failing_since: i64,
-    /// They were logged.
-    is_logged: bool,
     not_before: i64,
     /// Requests by outcome, since the start and at the last summary.
     counts: [u64; Outcome::ALL.len()],
     summarized: [u64; Outcome::ALL.len()],
-    /// Time of the last log line by outcome.
-    logged_at: [i64; Outcome::ALL.len()],
 }
 
 #[derive(Debug, Default)]
@@ -150,43 +142,26 @@ impl Endpoints {
         self.0.iter().all(|breaker| now.0 >= breaker.not_before)
     }
 
-    /// Records what became of a request. Returns the number of failures in a row of its endpoint, and a line for
-    /// the log if one is due.
+    /// Records what became of a request. Returns the number of failures in a row of its endpoint, and the seconds of its
+    /// pause.
     pub(super) fn record(
         &mut self,
-        request: &Request,
-        reply: &Reply,
+        endpoint: Endpoint,
+        outcome: Outcome,
         now: UnixSeconds,
-    ) -> (u32, Option<String>) {
-        let (endpoint, outcome) = (request.endpoint() as usize, reply.outcome as usize);
-        let breaker = &mut self.0[endpoint];
-        breaker.counts[outcome] += 1;
-        if !reply.outcome.is_failure() {
-            breaker.not_before = 0;
-            let failures = std::mem::take(&mut breaker.failures);
-            let seconds = now.0 - breaker.failing_since;
-            let (_, name) = Endpoint::ALL[endpoint];
-            let line = format!(
-                "the upstream responds again after {failures} failures of {name} in {seconds} s"
-            );
-            return (0, std::mem::take(&mut breaker.is_logged).then_some(line));
-        }
-        if breaker.failures == 0 {
-            breaker.failing_since = now.0;
+    ) -> (u32, i64) {
+        let breaker = &mut self.0[endpoint as usize];
+        breaker.counts[outcome as usize] += 1;
+        if !outcome.is_failure() {
+            (breaker.failures, breaker.not_before) = (0, 0);
+            return (0, 0);
         }
         let (first, longest) = PAUSE_SECONDS;
         let pause = longest.min(first << breaker.failures.min(16));
         breaker.failures = breaker.failures.saturating_add(1);
         // The clock shows whole seconds.
         breaker.not_before = now.0 + pause + 1;
-        let is_due = now.0 - breaker.logged_at[outcome] >= LOG_SECONDS;
-        if is_due {
-            breaker.logged_at[outcome] = now.0;
-            breaker.is_logged = true;
-        }
-        let (target, reason) = (request.target(), &reply.reason);
-        let line = format!("{target}: {reason}; the next attempt is in {pause} s");
-        (breaker.failures, is_due.then_some(line))
+        (breaker.failures, pause)
     }
 
     pub(super) fn count(&self, endpoint: Endpoint, outcome: Outcome) -> u64 {
@@ -222,45 +197,24 @@ mod tests {
 
     const NOW: UnixSeconds = UnixSeconds(1_790_000_000);
 
-    fn later(seconds: i64) -> UnixSeconds {
-        UnixSeconds(NOW.0 + seconds)
-    }
-
     #[test]
     fn an_endpoint_that_fails_slows_down_alone() {
         let mut endpoints = Endpoints::default();
-        let reply = |outcome| Reply::new(outcome, "x".to_owned());
         let mut now = NOW;
         for (number, pause) in (1..).zip([2, 4, 8, 16, 32, 60, 60]) {
-            let fault = reply(Outcome::Broken);
-            let (failures, line) = endpoints.record(&Request::Genres, &fault, now);
-            assert_eq!((failures, line.is_some()), (number, number == 1));
+            let recorded = endpoints.record(Endpoint::Genres, Outcome::Broken, now);
+            assert_eq!(recorded, (number, pause));
             assert!(!endpoints.is_ready(Endpoint::Genres, UnixSeconds(now.0 + pause)));
             assert!(endpoints.is_ready(Endpoint::Days, now));
             now.0 += pause + 1;
             assert!(endpoints.is_ready(Endpoint::Genres, now) && endpoints.are_ready(now));
             assert_eq!(endpoints.failures(Endpoint::Genres), number);
         }
-        let (failures, line) = endpoints.record(&Request::Genres, &reply(Outcome::Usable), now);
-        assert_eq!(failures, 0);
-        assert!(line.unwrap().contains("after 7 failures of genres"));
+        let recorded = endpoints.record(Endpoint::Genres, Outcome::Usable, now);
+        assert_eq!(recorded, (0, 0));
         assert!(endpoints.is_ready(Endpoint::Genres, now));
         assert_eq!(endpoints.summarize(), "genres: 1 usable, 7 broken");
         assert_eq!(endpoints.summarize(), "no request");
-    }
-
-    #[test]
-    fn each_kind_of_failure_is_logged_once_an_hour() {
-        let mut endpoints = Endpoints::default();
-        let mut is_logged = |outcome, now| {
-            let fault = Reply::new(outcome, "x".to_owned());
-            let (_, line) = endpoints.record(&Request::Genres, &fault, now);
-            line.is_some()
-        };
-        assert!(is_logged(Outcome::Broken, NOW));
-        assert!(!is_logged(Outcome::Broken, later(3_599)));
-        assert!(is_logged(Outcome::Rejected, later(3_599)));
-        assert!(is_logged(Outcome::Broken, later(3_600)));
     }
 
     #[test]

@@ -37,11 +37,14 @@ impl Collector {
         let store = Rc::clone(&self.store);
         let received = store.write(|| {
             let reply = self.record(request, raw, now)?;
-            let (failures, line) = self.endpoints.record(request, &reply, now);
-            self.log.extend(line);
+            let (endpoint, outcome) = (request.endpoint(), reply.outcome);
+            let (failures, pause) = self.endpoints.record(endpoint, outcome, now);
             if failures == 0 {
                 self.counts.last_usable = now.0;
             } else {
+                let (target, reason) = (request.target(), &reply.reason);
+                let line = format!("{target}: {reason}; the next attempt is in {pause} s");
+                self.log_hourly(format!("{endpoint:?} {outcome:?}"), line, now);
                 self.give_up(request, reply.outcome, failures, now)?;
             }
             Ok(reply)

@@ -22,7 +22,7 @@ use super::settings::{CollectSettings, check};
 use crate::admin;
 use crate::calendar::UnixSeconds;
 use crate::durable;
-use crate::observe::{Notifier, WrittenLines};
+use crate::observe::Notifier;
 use crate::sync::{Mutex, lock};
 
 /// Time between looks at what is due.
@@ -33,10 +33,6 @@ const STATUS_SECONDS: i64 = 10;
 const COUNTING_PAUSE: u32 = 500;
 /// Pause after a file could not be written, for example on a full disk, or because readers hold the lock.
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
-/// Different errors that may come in turn; each is logged once.
-const PROBLEMS_MAX: usize = 16;
-/// Errors are over after this time without one. Successful writes may come between failed responses.
-const PROBLEM_END: Duration = Duration::from_mins(1);
 /// Time for which a run with `--once` waits at its end for readers of the dataset.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
 /// Without a usable response for this long, the collector is not ready.
@@ -75,7 +71,6 @@ pub(crate) fn run(
             metrics: String::new(),
             problem: Some("starting"),
         })),
-        problems: WrittenLines::new(PROBLEMS_MAX),
         failed_at: None,
     };
     finish(runtime, opened.run())
@@ -117,9 +112,7 @@ struct Loop<'a> {
     page: Arc<Mutex<Page>>,
     /// When the plan's queues are counted again.
     count_at: Instant,
-    /// Logged lines about errors after which collecting goes on.
-    problems: WrittenLines,
-    /// Time of the last of these errors, until they are over.
+    /// Time of the last error after which collecting goes on.
     failed_at: Option<Instant>,
 }
 
@@ -224,15 +217,9 @@ impl Loop<'_> {
 
     /// Handles the result of a write. Returns an error that ends the collector: of a damaged database, which the next
     /// start sets aside, and with `once` all but a held lock and faults of the dataset, which are those of one file.
-    /// Others are logged once: nothing that was collected is lost, and it is written when that works again.
+    /// Others are logged once an hour: nothing that was collected is lost, and it is written when that works again.
     fn check(&mut self, written: Result<()>) -> Result<()> {
         let Err(error) = written else {
-            if self.failed_at.is_some_and(|at| at.elapsed() >= PROBLEM_END) {
-                self.failed_at = None;
-                if self.problems.reset() {
-                    self.collector.log.push("writing works again".to_owned());
-                }
-            }
             return Ok(());
         };
         let is_end = match &error {
@@ -247,7 +234,8 @@ impl Loop<'_> {
         // Each wait for a held lock is reported where it happens.
         if !error.is_busy() {
             let line = format!("{error}; it is tried again until it works");
-            self.collector.log.extend(self.problems.add(line));
+            let collector = &mut self.collector;
+            collector.log_hourly(error.to_string(), line, UnixSeconds::now());
         }
         Ok(())
     }

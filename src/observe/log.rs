@@ -183,20 +183,20 @@ impl RateLimitedLog {
 
 /// Lines about an error that lasts, of which none is repeated.
 #[derive(Debug)]
-pub(crate) struct WrittenLines {
+struct WrittenLines {
     lines: BTreeSet<String>,
     max: usize,
 }
 
 impl WrittenLines {
     /// Remembers `max` different lines, of which each is new once. With 1, a line is written again after a different one.
-    pub(crate) const fn new(max: usize) -> WrittenLines {
+    const fn new(max: usize) -> WrittenLines {
         let lines = BTreeSet::new();
         WrittenLines { lines, max }
     }
 
     /// Adds a line. Returns it if it is new.
-    pub(crate) fn add(&mut self, line: String) -> Option<String> {
+    fn add(&mut self, line: String) -> Option<String> {
         if self.lines.contains(&line) {
             return None;
         }
@@ -208,7 +208,7 @@ impl WrittenLines {
     }
 
     /// Marks the error as resolved: the same lines are new if the error comes back. Returns `true` if there was one.
-    pub(crate) fn reset(&mut self) -> bool {
+    fn reset(&mut self) -> bool {
         !std::mem::take(&mut self.lines).is_empty()
     }
 }

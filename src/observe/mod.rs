@@ -17,8 +17,6 @@ mod worker_metrics;
 
 pub(crate) use access_log::open_log;
 pub(crate) use exposition::{Exposition, Kind, Metric, metrics};
-#[cfg(feature = "collect")]
-pub(crate) use log::WrittenLines;
 pub(crate) use log::{DedupLog, Log, LogBuffer, RateLimitedLog};
 pub(crate) use process::max_fds;
 pub(crate) use systemd::{Notifier, SystemdEnvironment};
