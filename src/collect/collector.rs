@@ -168,7 +168,7 @@ impl Collector {
         let mut log = Vec::new();
         let (store, is_state_replaced) = open_store(&settings, now, &mut log)?;
         // Their pauses would be short again otherwise.
-        let failing = readings::postponed(&store)?;
+        let failing = readings::postponed(&store, now)?;
         let mut collector = Collector {
             settings,
             started: now,

@@ -35,8 +35,8 @@ pub(super) struct PlanSizes {
     pub(super) contradicted: usize,
     /// Islands that failed, whose reply lacked a day, or whose 404 was not believed, and that are not due yet.
     pub(super) postponed: usize,
-    /// Time at which the first day that is not covered leaves the upstream's window, in Unix seconds. Not that of an
-    /// island that fails alone: its days would be lost for as long as it does.
+    /// Time at which the first day that is not covered leaves the upstream's window, in Unix seconds. Without
+    /// islands that fail alone, each of which would set it for as long as it fails.
     pub(super) next_loss: Option<i64>,
     /// The newest whole day up to which all days of each active island were read after they had settled, if it is in the
     /// window. An island is active if its last reading had a value, also if that was before an outage. No day is complete
@@ -126,8 +126,8 @@ pub(super) fn most_played(store: &Store, count: usize) -> Result<Vec<IslandCode>
     store.rows(sql, [count], |row| row.get(0))
 }
 
-/// Counts the queues, and the postponed islands beside them. An island fails alone if its pause is longer than that after
-/// any failure: others were read meanwhile.
+/// Counts the queues, and the postponed islands beside them. An island fails alone if its pause is longer than the first
+/// one: others were read meanwhile.
 pub(super) fn sizes(store: &Store, now: UnixSeconds) -> Result<PlanSizes> {
     let sql = "SELECT
            count(*) FILTER (WHERE class <> -2),

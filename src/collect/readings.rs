@@ -190,10 +190,10 @@ pub(super) fn postpone(
     store.execute(sql, (code, until, now.0)).map(drop)
 }
 
-/// Returns the islands that are postponed, or that were not read since.
-pub(super) fn postponed(store: &Store) -> Result<Vec<IslandCode>> {
-    let sql = "SELECT code FROM reading WHERE class >= 0 AND postponed_until > 0";
-    store.rows(sql, [], |row| row.get(0))
+/// Returns the islands whose pause is longer than the first one after a failure.
+pub(super) fn postponed(store: &Store, now: UnixSeconds) -> Result<Vec<IslandCode>> {
+    let sql = "SELECT code FROM reading WHERE class >= 0 AND postponed_until > ?1";
+    store.rows(sql, [rules::retry_at(1, now)], |row| row.get(0))
 }
 
 /// Returns all postponed islands to their queues.

@@ -19,7 +19,7 @@ use crate::model::IslandCode;
 /// Failures, over at least five minutes, that end a run with `--once`.
 const MAX_FAILURES: u32 = 10;
 const MAX_FAILURE_SECONDS: i64 = 300;
-/// Failures of the catalogue in a row, over a quarter of an hour, after which a crawl begins again: its cursor may be the
+/// Failures of the catalogue in a row, over eleven minutes, after which a crawl begins again: its cursor may be the
 /// cause.
 const STUCK_FAILURES: u32 = 16;
 /// Share of the islands of the last believed crawl that the next one must list, in tenths.

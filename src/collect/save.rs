@@ -153,6 +153,12 @@ impl Collector {
             } else {
                 is_due
             };
+            if is_end && !is_due {
+                self.log.push(format!(
+                    "{day} is not written yet: too few of the players of the day before have a value; a run from 12:00Z \
+                     on writes it in any case"
+                ));
+            }
             if is_due {
                 keep_first(&mut first, self.save_day(day, now))?;
             }
