@@ -360,10 +360,10 @@ impl Collector {
     /// Logs a fault, once an hour for each kind.
     pub(super) fn log_hourly(&mut self, kind: String, line: String, now: UnixSeconds) {
         self.logged.retain(|_, at| now.0 - at.0 < LOG_SECONDS);
-        if !self.logged.contains_key(&kind) {
-            self.logged.insert(kind, now);
+        self.logged.entry(kind).or_insert_with(|| {
             self.log.push(line);
-        }
+            now
+        });
     }
 
     /// Returns an error if a run with `--once` could not do something.
