@@ -20,24 +20,29 @@ const FORMAT: &str = "island-metrics keys 1";
 #[serde(deny_unknown_fields)]
 struct Header {
     format: String,
-    /// Of no use any more. Earlier versions require it, and `next`.
+    /// Of no use any more. Earlier versions counted changes.
     revision: u64,
+    /// Of no use any more. Earlier versions refuse a file in which it is not above the numbers of all keys.
     next: usize,
     keys: usize,
     crc32: u32,
 }
 
-/// A record in the key file and in the store that servers share. Files of earlier versions have numbers too.
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Line<'a> {
+    /// Of no use any more. Earlier versions refuse a file in which numbers do not ascend. Left out in the store that
+    /// servers share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    number: Option<usize>,
     id: String,
     tier: &'a str,
     #[serde(borrow)]
     address: Cow<'a, str>,
     issued: i64,
     revoked: Option<i64>,
-    /// `None` in files of earlier versions if it is the time of issue or revocation.
+    /// Left out of files if it is the time of issue or revocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     changed: Option<i64>,
     sha256: String,
 }
@@ -88,16 +93,11 @@ pub(crate) fn parse_hex(hex: &str) -> Option<[u8; 32]> {
 }
 
 impl KeyRecord {
-    /// Returns the record as a line of a key file, or of the store.
-    pub fn to_line(&self) -> String {
+    /// Returns the record as a line of the store that servers share.
+    pub fn to_shared_line(&self) -> String {
         let line = Line {
-            id: self.id.to_string(),
-            tier: self.tier.as_str(),
-            address: self.address.as_str().into(),
-            issued: self.issued.0,
-            revoked: self.revoked.map(|at| at.0),
             changed: Some(self.changed.0),
-            sha256: hex(&self.digest),
+            ..self.line(None)
         };
         serde_json::to_string(&line).expect("strings and numbers serialize")
     }
@@ -125,13 +125,28 @@ impl KeyRecord {
             digest: parse_hex(&line.sha256).ok_or("sha256 must be 64 hexadecimal digits")?,
         })
     }
+
+    fn line(&self, number: Option<usize>) -> Line<'_> {
+        let is_usual = self.changed == self.revoked.unwrap_or(self.issued);
+        Line {
+            number,
+            id: self.id.to_string(),
+            tier: self.tier.as_str(),
+            address: self.address.as_str().into(),
+            issued: self.issued.0,
+            revoked: self.revoked.map(|at| at.0),
+            changed: (!is_usual).then_some(self.changed.0),
+            sha256: hex(&self.digest),
+        }
+    }
 }
 
 impl KeyRecords {
     pub fn to_file(&self) -> Vec<u8> {
         let mut lines = Vec::with_capacity(self.as_slice().len() * 224);
-        for record in self.as_slice() {
-            lines.extend(record.to_line().bytes());
+        for (number, record) in self.as_slice().iter().enumerate() {
+            serde_json::to_writer(&mut lines, &record.line(Some(number)))
+                .expect("strings and numbers serialize");
             lines.push(b'\n');
         }
         let mut header = Header {
@@ -214,14 +229,13 @@ mod tests {
         let (records, bytes) = written(2);
         let lines = &bytes[memchr::memchr(b'\n', &bytes).unwrap() + 1..];
         let lines = std::str::from_utf8(lines).unwrap();
-        let numbered = lines.replace("{\"id\"", "{\"number\":4294967295,\"id\"");
-        let usual = numbered.replace(",\"changed\":1800000000", "");
-        let usual = usual.replace(",\"changed\":1800000001", "");
-        assert!(numbered.len() > lines.len() && !usual.contains("changed"));
+        let gaps = lines.replace("\"number\":1,", "\"number\":4294967295,");
+        let none = lines.replace("\"number\":1,", "");
+        assert!(gaps.len() > lines.len() && none.len() < lines.len());
         for (revision, next, lines) in [
-            (1, 2, &*numbered),
-            (u64::MAX, 4_294_967_295, &usual),
-            (0, 0, lines),
+            (1, 2, lines),
+            (u64::MAX, 4_294_967_295, &gaps),
+            (0, 0, &none),
         ] {
             let mut header = Header {
                 format: FORMAT.to_owned(),
@@ -235,6 +249,21 @@ mod tests {
             let file = format!("{header}\n{lines}");
             assert_eq!(parse(file.as_bytes()).as_ref(), Ok(&records));
         }
+    }
+
+    #[test]
+    fn earlier_versions_find_the_numbers_that_they_require() {
+        let (_, bytes) = written(3);
+        let text = String::from_utf8(bytes).unwrap();
+        let mut lines = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        assert_eq!(lines.next().unwrap()["next"], 3);
+        assert!(
+            lines
+                .map(|line| line["number"].as_u64())
+                .eq((0..3).map(Some))
+        );
     }
 
     #[test]
@@ -266,6 +295,16 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_the_store_has_the_time_of_the_last_change_and_no_number() {
+        let (records, _) = written(4);
+        for record in records.as_slice() {
+            let line: serde_json::Value = serde_json::from_str(&record.to_shared_line()).unwrap();
+            assert_eq!(line["changed"], record.changed.0);
+            assert_eq!(line.get("number"), None);
+        }
+    }
+
+    #[test]
     fn faults_name_their_line() {
         let (_, bytes) = written(3);
         let text = String::from_utf8(bytes).unwrap();
@@ -276,7 +315,7 @@ mod tests {
             (3, "tier must be free, starter or pro, got \"gold\"")
         );
         assert_eq!(fault("keys 1", "keys 2").unwrap_err().0, 1);
-        assert_eq!(fault("\"tier\":\"pro\"", "\"tier\":").unwrap_err().0, 4);
+        assert_eq!(fault("\"number\":2", "\"number\":").unwrap_err().0, 4);
         assert_eq!(
             parse(b"").unwrap_err(),
             (1, "missing header line".to_owned())

@@ -97,7 +97,7 @@ fn merging_agrees_with_a_search_for_each_key() {
 
 /// Merges all records of `from` as they come from the store.
 fn joined_shared(known: &KeyRecords, from: &KeyRecords) -> KeyRecords {
-    let read = |key: &KeyRecord| KeyRecord::parse_line(key.to_line().as_bytes()).unwrap();
+    let read = |key: &KeyRecord| KeyRecord::parse_line(key.to_shared_line().as_bytes()).unwrap();
     let shared: Vec<KeyRecord> = from.as_slice().iter().map(read).collect();
     let mut merged = known.clone();
     assert_eq!(merged.merge(&shared, KEYS_MAX).unwrap(), []);

@@ -197,7 +197,7 @@ impl KeyExchange {
         check: CheckRecords<'_>,
         latest: Instant,
     ) -> Result<bool, String> {
-        let line = (key.id.to_string(), key.to_line());
+        let line = (key.id.to_string(), key.to_shared_line());
         let mut is_added = false;
         // A client that waits longer may have gone.
         while !is_added && Instant::now() < latest && check(&self.own.store.known()) {

@@ -84,7 +84,7 @@ fn the_script_agrees_with_the_model_also_after_damage() {
 }
 
 fn line(key: &KeyRecord) -> (String, String) {
-    (key.id.to_string(), key.to_line())
+    (key.id.to_string(), key.to_shared_line())
 }
 
 /// Makes the same calls of the script and the model.

@@ -69,7 +69,7 @@ impl KeyView {
             self.compared += 1;
             let known = self.states.get(&key.id);
             if known.is_none_or(|known| *known < key.state()) {
-                lines.push((key.id.to_string(), key.to_line()));
+                lines.push((key.id.to_string(), key.to_shared_line()));
             }
         }
         lines
