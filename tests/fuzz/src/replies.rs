@@ -258,7 +258,7 @@ impl Seen {
 }
 
 /// The error code of each status.
-const CODES: [(u16, &str); 11] = [
+const CODES: &[(u16, &str)] = &[
     (400, "bad_request"),
     (401, "invalid_key"),
     (403, "key_revoked"),
@@ -339,7 +339,7 @@ fn read_one<'a>(received: &'a [u8], asked: &Asked<'_>) -> Result<(Reply<'a>, &'a
     Ok((reply, &rest[length..]))
 }
 
-const STATUSES: [(u16, &str); 15] = [
+const STATUSES: &[(u16, &str)] = &[
     (200, "OK"),
     (204, "No Content"),
     (206, "Partial Content"),
@@ -363,7 +363,7 @@ fn status_line(line: &str) -> Result<(bool, u16), Fault> {
         };
         for (status, reason) in STATUSES {
             if rest == format!("{status} {reason}") {
-                return Ok((is_old, status));
+                return Ok((is_old, *status));
             }
         }
     }
