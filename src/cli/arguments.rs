@@ -172,11 +172,7 @@ impl Arguments {
             let services: Vec<&str> = services.collect();
             names.try_for_each(|name| known_variable(name, &services))?;
         }
-        // A flag names all that `check` reads: an image sets the other one's variable for its server.
-        let either = ["dataset", "published"];
-        let is_named = self.command.name == "check" && either.iter().any(|name| self.has(name));
-        let is_read = |flag: &&Flag| !(is_named && either.contains(&flag.name));
-        for flag in self.command.flags.iter().filter(is_read) {
+        for flag in self.command.flags {
             let source = flag.variable();
             let value = variables.get(&source).filter(|value| !value.is_empty());
             let Some(value) = value.filter(|_| !self.has(flag.name)) else {
@@ -208,6 +204,12 @@ impl Arguments {
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)
+    }
+
+    /// Whether a flag was given on the command line, and not by its variable.
+    pub(super) fn has_flag(&self, name: &str) -> bool {
+        let given = self.given.get(name);
+        given.is_some_and(|(_, source)| source.starts_with("--"))
     }
 
     /// The flag or the variable that set a value, or else the flag that could.

@@ -114,8 +114,13 @@ fn report_warnings(warnings: &Faults) {
 }
 
 fn check(arguments: &Arguments) -> Result<(), CliError> {
-    let dataset: Option<PathBuf> = arguments.optional("dataset", parsed)?;
-    let published: Option<PathBuf> = arguments.optional("published", parsed)?;
+    // A flag names all that is read: an image sets the other one's variable for its server.
+    let is_named = ["dataset", "published"].map(|name| arguments.has_flag(name));
+    let directory = |at: usize, name| -> Result<Option<PathBuf>, CliError> {
+        let directory = arguments.optional(name, parsed)?;
+        Ok(directory.filter(|_| is_named[at] || is_named == [false; 2]))
+    };
+    let (dataset, published) = (directory(0, "dataset")?, directory(1, "published")?);
     if dataset.is_none() && published.is_none() {
         return Err(CliError::usage("check requires --dataset or --published"));
     }
