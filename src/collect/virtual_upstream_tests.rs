@@ -74,7 +74,7 @@ impl VirtualUpstream {
         }
     }
 
-    /// What was given of days from `today` on, before the clock was set back, is not of whole days.
+    /// Counts the values of days from `today` on as partial ones: they were given before the clock was set back.
     pub(super) fn forget_since(&mut self, today: UtcDay) {
         let partial = &mut self.partial;
         self.given.retain(|key, (values, _)| {
