@@ -21,7 +21,7 @@ use island_metrics::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 use island_metrics::model::TierLimits;
 use island_metrics::observe::{STATUS_CODES, WorkerMetrics};
 use island_metrics::quota::{AnonymousClient, AnonymousQuota, Decision, KeyedQuota, TableSize};
-use island_metrics::request::{self, Endpoint, ProxyNetwork, SentKeys, TrustedProxies};
+use island_metrics::request::{Endpoint, ProxyNetwork, Query, SentKeys, TrustedProxies};
 use island_metrics::server::{Caller, ConnectionIdentity, KeyError, QuotaGate};
 use island_metrics::sync::Replicated;
 use timing::{Chase, report};
@@ -109,7 +109,8 @@ fn admitted(
     nanos_each(A_ROUND, || {
         for day in first..first + DAYS {
             for _ in 0..A_DAY {
-                let keys = request::keys(black_box(query));
+                let query = Query::split(black_box(query));
+                let keys = query.keys();
                 let caller = gate.authenticate(&visit, black_box(headers), &keys);
                 let now = RequestTime {
                     day: UtcDay(day),

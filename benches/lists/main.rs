@@ -19,7 +19,7 @@ use std::hint::black_box;
 
 use island_metrics::model::{SortField, SortOrder};
 use island_metrics::request::{
-    Argument, Endpoint, Filter, ISLAND_PARAMETERS, ListQuery, Page, Route, parse,
+    Argument, Endpoint, Filter, ISLAND_PARAMETERS, ListQuery, Page, Query, Route, parse,
 };
 use island_metrics::snapshot::Content;
 
@@ -47,7 +47,7 @@ fn main() {
 
 /// The query of the first page in the default order, with filters as in a request.
 pub(crate) fn filtered(filters: &str) -> ListQuery {
-    ListQuery::parse(Some(filters), ISLAND_PARAMETERS).unwrap()
+    ListQuery::parse(&Query::split(Some(filters)), ISLAND_PARAMETERS).unwrap()
 }
 
 /// A query of another page.
@@ -82,7 +82,8 @@ fn requests(rounds: usize) {
     }
     for query in targets.into_iter().filter_map(|(_, query)| query) {
         names.push(format!("query {query}"));
-        let parse = move || ListQuery::parse(Some(black_box(query)), ISLAND_PARAMETERS);
+        let parse =
+            move || ListQuery::parse(&Query::split(Some(black_box(query))), ISLAND_PARAMETERS);
         kinds.push(Box::new(move || usize::from(parse().is_ok())));
     }
     println!("{:<74} {:>10}", "parsing a request", "ns");

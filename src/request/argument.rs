@@ -6,7 +6,7 @@ use super::error::{Quoted, RouteError};
 use super::lists::{ListQuery, Parameter, one_of};
 use super::parameters::{CREATOR_PARAMETERS, ISLAND_PARAMETERS};
 use super::percent::decode_segment;
-use super::query;
+use super::query::Query;
 use crate::calendar::UtcDay;
 use crate::model::{self, IslandCode, METRIC_NAMES};
 
@@ -53,8 +53,7 @@ pub(super) struct Sent<'a> {
     pub(super) path: &'a str,
     /// The decoded segment of the path's parameter; empty if the path has none.
     pub(super) segment: &'a str,
-    /// The query string as sent.
-    pub(super) query: Option<&'a str>,
+    pub(super) query: &'a Query<'a>,
 }
 
 /// The query parameters that an endpoint declares, which lists do, and the parser of its argument. Other sites add
@@ -89,9 +88,9 @@ pub(super) const CREATORS_FORM: Takes = Takes {
 };
 pub(super) const CHART: Takes = Takes::new(|sent| {
     let code = island_code(sent)?;
-    let metric = query::first_value(sent.query, "metric");
+    let metric = sent.query.first_value("metric");
     let metric = metric.map(|metric| one_of("metric", &metric, &METRIC_NAMES));
-    let days = query::first_value(sent.query, "days");
+    let days = sent.query.first_value("days");
     let days = days.map(|days| one_of("days", &days, &CHART_DAYS));
     let metric = metric.transpose()?.unwrap_or(METRIC_NAMES[0]);
     let days = days.transpose()?.and_then(model::digits);
@@ -99,7 +98,7 @@ pub(super) const CHART: Takes = Takes::new(|sent| {
 });
 /// A day as parameter of the query, by default the newest.
 pub(super) const DAY_IF_SENT: Takes = Takes::new(|sent| {
-    let date = query::first_value(sent.query, "date");
+    let date = sent.query.first_value("date");
     let day = date.map_or(Ok(DayRef::Latest), |date| day_ref(&date));
     day.map(Argument::Day)
 });
@@ -115,12 +114,7 @@ impl Takes {
 
 /// Parses a query without its empty fields, which forms of pages send for filters that are not used.
 fn parse_form(sent: &Sent<'_>, takes: &Takes) -> Result<Argument, RouteError> {
-    let without_empty = |query: &str| {
-        let pairs = query.split('&').filter(|pair| !pair.ends_with('='));
-        pairs.collect::<Vec<&str>>().join("&")
-    };
-    let query = sent.query.map(without_empty);
-    let query = query.as_deref();
+    let query = &sent.query.without_empty();
     (takes.parse)(&Sent { query, ..*sent })
 }
 

@@ -8,7 +8,7 @@ use percent_encoding::utf8_percent_encode;
 
 use super::error::RouteError;
 use super::percent::RESERVED;
-use super::query::declared;
+use super::query::Query;
 use crate::model::{self, SortField, SortOrder};
 
 pub(super) const SORT_DEFAULT: SortField = SortField::PeakCcu;
@@ -147,10 +147,10 @@ impl Default for ListQuery {
 }
 
 impl ListQuery {
-    pub fn parse(raw: Option<&str>, parameters: &[Parameter]) -> Result<ListQuery, RouteError> {
+    pub fn parse(sent: &Query<'_>, parameters: &[Parameter]) -> Result<ListQuery, RouteError> {
         let mut values = [const { None }; PARAMETERS_MAX];
         let number = |name: &str| parameters.iter().position(|row| row.name == name);
-        declared(raw, number, &mut values)?;
+        sent.declared(number, &mut values)?;
         let mut query = ListQuery::default();
         for (parameter, value) in parameters.iter().zip(values) {
             if let Some(value) = value {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::COUNT_MAX;
-use crate::request::{CREATOR_PARAMETERS, ISLAND_PARAMETERS};
+use crate::request::{CREATOR_PARAMETERS, ISLAND_PARAMETERS, Query};
 
 /// Filters by counts. No list has them.
 const COUNTS: &[Parameter] = &[
@@ -30,7 +30,7 @@ const fn count(name: &'static str, set: fn(&mut ListQuery, u64) -> Option<Filter
 }
 
 fn islands(raw: &str) -> Result<ListQuery, String> {
-    match ListQuery::parse(Some(raw), ISLAND_PARAMETERS) {
+    match ListQuery::parse(&Query::split(Some(raw)), ISLAND_PARAMETERS) {
         Ok(query) => Ok(query),
         Err(RouteError::BadRequest(message) | RouteError::NotFound(message)) => Err(message),
     }
@@ -38,7 +38,7 @@ fn islands(raw: &str) -> Result<ListQuery, String> {
 
 #[test]
 fn an_empty_query_has_the_defaults() {
-    let plain = ListQuery::parse(None, ISLAND_PARAMETERS).unwrap();
+    let plain = ListQuery::parse(&Query::default(), ISLAND_PARAMETERS).unwrap();
     assert_eq!(
         (plain.sort, plain.order),
         (SortField::PeakCcu, SortOrder::Desc)
@@ -142,7 +142,11 @@ fn numbers_are_ascii_digits_of_any_length() {
             number.filter(|number| (1..=200).contains(number)),
             "{text}"
         );
-        let offset = ListQuery::parse(Some(&format!("offset={text}")), CREATOR_PARAMETERS).ok();
+        let offset = ListQuery::parse(
+            &Query::split(Some(&format!("offset={text}"))),
+            CREATOR_PARAMETERS,
+        )
+        .ok();
         let offset = offset.map(|query| u128::from(query.page.offset));
         assert_eq!(offset, number.filter(|number| *number < 1 << 64), "{text}");
     }
@@ -173,7 +177,7 @@ fn the_list_of_a_creator_is_filtered_by_the_creator_alone() {
 
 #[test]
 fn a_filter_by_a_count_takes_the_counts_of_a_dataset() {
-    let parse = |raw: &str| ListQuery::parse(Some(raw), COUNTS);
+    let parse = |raw: &str| ListQuery::parse(&Query::split(Some(raw)), COUNTS);
     let query = parse("maxPlays=9007199254740991&minPlays=007").unwrap();
     let want = [
         ("minPlays", Filter::AtLeast(SortField::Plays, 7)),
@@ -213,7 +217,7 @@ fn links_parse_back_to_the_query_they_were_written_from() {
                 }
             }
             let written = query.to_query() + &query.page.offset.to_string();
-            let parsed = ListQuery::parse(Some(&written), parameters);
+            let parsed = ListQuery::parse(&Query::split(Some(&written)), parameters);
             assert_eq!(parsed, Ok(query), "{written}");
         }
         Ok(())

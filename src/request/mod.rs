@@ -31,5 +31,5 @@ pub use lists::{Filter, Grouping, Kind, LIMIT_DEFAULT, ListQuery, Page, Paramete
 pub use loggable::{KEY_MARK, loggable};
 pub use parameters::{CREATOR_PARAMETERS, ISLAND_PARAMETERS};
 pub(crate) use percent::RESERVED;
-pub use query::{SentKey, SentKeys, first_value, ignored, keys, without_key};
+pub use query::{Query, SentKey, SentKeys};
 pub use route::{ParsedTarget, Route, parse};

@@ -9,7 +9,7 @@ use super::argument::{Argument, Sent};
 use super::endpoint::{Endpoint, Source};
 use super::error::{Quoted, RouteError};
 use super::percent::decode_segment;
-use super::query;
+use super::query::Query;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
@@ -24,21 +24,24 @@ impl Route {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParsedTarget {
+pub struct ParsedTarget<'q> {
     /// Whether the target is under `/v1`, where requests are metered, valid or not.
     pub under_v1: bool,
     /// The endpoint, also if the path or its parameters are invalid.
     pub endpoint: Endpoint,
+    pub query: Query<'q>,
     pub route: Result<Route, RouteError>,
 }
 
 /// Parses a path and a query string, both as sent.
-pub fn parse(path: &str, query: Option<&str>) -> ParsedTarget {
+pub fn parse<'q>(path: &str, query: Option<&'q str>) -> ParsedTarget<'q> {
+    let query = Query::split(query);
     let Some(rest) = path.strip_prefix('/') else {
         let message = format!("the path must start with /, got {}", Quoted(path));
         return ParsedTarget {
             under_v1: false,
             endpoint: Endpoint::Unknown,
+            query,
             route: Err(RouteError::BadRequest(message)),
         };
     };
@@ -66,13 +69,14 @@ pub fn parse(path: &str, query: Option<&str>) -> ParsedTarget {
         let sent = Sent {
             path,
             segment,
-            query,
+            query: &query,
         };
         argument(endpoint, &sent).map(|argument| Route::new(endpoint, argument))
     };
     ParsedTarget {
         under_v1: segments[0] == "v1",
         endpoint,
+        query,
         route,
     }
 }
@@ -81,7 +85,7 @@ fn argument(endpoint: Endpoint, sent: &Sent<'_>) -> Result<Argument, RouteError>
     let takes = endpoint.takes().ok_or_else(|| unknown(sent.path))?;
     let argument = (takes.parse)(sent)?;
     if takes.parameters.is_empty() && matches!(endpoint.source(), Some(Source::Published(_))) {
-        query::declared(sent.query, |_| None, &mut [])?;
+        sent.query.declared(|_| None, &mut [])?;
     }
     Ok(argument)
 }

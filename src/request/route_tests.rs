@@ -3,7 +3,7 @@
 use super::*;
 use crate::calendar::UtcDay;
 use crate::model::IslandCode;
-use crate::request::{CREATOR_PARAMETERS, DayRef, ISLAND_PARAMETERS, ListQuery};
+use crate::request::{CREATOR_PARAMETERS, DayRef, ISLAND_PARAMETERS, ListQuery, Query};
 
 fn sound(path: &str) -> Route {
     parse(path, Some("key=k")).route.unwrap()
@@ -22,8 +22,10 @@ fn every_argument_is_parsed() {
     let code: IslandCode = "0034-5678-9012".parse().unwrap();
     let day = DayRef::Day(UtcDay::parse("2024-02-29").unwrap());
     let no_such_day = DayRef::NoSuchDay("2023-02-29".to_owned());
-    let islands = Argument::Islands(ListQuery::parse(None, ISLAND_PARAMETERS).unwrap());
-    let creators = Argument::Creators(ListQuery::parse(None, CREATOR_PARAMETERS).unwrap());
+    let islands =
+        Argument::Islands(ListQuery::parse(&Query::default(), ISLAND_PARAMETERS).unwrap());
+    let creators =
+        Argument::Creators(ListQuery::parse(&Query::default(), CREATOR_PARAMETERS).unwrap());
     for (path, endpoint, argument) in [
         ("/v1", Endpoint::Index, Argument::None),
         ("/%76%31", Endpoint::Index, Argument::None),
@@ -72,11 +74,11 @@ fn every_argument_is_parsed() {
 #[test]
 fn a_form_sends_empty_fields_for_unused_filters() {
     let islands = |query| {
-        let list = ListQuery::parse(Some(query), ISLAND_PARAMETERS).unwrap();
+        let list = ListQuery::parse(&Query::split(Some(query)), ISLAND_PARAMETERS).unwrap();
         Ok(Argument::Islands(list))
     };
     let creators = |query| {
-        let list = ListQuery::parse(Some(query), CREATOR_PARAMETERS).unwrap();
+        let list = ListQuery::parse(&Query::split(Some(query)), CREATOR_PARAMETERS).unwrap();
         Ok(Argument::Creators(list))
     };
     for (path, sent, argument) in [

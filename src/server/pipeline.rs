@@ -10,7 +10,9 @@ use std::time::Instant;
 use hyper::Method;
 
 use crate::quota::{Decision, NoLease};
-use crate::request::{self, Endpoint, ParsedTarget, Route, RouteError, SentKey, SentKeys, Source};
+use crate::request::{
+    self, Endpoint, ParsedTarget, Query, Route, RouteError, SentKey, SentKeys, Source,
+};
 use crate::server::http::access_record;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::body::{Download, DownloadSource};
@@ -67,7 +69,7 @@ impl RequestContext<'_> {
             self.admit(caller, || cached.response(is_known, self.now.moment()))
         });
         if handled.response.status.as_u16() >= 400 {
-            let ignored = request::ignored(self.head.query, |name| endpoint.declares(name));
+            let ignored = Query::split(self.head.query).ignored(|name| endpoint.declares(name));
             handled.response.add_ignored(ignored.as_deref());
         }
         handled
@@ -80,6 +82,7 @@ impl RequestContext<'_> {
         let ParsedTarget {
             under_v1,
             endpoint,
+            query,
             route,
         } = request::parse(head.path, head.query);
         if let Some(response) = self.form_response(endpoint, under_v1) {
@@ -87,11 +90,11 @@ impl RequestContext<'_> {
         }
         if under_v1 {
             // No key stays in memory for longer than its connection.
-            let keys = request::keys(head.query);
+            let keys = query.keys();
             let has_key = keys.key != SentKey::None;
-            let without_key = has_key.then(|| request::without_key(head.query));
-            let query = without_key.as_ref().map_or(head.query, Option::as_deref);
-            let form = (head.path, query, accepts_gzip);
+            let without_key = has_key.then(|| query.without_key());
+            let target = without_key.as_ref().map_or(head.query, Option::as_deref);
+            let form = (head.path, target, accepts_gzip);
             let is_cacheable = *head.method == Method::GET && keys.misplaced.is_empty();
             // A cached target does not show that the key's own encoding is broken.
             if without_key.is_some()
@@ -102,7 +105,7 @@ impl RequestContext<'_> {
                 return self.respond_cached(&keys, cached, is_known);
             }
             let form = is_cacheable.then_some(form);
-            let ignored = request::ignored(head.query, |name| endpoint.declares(name));
+            let ignored = query.ignored(|name| endpoint.declares(name));
             let ignored = ignored.as_deref();
             let mut handled = self.metered(&keys, endpoint, |caller| {
                 self.route_response(route, (form, ignored), caller, cache)

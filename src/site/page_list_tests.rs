@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::COUNT_MAX;
-use crate::request::Filter;
+use crate::request::{Filter, Query};
 
 /// A filter by a count. No list has it.
 pub(super) const MIN_PLAYS: Parameter = Parameter {
@@ -23,7 +23,8 @@ fn islands_at(offset: u64, total: u64) -> String {
         "islands": [row(true)],
         "meta": {"generatedAt": TIME, "total": total, "hasMore": true, "limit": 50, "offset": offset},
     });
-    let query = ListQuery::parse(Some("tag=a&sort=plays"), ISLAND_PARAMETERS).unwrap();
+    let query =
+        ListQuery::parse(&Query::split(Some("tag=a&sort=plays")), ISLAND_PARAMETERS).unwrap();
     let list = (ISLAND_PARAMETERS, &query);
     islands(body.to_string().as_bytes(), list, &[], None).unwrap()
 }

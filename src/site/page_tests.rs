@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 use super::data_pages::ROWS_MAX;
 use super::*;
 use crate::model::{METRIC_NAMES, SortField};
-use crate::request::{ISLAND_PARAMETERS, Kind, ListQuery, Parameter};
+use crate::request::{ISLAND_PARAMETERS, Kind, ListQuery, Parameter, Query};
 
 const TIME: &str = "2026-11-21T12:05:00Z";
 const NOTICE: Option<&str> = Some("<made up>");
@@ -180,7 +180,7 @@ fn pages(is_known: bool, change: impl Fn(&str, &mut Json)) -> Vec<(&'static str,
     let known =
         "tag=%3Cq%3E&creator=b&createdIn=uefn&q=%3Cq%3E&minPlays=7&sort=plays&order=asc&limit=2";
     let parameters = [ISLAND_PARAMETERS, &[lists::MIN_PLAYS]].concat();
-    let query = ListQuery::parse(is_known.then_some(known), &parameters).unwrap();
+    let query = ListQuery::parse(&Query::split(is_known.then_some(known)), &parameters).unwrap();
     let (list, tags) = ((&parameters[..], &query), ["a".to_owned()]);
     let q = if is_known { "<q>" } else { "" };
     let live = Some((of("live"), is_known.then_some(7)));

@@ -13,17 +13,17 @@ use crate::request::{Endpoint, KEY_MARK, ListQuery, Page};
 /// with long heads: nginx by default those above 4 KiB.
 const LINKS_BYTES_MAX: usize = 2048;
 /// Bytes of a link besides its address: punctuation, the longest relation and the longest offset.
-const LINK_BYTES_MAX: usize = ", <>; rel=\"first\"".len() + 20;
+const LINK_BYTES_MAX: usize = ">; rel=\"first\", <".len() + 20;
 
 /// The last byte of a row whose end is the one that many rows share. No JSON contains this byte.
 const SHARED_END: u8 = 0;
 
 /// Reads a byte of every cache line of the rows, which are spread over memory: copied one after the
 /// other, each would be waited for separately; touched first, they are loaded in parallel.
-fn touch(rows: &[&[u8]]) {
+fn touch(rows: &[Row<'_>]) {
     const LINE_BYTES: usize = 64;
     let mut mixed = 0;
-    for row in rows {
+    for [row, _] in rows {
         let mut at = 0;
         while let Some(byte) = row.get(at) {
             mixed ^= byte;
@@ -54,20 +54,20 @@ impl ListPage<'_> {
         } else {
             (history.select_islands(query), &history.rows)
         };
-        let (total, row_end) = (selected.total, &history.row_end[..]);
-        let rows = selected.rows.iter();
-        let rows: Vec<&[u8]> = rows.map(|row| texts.get(*row as usize)).collect();
+        let total = selected.total;
+        let row = |at: &u32| row_parts(texts.get(*at as usize), &history.row_end);
+        let rows: Vec<Row<'_>> = selected.rows.iter().map(row).collect();
         let has_more = page.offset.saturating_add(page.limit.into()) < total;
         let start = service_bodies::list_start(self.endpoint);
         let end = service_bodies::list_end(&history.published, total, has_more, page);
-        let bytes = start.len() + rows_bytes(&rows, row_end) + end.len();
+        let bytes = start.len() + rows_bytes(&rows) + end.len();
         // Even if the page is short: its entity tag is known before its length.
         let is_gzip = self.accepts_gzip;
         let content = if needs_content {
             touch(&rows);
             let mut plain = Vec::with_capacity(bytes);
             plain.extend_from_slice(start.as_bytes());
-            append_rows(&mut plain, &rows, row_end);
+            append_rows(&mut plain, &rows);
             plain.extend_from_slice(end.as_bytes());
             if is_gzip {
                 plain = Compressor::default().gzip(&plain);
@@ -86,8 +86,10 @@ impl ListPage<'_> {
     }
 }
 
-/// Returns a row in two parts, of which the second one may be the shared end.
-fn parts<'a>(row: &'a [u8], shared_end: &'a [u8]) -> [&'a [u8]; 2] {
+/// A row in two parts: the second one is the shared end, or empty.
+type Row<'a> = [&'a [u8]; 2];
+
+fn row_parts<'a>(row: &'a [u8], shared_end: &'a [u8]) -> Row<'a> {
     match row {
         [start @ .., SHARED_END] => [start, shared_end],
         _ => [row, &[]],
@@ -95,21 +97,17 @@ fn parts<'a>(row: &'a [u8], shared_end: &'a [u8]) -> [&'a [u8]; 2] {
 }
 
 /// Returns the length of what [`append_rows`] appends.
-fn rows_bytes(rows: &[&[u8]], shared_end: &[u8]) -> usize {
-    let row_bytes = |row: &&[u8]| {
-        let [start, end] = parts(row, shared_end);
-        start.len() + end.len()
-    };
+fn rows_bytes(rows: &[Row<'_>]) -> usize {
+    let row_bytes = |[start, end]: &Row<'_>| start.len() + end.len();
     rows.iter().map(row_bytes).sum::<usize>() + rows.len().saturating_sub(1)
 }
 
 /// Appends the rows of a page, with commas between them.
-fn append_rows(out: &mut Vec<u8>, rows: &[&[u8]], shared_end: &[u8]) {
-    for (at, row) in rows.iter().enumerate() {
+fn append_rows(out: &mut Vec<u8>, rows: &[Row<'_>]) {
+    for (at, [start, end]) in rows.iter().enumerate() {
         if at > 0 {
             out.push(b',');
         }
-        let [start, end] = parts(row, shared_end);
         out.extend_from_slice(start);
         out.extend_from_slice(end);
     }
@@ -124,10 +122,10 @@ fn links(page: Page, total: u64, url: &str) -> Option<Bytes> {
     // From beyond the end, the previous page is the last one.
     let previous = page.offset.saturating_sub(limit).min(last);
     let links = [
-        ("first", Some(0)),
-        ("prev", (page.offset > 0).then_some(previous)),
-        ("next", (next < total).then_some(next)),
-        ("last", Some(last)),
+        (">; rel=\"first\", <", Some(0)),
+        (">; rel=\"prev\", <", (page.offset > 0).then_some(previous)),
+        (">; rel=\"next\", <", (next < total).then_some(next)),
+        (">; rel=\"last\"", Some(last)),
     ];
     // Cached with the page, so the capacity is not to be much more than the length.
     let count = links.iter().filter(|(_, offset)| offset.is_some()).count();
@@ -136,12 +134,11 @@ fn links(page: Page, total: u64, url: &str) -> Option<Bytes> {
         return None;
     }
     let mut text = Vec::with_capacity(count * (url.len() + LINK_BYTES_MAX));
+    text.push(b'<');
     let mut digits = itoa::Buffer::new();
     for (relation, offset) in links {
         let Some(offset) = offset else { continue };
-        let open = if text.is_empty() { "<" } else { ", <" };
-        let digits = digits.format(offset);
-        for part in [open, url, digits, ">; rel=\"", relation, "\""] {
+        for part in [url, digits.format(offset), relation] {
             text.extend_from_slice(part.as_bytes());
         }
     }
@@ -173,14 +170,11 @@ mod tests {
     #[test]
     fn the_rows_of_a_page_are_separated_and_their_shared_end_is_inserted() {
         let rows: [&[u8]; 3] = [b"{\"a\":1\0", b"{}", b"{\"b\":2\0"];
+        let rows = rows.map(|row| row_parts(row, b",\"end\":null}"));
         let joined = |count| {
             let mut out = Vec::new();
-            append_rows(&mut out, &rows[..count], b",\"end\":null}");
-            assert_eq!(
-                out.len(),
-                rows_bytes(&rows[..count], b",\"end\":null}"),
-                "{count}"
-            );
+            append_rows(&mut out, &rows[..count]);
+            assert_eq!(out.len(), rows_bytes(&rows[..count]), "{count}");
             String::from_utf8(out).unwrap()
         };
         assert_eq!(

@@ -5,7 +5,7 @@ use crate::calendar::UnixSeconds;
 use crate::keys::{KeyPrefix, KeyStore};
 use crate::model::{Tier, TierLimits};
 use crate::quota::TableSize;
-use crate::request::{ProxyNetwork, keys};
+use crate::request::{ProxyNetwork, Query};
 use crate::sync::Replicated;
 
 const DAY: UtcDay = UtcDay(20_777);
@@ -88,7 +88,7 @@ fn the_header_wins_over_the_query_and_both_over_the_address() {
     let caller = |lines: &[(&'static str, &str)], query: Option<&str>| {
         world
             .gate
-            .authenticate(&identity, &headers(lines), &keys(query))
+            .authenticate(&identity, &headers(lines), &Query::split(query).keys())
     };
     let id_of = |key: &str| key.split('_').nth(2).unwrap().parse().unwrap();
     let keyed = |place, tier| {
@@ -136,7 +136,7 @@ fn a_key_where_none_is_read_is_an_error_unless_one_is_where_it_is_read() {
     let caller = |lines: &[(&'static str, &str)], query: Option<&str>| {
         world
             .gate
-            .authenticate(&identity, &headers(lines), &keys(query))
+            .authenticate(&identity, &headers(lines), &Query::split(query).keys())
     };
     let bearer = format!("Bearer {key}");
     let in_query = format!("limit=2&Api_Key={key}");
@@ -169,7 +169,11 @@ fn a_recognized_key_is_verified_again_when_keys_change() {
     let identity = world.identity();
     let line = format!("Bearer {key}");
     let sent = headers(&[("authorization", &line)]);
-    let verify = || world.gate.authenticate(&identity, &sent, &keys(None));
+    let verify = || {
+        world
+            .gate
+            .authenticate(&identity, &sent, &Query::split(None).keys())
+    };
     assert!(verify().is_ok() && verify().is_ok());
     let id = key[8..18].parse().unwrap();
     assert!(world.store.set_revoked(id, true, UnixSeconds(1)).unwrap());
@@ -184,7 +188,9 @@ fn a_recognized_key_is_verified_again_when_keys_change() {
     let mut wrong = line.clone().into_bytes();
     wrong[40] ^= 1;
     let wrong = headers(&[("authorization", std::str::from_utf8(&wrong).unwrap())]);
-    let fault = world.gate.authenticate(&identity, &wrong, &keys(None));
+    let fault = world
+        .gate
+        .authenticate(&identity, &wrong, &Query::split(None).keys());
     assert_eq!(fault, Err(KeyError::Invalid));
 }
 
@@ -241,9 +247,11 @@ fn each_tier_has_its_own_limit_and_counter() {
     let admit = |caller| world.gate.admit(caller, now, true).unwrap();
     for (key, limit) in issued.iter().zip(3_u32..) {
         let query = format!("key={key}");
-        let caller = world
-            .gate
-            .authenticate(&world.identity(), &headers(&[]), &keys(Some(&query)));
+        let caller = world.gate.authenticate(
+            &world.identity(),
+            &headers(&[]),
+            &Query::split(Some(&query)).keys(),
+        );
         let caller = caller.unwrap();
         assert_eq!(world.gate.limit(caller), limit);
         for remaining in (0..limit).rev() {
@@ -255,7 +263,7 @@ fn each_tier_has_its_own_limit_and_counter() {
     }
     let anonymous = world
         .gate
-        .authenticate(&world.identity(), &headers(&[]), &keys(None))
+        .authenticate(&world.identity(), &headers(&[]), &Query::split(None).keys())
         .unwrap();
     assert_eq!(world.gate.remaining(anonymous, DAY), 2);
 }

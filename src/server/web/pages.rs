@@ -5,7 +5,7 @@
 
 use hyper::StatusCode;
 
-use crate::request::{self, DayRef, Endpoint};
+use crate::request::{DayRef, Endpoint, Query};
 use crate::server::conn::context::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{RequestHead, names_html};
@@ -36,7 +36,7 @@ pub(crate) fn failure(
 ) -> ApiResponse {
     if under_v1 {
         let mut response = ApiResponse::from(error);
-        let ignored = request::ignored(head.query, |name| endpoint.declares(name));
+        let ignored = Query::split(head.query).ignored(|name| endpoint.declares(name));
         response.add_ignored(ignored.as_deref());
         return response;
     }

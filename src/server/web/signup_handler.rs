@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeySharing, KeyStore, NewKey};
 use crate::observe::Log;
-use crate::request;
+use crate::request::Query;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::RequestHead;
 use crate::server::http::response::{ApiResponse, InvalidForm};
@@ -86,7 +86,9 @@ impl SignupHandler {
             return Err((StatusCode::FORBIDDEN, message));
         }
         let show = || SignupRequest::Show {
-            token: request::first_value(head.query, "pass").map(Cow::into_owned),
+            token: Query::split(head.query)
+                .first_value("pass")
+                .map(Cow::into_owned),
         };
         Ok((!is_posted).then(show))
     }
@@ -308,7 +310,8 @@ fn origin_of(url: &str) -> String {
 
 /// Parses a form; `None` if its action is unknown or a field is missing.
 fn parse_form(form: &str) -> Option<SignupRequest> {
-    let field = |name| request::first_value(Some(form), name).map(Cow::into_owned);
+    let form = Query::split(Some(form));
+    let field = |name| form.first_value(name).map(Cow::into_owned);
     let token = field("pass").unwrap_or_default();
     match field("do")?.as_str() {
         "mail" => Some(SignupRequest::MailLink {

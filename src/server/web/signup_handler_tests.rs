@@ -159,6 +159,6 @@ fn forms_are_parsed_into_requests() {
     ] {
         assert!(parse_form(invalid).is_none(), "{invalid}");
     }
-    let opened = request::first_value(Some("a=b&pass=x%2ey"), "pass");
+    let opened = Query::split(Some("a=b&pass=x%2ey")).first_value("pass");
     assert_eq!(opened.as_deref(), Some("x.y"));
 }

@@ -356,7 +356,12 @@ pub(crate) fn has_shape(text: &str, shape: &str) -> bool {
 /// A query without the empty fields that a form sends.
 fn without_empty(query: Option<&str>) -> Option<String> {
     let pieces: Vec<&str> = query?.split('&').collect();
-    let kept = pieces.into_iter().filter(|piece| !piece.ends_with('='));
+    let has_value = |piece: &&str| {
+        piece
+            .split_once('=')
+            .is_some_and(|(_, value)| !value.is_empty())
+    };
+    let kept = pieces.into_iter().filter(has_value);
     Some(kept.collect::<Vec<_>>().join("&"))
 }
 

@@ -10,7 +10,7 @@ mod targets;
 use std::sync::LazyLock;
 
 use island_metrics::request::{
-    Argument, CREATOR_PARAMETERS, ISLAND_PARAMETERS, ListQuery, loggable, parse,
+    Argument, CREATOR_PARAMETERS, ISLAND_PARAMETERS, ListQuery, Query, loggable, parse,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -29,7 +29,7 @@ fn links_lead_back(path: &str, query: Option<&str>) {
     };
     let link = format!("{}{}", query.to_query(), query.page.offset);
     assert_eq!(
-        ListQuery::parse(Some(&link), parameters),
+        ListQuery::parse(&Query::split(Some(&link)), parameters),
         Ok(query),
         "{link}"
     );

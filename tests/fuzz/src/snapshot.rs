@@ -19,7 +19,7 @@ use island_metrics::calendar::UtcDay;
 use island_metrics::model::IslandCode;
 use island_metrics::request::{
     Argument, CREATOR_PARAMETERS, DayRef, Endpoint, ISLAND_PARAMETERS, Kind, ListQuery, Parameter,
-    Route,
+    Query, Route,
 };
 use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{History, Live, Snapshot, Storage};
@@ -159,7 +159,7 @@ fn ask_everything(snapshot: &Snapshot, draws: &mut Draws) {
         // Without gzip: compressing pages would take most of the time, and is not tested here.
         for _ in 0..if accepts_gzip { 1 } else { PAGES } {
             let query = query(draws, &sound.slugs);
-            let parsed = ListQuery::parse(Some(&query), ISLAND_PARAMETERS)
+            let parsed = ListQuery::parse(&Query::split(Some(&query)), ISLAND_PARAMETERS)
                 .expect("every query is a good one");
             if let Some(history) = &snapshot.history {
                 let found = history.select_islands(&parsed);
@@ -173,7 +173,7 @@ fn ask_everything(snapshot: &Snapshot, draws: &mut Draws) {
             .take(if accepts_gzip { 1 } else { NEEDLES.len() })
         {
             let query = format!("q={needle}&{}", pick(draws, &PLACES));
-            let parsed = ListQuery::parse(Some(&query), CREATOR_PARAMETERS)
+            let parsed = ListQuery::parse(&Query::split(Some(&query)), CREATOR_PARAMETERS)
                 .expect("every query is a good one");
             get(Endpoint::Creators, Argument::Creators(parsed));
         }

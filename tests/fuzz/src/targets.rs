@@ -3,7 +3,7 @@
 
 use island_metrics::model::{SortField, SortOrder};
 use island_metrics::request::{
-    Argument, DayRef, ListQuery, Route, RouteError, SentKey, keys, parse,
+    Argument, DayRef, ListQuery, Query, Route, RouteError, SentKey, parse,
 };
 
 use super::plain::{List, Meaning, Plain};
@@ -55,7 +55,7 @@ pub(crate) fn differs(plain: Plain, path: &str, query: Option<&str>) -> Option<S
     if found != want {
         return Some(format!("{found:?}, and it means {want:?}"));
     }
-    let sent: Vec<Option<String>> = match keys(query).key {
+    let sent: Vec<Option<String>> = match Query::split(query).keys().key {
         SentKey::None => Vec::new(),
         SentKey::Once(key) => vec![Some(key.into_owned())],
         SentKey::Twice => vec![None; 2],
