@@ -19,8 +19,9 @@
 //!   `snapshot/condition.rs`.
 //! - An endpoint: its row in `request/endpoint.rs`, the place of its body in `snapshot/layout.rs`, how the body is made
 //!   in `publish/render`, by day or creator also in `publish/history_payload.rs`, its operation in `site/openapi.json`.
-//! - A member of a body: `publish/render`, and its description in `site/openapi.json`; `tests/it/oracle.rs` must know
-//!   the member.
+//! - A member of a body: its value in `publish/history_payload.rs` or `publish/live_payload.rs`, its name in
+//!   `publish/render`, its description in `site/openapi.json`, its place on a page in `site/templates`; `tests/it/oracle.rs`
+//!   must know the member. A long list is the last member: pages read only the start of it.
 //! - After each change of bodies, `tests/rewrite.py` writes their version in `snapshot/layout.rs` and the examples.
 //! - A section of a payload file: `snapshot/format.rs`.
 //! - A metric: its row in `server/ops/metrics.rs`; a counter of workers: `observe/worker_metrics.rs`; of the

@@ -175,10 +175,10 @@ impl ApiError {
             ApiError::UnreadableHead(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
                 "the request line and headers together exceed 8 KiB or 100 lines"
             }
-            // The cause is not known here. The most common one is a target that was not encoded.
+            // The cause is not known here.
             ApiError::UnreadableHead(_) => {
-                "the request is not well-formed HTTP/1.1; a target must have spaces, \", <, >, control characters and \
-                 characters beyond ASCII percent-encoded, such as %20 for a space and %22 for \""
+                "the request is not well-formed HTTP/1.1; a common cause is a target in which spaces, \", <, >, ` or \
+                 control characters are not percent-encoded: %20 is a space, %22 is \""
             }
             ApiError::Damaged => {
                 "the published response is damaged and cannot be sent; the publisher must publish it again"
