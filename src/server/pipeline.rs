@@ -10,9 +10,7 @@ use std::time::Instant;
 use hyper::Method;
 
 use crate::quota::{Decision, NoLease};
-use crate::request::{
-    self, Endpoint, ParsedTarget, Query, Route, RouteError, SentKey, SentKeys, Source,
-};
+use crate::request::{self, Endpoint, ParsedTarget, Route, RouteError, SentKey, SentKeys, Source};
 use crate::server::http::access_record;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::body::{Download, DownloadSource};
@@ -69,7 +67,7 @@ impl RequestContext<'_> {
             self.admit(caller, || cached.response(is_known, self.now.moment()))
         });
         if handled.response.status.as_u16() >= 400 {
-            let ignored = Query::split(self.head.query).ignored(|name| endpoint.declares(name));
+            let ignored = self.head.ignored(endpoint);
             handled.response.add_ignored(ignored.as_deref());
         }
         handled
@@ -186,7 +184,12 @@ impl RequestContext<'_> {
         let takes_forms = self.services.signup.is_some() && endpoint == Endpoint::Keys;
         match *head.method {
             Method::GET | Method::HEAD => {}
-            Method::OPTIONS => return Some(ApiResponse::preflight(endpoint, takes_forms)),
+            Method::OPTIONS => {
+                let mut response = ApiResponse::preflight(endpoint, takes_forms);
+                let ignored = head.ignored(endpoint).filter(|_| under_v1);
+                response.add_ignored(ignored.as_deref());
+                return Some(response);
+            }
             Method::POST if takes_forms => {}
             _ => {
                 let method = head.method.to_string();

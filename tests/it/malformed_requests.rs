@@ -281,8 +281,9 @@ fn options_carries_the_preflight_headers() {
     let mut raw = connect(&server);
     let more = "Origin: http://a.test\r\nAccess-Control-Request-Method: GET\r\n\
         Access-Control-Request-Headers: authorization\r\n";
-    let reply = raw.request("OPTIONS", "/v1/islands", more);
+    let reply = raw.request("OPTIONS", "/v1/islands?limit=1&page=2", more);
     assert_eq!(reply.status, 204);
+    assert_eq!(reply.header("x-ignored-parameters"), Some("page"));
     assert_eq!(reply.expect("access-control-allow-origin"), "*");
     reply.lists("access-control-allow-methods", "GET HEAD");
     // `*` alone covers neither `Authorization` nor older browsers.

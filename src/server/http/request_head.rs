@@ -7,6 +7,7 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Method, Request, Version};
 
+use crate::request::{Endpoint, Query};
 use crate::snapshot::EntityTag;
 
 /// The part of a request that the pipeline sees. The only bodies read are forms of sign-up,
@@ -54,6 +55,12 @@ impl<'a> RequestHead<'a> {
             head.has_transfer_encoding |= *name == TRANSFER_ENCODING;
         }
         head
+    }
+
+    /// The names of the parameters that its response ignores.
+    #[cold]
+    pub(crate) fn ignored(&self, endpoint: Endpoint) -> Option<String> {
+        Query::split(self.query).ignored(|name| endpoint.declares(name))
     }
 
     pub(crate) fn accepts_gzip(&self) -> bool {

@@ -5,7 +5,7 @@
 
 use hyper::StatusCode;
 
-use crate::request::{DayRef, Endpoint, Query};
+use crate::request::{DayRef, Endpoint};
 use crate::server::conn::context::ResponseBody;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::{RequestHead, names_html};
@@ -36,8 +36,7 @@ pub(crate) fn failure(
 ) -> ApiResponse {
     if under_v1 {
         let mut response = ApiResponse::from(error);
-        let ignored = Query::split(head.query).ignored(|name| endpoint.declares(name));
-        response.add_ignored(ignored.as_deref());
+        response.add_ignored(head.ignored(endpoint).as_deref());
         return response;
     }
     let title = match &error {
