@@ -225,6 +225,13 @@ fn links_parse_back_to_the_query_they_were_written_from() {
 }
 
 #[test]
+fn a_page_of_islands_names_each_filter() {
+    let filters = ISLAND_PARAMETERS.iter().filter(|row| row.default.is_none());
+    let unnamed: Vec<_> = filters.filter(|row| row.words.is_empty()).collect();
+    assert!(unnamed.is_empty(), "{unnamed:?}");
+}
+
+#[test]
 fn links_are_canonical() {
     let query =
         islands("key=secret&offset=3&sort=plays&limit=007&x=1&q=a+b%26&createdIn=uefn&order=desc");

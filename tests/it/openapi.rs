@@ -61,6 +61,10 @@ fn names_and_numbers_of_the_document_fit_generated_clients() {
     }
     let mut integers = 0;
     let mut left: Vec<(&str, &Value)> = schemas.iter().map(|(name, of)| (&**name, of)).collect();
+    let operations = document["paths"].as_object().unwrap().values();
+    let parameters = operations.filter_map(|of| of["get"]["parameters"].as_array());
+    let parameters = parameters.flatten().map(|one| resolved(&document, one));
+    left.extend(parameters.map(|one| (one["name"].as_str().unwrap(), &one["schema"])));
     while let Some((name, value)) = left.pop() {
         let kind = &value["type"];
         let kinds = kind

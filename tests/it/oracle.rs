@@ -159,7 +159,8 @@ impl World {
             ["live", _] => self.intraday(),
             ["rankings", date] => Ok(self.ranking(&self.held_day(date)?)),
             ["new", date] => Ok(self.newcomers(&self.held_day(date)?)),
-            _ => self.day_list(),
+            ["rankings" | "new"] => self.day_list(),
+            _ => unreachable!("{path} has no answer here"),
         }
     }
 

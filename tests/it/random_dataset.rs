@@ -105,6 +105,10 @@ impl Rng {
             if self.one_in(4) {
                 tags.push(tag.to_owned());
             }
+            // One that occurs twice on an island is one match.
+            if self.one_in(16) {
+                tags.extend(tags.last().cloned());
+            }
         }
         let creator = (!self.one_in(5)).then(|| self.pick(&parts(SLUGS)[..7]).to_owned());
         let created_in =
