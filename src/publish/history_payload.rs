@@ -58,6 +58,7 @@ pub(crate) fn write<W: Write>(
     )?;
     for (endpoints, per) in LAYOUT.iter().filter(|(_, per)| *per != Per::Island) {
         let render = |at: usize| {
+            // That of the creator or of the day.
             let number = at / endpoints.len();
             match endpoints[at % endpoints.len()] {
                 Endpoint::Creator => creators[number].body(input, &rows),

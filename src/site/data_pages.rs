@@ -153,18 +153,18 @@ pub fn island(page: IslandPage<'_>) -> Option<String> {
     let metric = Metric::named(page.metric).ok()?;
     let is_peak = metric.name == METRICS[0].name;
     let history: Option<CcuBody> = page.history.and_then(|body| from_slice(body).ok());
-    let (body, series, is_cut_off) = start_of_list(page.detail, SERIES, "}}", usize::MAX)?;
-    // The long-run history has more days than the series.
-    let is_cut_off = is_cut_off && !(history.is_some() && is_peak);
+    let (body, series, is_series_cut_off) = start_of_list(page.detail, SERIES, "}}", usize::MAX)?;
+    let series = if is_series_cut_off { &[][..] } else { &series };
+    // The long-run history has more days than the series, and is not cut off.
+    let is_cut_off = is_series_cut_off && !(history.is_some() && is_peak);
     let peaks = match history {
         Some(history) => history.ccu,
-        None if is_cut_off => Vec::new(),
-        None => points(&series, &METRICS[0])?,
+        None => points(series, &METRICS[0])?,
     };
-    let shown = match is_peak {
-        _ if is_cut_off => Vec::new(),
-        true => peaks.clone(),
-        false => points(&series, metric)?,
+    let shown = if is_peak {
+        peaks.clone()
+    } else {
+        points(series, metric)?
     };
     let live = page.live.and_then(|(body, players)| {
         let time = start_of(body, "}", 0)?.get_attr("time").ok()?.as_i64()?;

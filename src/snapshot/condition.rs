@@ -113,13 +113,13 @@ fn between<'h>(
 ) -> &'h [U32] {
     let rows = history.in_order(field, order);
     let rank = |row: &U32| history.ranks(field)[row.get() as usize].get();
-    // Nulls come last in both directions.
+    // Nulls have the rank 0, and come last in both directions.
     let is_before = |row: &U32, bound: u32| match order {
-        SortOrder::Asc => rank(row).wrapping_sub(1) < bound - 1,
+        SortOrder::Asc => (1..bound).contains(&rank(row)),
         SortOrder::Desc => rank(row) >= bound,
     };
     let ends =
         [ranks.start, ranks.end].map(|bound| rows.partition_point(|row| is_before(row, bound)));
-    // In a damaged file, rows may be in another order.
+    // In descending order, the end of the range comes first. In a damaged file, rows may be in any order.
     &rows[ends[0].min(ends[1])..ends[0].max(ends[1])]
 }
