@@ -142,7 +142,10 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         ));
     }
     if let Some(directory) = published {
-        let manifest = check_published(&directory)?;
+        let mut progress = Progress::new();
+        let manifest = check_published(&directory, &mut |what, done, all| {
+            progress.show(what, done, all);
+        })?;
         let payloads = manifest.history.iter().chain(&manifest.live);
         let time = payloads.map(|named| named.generated_at.as_str()).max();
         let (path, time) = (directory.display(), time.unwrap_or_default());

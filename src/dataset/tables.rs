@@ -1,6 +1,7 @@
 //! Readers of the tables: islands and creators, days, live steps, platform totals, and all of them.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io::{self, Read as _};
 
 use super::csv_table::{CsvTable, WANT_SLUG, WANT_TIME, step_time};
@@ -252,8 +253,8 @@ fn metrics(table: &CsvTable<'_>) -> Metrics {
 }
 
 /// Reads and validates all files. `progress` receives the number of files done and the number of all
-/// files. Returns the number of islands and that of rows of days; or all faults, or the error of the first file that
-/// could not be read.
+/// files. Returns the number of islands and that of rows of days; or all faults, with files that cannot be read; or the
+/// error of the first of these if there are no other faults.
 pub fn validate(
     source: &DatasetReader<'_>,
     progress: &mut dyn FnMut(usize, usize),
@@ -264,8 +265,8 @@ pub fn validate(
     source.platform()?;
     let (days, steps) = (&source.days, &source.steps);
     let all = days.len() + steps.len();
-    let mut rows_of_days = 0;
-    in_order(
+    let (mut rows_of_days, mut unreadable) = (0, Vec::new());
+    let Ok(()) = in_order(
         (cores(), all),
         || (),
         |(), at| match days.get(at) {
@@ -274,10 +275,22 @@ pub fn validate(
         },
         |at, rows: Result<usize, LoadError>| {
             progress(at + 1, all);
-            rows_of_days += rows?;
-            Ok::<(), LoadError>(())
+            match rows {
+                Ok(rows) => rows_of_days += rows,
+                Err(error) => unreadable.push(error),
+            }
+            Ok::<(), Infallible>(())
         },
-    )?;
-    source.finish_checks()?;
-    Ok((catalogue.islands.len(), rows_of_days))
+    );
+    if let Err(LoadError::Faults(mut faults)) = source.finish_checks() {
+        for error in unreadable {
+            let problem = "the file must be readable".to_owned();
+            faults.push_consequent(&error.to_string(), problem);
+        }
+        return Err(LoadError::Faults(faults));
+    }
+    match unreadable.into_iter().next() {
+        Some(error) => Err(error),
+        None => Ok((catalogue.islands.len(), rows_of_days)),
+    }
 }

@@ -13,8 +13,11 @@ use crate::regular_file::Directory;
 use crate::sync::{cores, in_order};
 
 /// Verifies every body and every dump of a published directory. Returns its manifest; or the first fault of each payload,
-/// that of the index of the dumps, and one for each dump.
-pub fn check_published(directory: &Path) -> Result<Manifest, Vec<SnapshotError>> {
+/// that of the index of the dumps, and one for each dump. `progress` receives the work, and how much of it is done.
+pub fn check_published(
+    directory: &Path,
+    progress: &mut dyn FnMut(&str, usize, usize),
+) -> Result<Manifest, Vec<SnapshotError>> {
     let opened = Directory::open(directory).map_err(SnapshotError::Io);
     let opened = opened.map_err(|fault| vec![fault.in_file(directory)])?;
     let manifest = Manifest::read(&opened).map_err(|error| damage(error.into()));
@@ -25,7 +28,10 @@ pub fn check_published(directory: &Path) -> Result<Manifest, Vec<SnapshotError>>
     let mut faults = Vec::new();
     let mut record = |fault| faults.push(damage(fault));
     if let Some(named) = &manifest.history {
-        let verified = named.open(&opened, |file| History::open(file)?.verify_bodies());
+        let mut progress = |done, all| progress("checking responses", done, all);
+        let verified = named.open(&opened, |file| {
+            History::open(file)?.verify_bodies(&mut progress)
+        });
         verified.unwrap_or_else(&mut record);
     }
     if let Some(named) = &manifest.live {
@@ -34,7 +40,7 @@ pub fn check_published(directory: &Path) -> Result<Manifest, Vec<SnapshotError>>
     }
     let dumps = manifest.dumps.as_ref();
     match dumps.map(|named| Dumps::open(&opened, named)) {
-        Some(Ok(dumps)) => check_dumps(&dumps, record),
+        Some(Ok(dumps)) => check_dumps(&dumps, record, progress),
         Some(Err(fault)) => record(fault.in_file(directory)),
         None => {}
     }
@@ -46,7 +52,11 @@ pub fn check_published(directory: &Path) -> Result<Manifest, Vec<SnapshotError>>
 }
 
 /// Verifies the SHA-256 of every file of the dumps against their index.
-fn check_dumps(dumps: &Dumps, mut record: impl FnMut(SnapshotError)) {
+fn check_dumps(
+    dumps: &Dumps,
+    mut record: impl FnMut(SnapshotError),
+    progress: &mut dyn FnMut(&str, usize, usize),
+) {
     let dumps: Vec<&Dump> = dumps.files().collect();
     let check = |(): &mut (), at: usize| -> Result<(), SnapshotError> {
         let wanted = &dumps[at].file.sha256;
@@ -65,6 +75,7 @@ fn check_dumps(dumps: &Dumps, mut record: impl FnMut(SnapshotError)) {
         || (),
         check,
         |number, checked| {
+            progress("checking dumps", number + 1, dumps.len());
             let place = dumps[number].place();
             checked.unwrap_or_else(|fault| record(fault.in_file(Path::new(&place))));
             Ok::<(), Infallible>(())

@@ -150,21 +150,23 @@ impl History {
         }
     }
 
-    /// Reads every body and verifies both its forms, in pieces: a body may be longer than the memory.
-    pub fn verify_bodies(&self) -> Result<(), SnapshotError> {
-        let forms = self.bodies.iter().flat_map(|record| {
+    /// Reads every body and verifies both its forms, in pieces: a body may be longer than the memory. `progress` receives
+    /// the number of bodies done and the number of all.
+    pub fn verify_bodies(
+        &self,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), SnapshotError> {
+        for (at, record) in self.bodies.iter().enumerate() {
             let body = BodyRef::from_record(record);
             let gzip = body.has_gzip().then_some(true);
-            gzip.into_iter()
-                .chain([false])
-                .map(move |gzip| self.stored(body, gzip))
-        });
-        for form in forms {
-            let mut reader = form.reader();
-            while reader.left() > 0 {
-                let bytes = reader.left().min(SHORT_BYTES_MAX.into());
-                reader.fill(vec![0; usize::try_from(bytes).expect("at most 512 KiB")])?;
+            for gzip in gzip.into_iter().chain([false]) {
+                let mut reader = self.stored(body, gzip).reader();
+                while reader.left() > 0 {
+                    let bytes = reader.left().min(SHORT_BYTES_MAX.into());
+                    reader.fill(vec![0; usize::try_from(bytes).expect("at most 512 KiB")])?;
+                }
             }
+            progress(at + 1, self.bodies.len());
         }
         Ok(())
     }

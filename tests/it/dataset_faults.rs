@@ -39,6 +39,32 @@ fn faults(check: &mut Command, dataset: &Path) -> Vec<String> {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_hides_no_faults_of_others() {
+    let dir = TempDir::new();
+    let dataset = dir.join("dataset");
+    write_islands(&dataset, &["1000-0000-0000,A,,,".to_owned()]);
+    for day in ["ccu/2026-11-18.csv", "ccu/2026-11-20.csv"] {
+        fs::create_dir_all(dataset.join(day)).unwrap();
+    }
+    let check = || run(&["check", "--dataset", dataset.to_str().unwrap()]);
+    let stderr = stderr_of(&check(), 74);
+    assert!(stderr.contains("2026-11-18.csv"), "{stderr}");
+    write_file(
+        &dataset.join("ccu/2026-11-19.csv"),
+        "code,peakCCU\n1000-0000-0000,x\n",
+    );
+    let stderr = stderr_of(&check(), 65);
+    for part in [
+        "has 3 faults",
+        "2026-11-18.csv: ",
+        "2026-11-19.csv:2:2: ",
+        "2026-11-20.csv: ",
+    ] {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+}
+
+#[test]
 fn a_title_of_300_megabytes_takes_neither_memory_nor_time() {
     let dir = TempDir::new();
     let dataset = dir.join("dataset");
