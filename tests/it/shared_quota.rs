@@ -130,61 +130,6 @@ fn the_first_request_of_a_client_at_each_server_needs_no_store() {
 }
 
 #[test]
-fn a_client_of_one_server_gets_its_limit_but_for_the_first_requests_at_the_others() {
-    admits_exactly(LIMIT, |store, directory| {
-        let peers = store.peers(&directory.join(""), 3, &[]);
-        await_all(&peers, true);
-        let (admitted, status) = spend(&peers[0], TARGET);
-        let in_time = all_in_time(&peers);
-        assert!(
-            !in_time || (admitted, status) == (LIMIT - 2, 429),
-            "{admitted}, {status}"
-        );
-        (
-            admitted + spend_in_turn(&peers, TARGET),
-            in_time && all_in_time(&peers),
-        )
-    });
-}
-
-#[test]
-fn a_server_that_stops_returns_its_credits_and_one_that_restarts_gets_no_more() {
-    admits_exactly(LIMIT, |store, directory| {
-        let mut peers = store.peers(&directory.join(""), 2, &[]);
-        let (mut admitted, mut in_time) = (0, true);
-        for _ in 0..2 {
-            let stopped = peers.remove(0);
-            assert_eq!(stopped.connect().get(TARGET).status, 200);
-            admitted += 1;
-            in_time &= stopped.was_answered_in_time();
-            assert!(stopped.server.terminate().success());
-            peers.insert(0, store.peer(&directory.join("state-0"), 2, &[]));
-        }
-        admitted += spend_in_turn(&peers, TARGET);
-        (admitted, in_time && all_in_time(&peers))
-    });
-}
-
-#[test]
-fn a_store_that_loses_its_data_gives_no_client_its_day_again() {
-    admits_exactly(LIMIT, |mut store, directory| {
-        let more = ["--shared-quota-outage", "refuse"];
-        let peers = store.peers(&directory.join(""), 3, &more);
-        let mut admitted = 0;
-        for peer in &peers {
-            admitted += admitted_of(LIMIT / 5, &mut peer.connect(), TARGET);
-        }
-        store.kill();
-        await_all(&peers, false);
-        assert!(store.run());
-        await_all(&peers, true);
-        admitted += spend_in_turn(&peers, TARGET);
-        assert!(admitted <= LIMIT, "{admitted}");
-        (admitted, all_in_time(&peers))
-    });
-}
-
-#[test]
 fn without_the_store_a_server_admits_its_share_once_and_settles_it_later() {
     let Some(mut store) = Store::start(&[]) else {
         return;
