@@ -1,5 +1,6 @@
 //! The links of lists lead from one page to the next; the rows of a page are compared with the oracle in `responses`.
 
+use crate::key_texts::forged;
 use crate::oracle_query::READER;
 use crate::prelude::*;
 
@@ -144,35 +145,46 @@ fn links_keep_the_filters() {
 /// The headers that are not the same for all clients.
 const OWN: [&str; 3] = ["date", "x-request-id", "x-ratelimit-"];
 
+/// Nor does a key in the query change them, wherever it is there.
 #[test]
 fn a_response_from_a_cache_has_the_headers_and_the_body_of_the_first() {
-    let (world, _dir, server) = serve();
+    let world = World::with_more_than(40, 3, 60);
+    let dir = TempDir::new();
+    let state = dir.join("state");
+    let key = issue(&state, "ann@x.test", "pro");
+    let more = ["--state", state.to_str().unwrap()];
+    let server = Server::of(&world.publish(&dir), &more);
     let mut client = server.connect();
-    let island = format!("/v1/islands/{}", world.islands.keys().next().unwrap());
-    let targets = [
-        "/v1/islands?limit=2&offset=2",
+    let island = format!("/v1/islands/{}?", world.islands.keys().next().unwrap());
+    for target in [
+        "/v1/islands?limit=2&offset=2&page=1",
         "/v1/creators?limit=3",
-        "/v1/new",
+        "/v1/new?",
         &island,
-    ];
-    for target in targets {
+    ] {
         let etag = get(&mut client, target).expect("etag").to_owned();
+        let key_first = target.replace('?', &format!("?key={key}&"));
+        let key_last = format!("{target}&key={key}");
         for header in [
             ("Accept", "*/*"),
             ("Accept-Encoding", "gzip"),
             ("If-None-Match", &etag),
         ] {
-            let replies: Vec<Reply> = (0..5)
-                .map(|_| client.request("GET", target, &[header]))
-                .collect();
-            for reply in &replies[1..] {
-                assert_eq!(reply.status, replies[0].status, "{target} {header:?}");
+            let first = client.request("GET", target, &[header]);
+            for target in [target, &key_first, &key_last].repeat(4) {
+                let reply = client.request("GET", target, &[header]);
+                assert_eq!(reply.status, first.status, "{target} {header:?}");
                 assert_eq!(
                     reply.headers_but(&OWN),
-                    replies[0].headers_but(&OWN),
+                    first.headers_but(&OWN),
                     "{target} {header:?}"
                 );
-                assert_eq!(reply.body, replies[0].body, "{target} {header:?}");
+                assert_eq!(reply.body, first.body, "{target} {header:?}");
+                let refused = client.get(&target.replace(&key, &forged(&key)));
+                let is_keyed = target.contains("key=");
+                assert_eq!(refused.status, if is_keyed { 401 } else { 200 });
+                let ignored = "x-ignored-parameters";
+                assert_eq!(refused.header(ignored), first.header(ignored), "{target}");
             }
         }
     }
