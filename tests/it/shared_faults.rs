@@ -5,15 +5,16 @@
 //! refuse them, and then its script is checked:
 //!
 //! - What was admitted is what the store granted: no credit was spent twice, and none was lost.
-//! - It is at least the limit, and exactly the limit if the store kept its data and no server took
-//!   a share. Otherwise the bound of `quota::lease` holds: see [`Bound`].
+//! - It is at least the limit, and exactly the limit if no server took a share. Each that did adds its share at most
+//!   (CONTRACT section 9).
 //! - `X-RateLimit-Remaining` never rises at a server.
 //! - Each response is 200, 429 or 503, the latter two with `Retry-After`, and none waits for the
 //!   store.
 
 use crate::prelude::*;
 use crate::shared_quota::TARGET;
-use crate::store::{LIMIT, Peer, Store};
+use crate::shared_world::{RECHECK, Site, Visitor, World};
+use crate::store::{LIMIT, Store};
 use crate::store_proxy::{Mode, StoreProxy};
 
 const SERVERS: usize = 4;
@@ -24,8 +25,6 @@ const FAULTS: Duration = Duration::from_millis(2_500);
 /// Time after a loss of data in which servers that reach the store settle: two seconds without
 /// grants follow the connection of the first of them.
 const SETTLING: Duration = Duration::from_millis(2_500);
-/// A server requests credits again so long after the store has refused them, and a little more.
-const RECHECK: Duration = Duration::from_secs(7);
 /// A request may take so much longer than the slowest one that needs no credit. A fault of the
 /// waiting would show as a second, the time after which a request to the store has failed.
 const WAIT_MAX: Duration = Duration::from_millis(500);
@@ -38,177 +37,181 @@ fn size() -> (u64, u32) {
     if is_slow() { (12, 21) } else { (1, 5) }
 }
 
-/// Servers, each of which reaches the store through a proxy.
-struct Cluster {
-    peers: Vec<Peer>,
-    proxies: Vec<StoreProxy>,
-    store: Store,
-    kind: Kind,
-    _directory: TempDir,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Kind {
-    /// The store writes all it knows to a file before it answers, and reads it when it starts.
     keeps_data: bool,
     /// Without the store, servers admit only what they were granted.
     refuses: bool,
 }
 
-impl Cluster {
-    fn start(kind: Kind) -> Option<Cluster> {
-        let directory = TempDir::new();
-        let data = directory.join("store");
-        fs::create_dir(&data).unwrap();
-        let keep = ["--dir", data.to_str().unwrap(), "--appendonly", "yes"];
-        // The process is killed, not the machine: what was written is there.
-        let keep = [&keep[..], &["--appendfsync", "no"]].concat();
-        let store = Store::start(if kind.keeps_data { &keep[..] } else { &[] })?;
-        let proxies: Vec<StoreProxy> = (0..SERVERS)
-            .map(|_| StoreProxy::start(store.port))
+/// Faults for some time. Returns whether a server was cut off during a loss of data.
+fn disturb(sites: &[Site], store: &mut Store, kind: Kind, rng: &mut Rng) -> bool {
+    let mut was_cut = false;
+    let is_mild = rng.one_in(4);
+    let begun = Instant::now();
+    while begun.elapsed() < FAULTS {
+        thread::sleep(Duration::from_millis(10 + rng.below(150)));
+        let first = usize::try_from(rng.below(SERVERS as u64)).unwrap();
+        let some = if rng.one_in(3) {
+            sites
+        } else {
+            &sites[first..=first]
+        };
+        let set = |mode| some.iter().for_each(|site| site.proxy.set(mode));
+        match if is_mild { 0 } else { rng.below(9) } {
+            0..=4 => set(mode(rng, is_mild)),
+            5 => some.iter().for_each(|site| site.proxy.cut()),
+            6 => set(Mode::Pass),
+            7 => {
+                store.signal("-STOP");
+                thread::sleep(Duration::from_millis(10 + rng.below(1_200)));
+                store.signal("-CONT");
+            }
+            _ => was_cut |= restart_store(sites, store, kind, rng),
+        }
+    }
+    pass(sites);
+    was_cut
+}
+
+fn pass(sites: &[Site]) {
+    for site in sites {
+        site.proxy.set(Mode::Pass);
+    }
+}
+
+/// Kills the store, and starts it again. If it loses its data, the faults of the network stay
+/// as they are until all servers that reach the store have settled. Returns whether others do not reach it then.
+fn restart_store(sites: &[Site], store: &mut Store, kind: Kind, rng: &mut Rng) -> bool {
+    let loses_data = !kind.keeps_data;
+    if loses_data && rng.one_in(2) {
+        pass(sites);
+    }
+    store.kill();
+    thread::sleep(Duration::from_millis(rng.below(700)));
+    assert!(store.run());
+    if loses_data {
+        thread::sleep(SETTLING);
+    }
+    let reaches = |site: &Site| [Mode::Pass, Mode::Double].contains(&site.proxy.mode());
+    loses_data && !sites.iter().all(reaches)
+}
+
+/// Credits of a client's day that all servers have received. If the answer to a server was
+/// late, it settles a share a moment later.
+fn settled(store: &Store, visitor: &Visitor) -> u32 {
+    let begun = Instant::now();
+    loop {
+        let granted = store.credits(&visitor.header.1);
+        if granted == visitor.admitted() || begun.elapsed() > SETTLING {
+            return granted;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Runs the scripts of a round, and checks them.
+fn round(world: &mut World, kind: Kind, number: u64, scripts: u32, report: &mut Report) {
+    let Kind {
+        keeps_data,
+        refuses,
+    } = kind;
+    let mut rng = Rng(4 * number + 2 * u64::from(keeps_data) + u64::from(refuses));
+    world.label = format!("{kind:?}, round {number}");
+    let address = |client| format!("198.18.{number}.{client}");
+    let visitor = |client| Visitor::of_address(SERVERS, &address(client));
+    world.visitors = (0..scripts).map(visitor).collect();
+    let shares = |world: &World| world.sites.iter().map(|site| site.shares).sum::<f64>();
+    let shares_before = shares(world);
+    let peers: Vec<_> = world
+        .running()
+        .map(|(_, peer)| peer.server.addr())
+        .collect();
+    let (are_disturbed, are_running) = (&AtomicBool::new(true), &AtomicBool::new(true));
+    let (waits, was_cut, slowest_other) = thread::scope(|scope| {
+        let (label, peers) = (&world.label, &peers);
+        let spawn = |visitor| {
+            let rng = Rng(rng.next());
+            scope.spawn(move || run_script(visitor, rng, peers, label, are_disturbed))
+        };
+        let scripts: Vec<_> = world.visitors.iter_mut().map(spawn).collect();
+        let other = scope.spawn(|| slowest_health(peers, are_running));
+        let was_cut = disturb(&world.sites, &mut world.store, kind, &mut rng);
+        let sites = world.sites.iter();
+        sites.for_each(|site| site.peer.as_ref().unwrap().await_up(true));
+        are_disturbed.store(false, Ordering::Relaxed);
+        let waits: Vec<_> = scripts
+            .into_iter()
+            .map(|script| script.join().unwrap())
             .collect();
-        let outage = if kind.refuses { "refuse" } else { "share" };
-        let more = ["--shared-quota-outage", outage];
-        let more = [&more[..], &["--trusted-proxy", "127.0.0.0/8"]].concat();
-        // Clients connect to all servers, and begin later.
-        let more = [&more[..], &["--first-byte-seconds", "60"]].concat();
-        let start = |(at, proxy): (usize, &StoreProxy)| {
-            let state = directory.join(&format!("state-{at}"));
-            Peer::start(&proxy.url(), &state, SERVERS, &more)
-        };
-        Some(Cluster {
-            peers: proxies.iter().enumerate().map(start).collect(),
-            proxies,
-            store,
-            kind,
-            _directory: directory,
-        })
-    }
-
-    /// The shares that each server has taken so far.
-    fn shares(&self) -> Vec<f64> {
-        let shares = self.peers.iter().map(|peer| peer.metric("shares_total"));
-        shares.collect()
-    }
-
-    /// Credits of a client's day that all servers have received. If the answer to a server was
-    /// late, it settles a share a moment later.
-    fn settled(&self, script: &Script) -> u32 {
-        let begun = Instant::now();
-        loop {
-            let granted = self.store.credits(&script.address);
-            if granted == script.admitted() || begun.elapsed() > SETTLING {
-                return granted;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Faults for some time. Returns the servers that were cut off during each loss of data.
-    fn disturb(&mut self, rng: &mut Rng) -> Vec<[bool; SERVERS]> {
-        let mut losses = Vec::new();
-        let is_mild = rng.one_in(4);
-        let begun = Instant::now();
-        while begun.elapsed() < FAULTS {
-            thread::sleep(Duration::from_millis(10 + rng.below(150)));
-            let first = usize::try_from(rng.below(SERVERS as u64)).unwrap();
-            let some = if rng.one_in(3) {
-                &self.proxies[..]
-            } else {
-                &self.proxies[first..=first]
-            };
-            match if is_mild { 0 } else { rng.below(9) } {
-                0..=4 => {
-                    let mode = mode(rng, is_mild);
-                    for proxy in some {
-                        proxy.set(mode);
-                    }
-                }
-                5 => some.iter().for_each(StoreProxy::cut),
-                6 => some.iter().for_each(|proxy| proxy.set(Mode::Pass)),
-                7 => {
-                    self.store.signal("-STOP");
-                    thread::sleep(Duration::from_millis(10 + rng.below(1_200)));
-                    self.store.signal("-CONT");
-                }
-                _ => losses.extend(self.restart_store(rng)),
-            }
-        }
-        self.proxies.iter().for_each(|proxy| proxy.set(Mode::Pass));
-        losses
-    }
-
-    /// Kills the store, and starts it again. If it loses its data, the faults of the network stay
-    /// as they are until all servers that reach the store have settled.
-    fn restart_store(&mut self, rng: &mut Rng) -> Option<[bool; SERVERS]> {
-        let loses_data = !self.kind.keeps_data;
-        if loses_data && rng.one_in(2) {
-            self.proxies.iter().for_each(|proxy| proxy.set(Mode::Pass));
-        }
-        self.store.kill();
-        thread::sleep(Duration::from_millis(rng.below(700)));
-        assert!(self.store.run());
-        loses_data.then(|| {
-            thread::sleep(SETTLING);
-            let reaches = |proxy: &StoreProxy| [Mode::Pass, Mode::Double].contains(&proxy.mode());
-            std::array::from_fn(|at| !reaches(&self.proxies[at]))
-        })
-    }
-
-    /// Runs the scripts of a round, and checks them.
-    fn round(&mut self, number: u64, scripts: u32, report: &mut Report) {
-        let Kind {
-            keeps_data,
-            refuses,
-        } = self.kind;
-        let mut rng = Rng(4 * number + 2 * u64::from(keeps_data) + u64::from(refuses));
-        let name = format!("{:?}, round {number}", self.kind);
-        let shares_before = self.shares();
-        let peers: Vec<_> = self.peers.iter().map(|peer| peer.server.addr()).collect();
-        let (are_disturbed, are_running) = (&AtomicBool::new(true), &AtomicBool::new(true));
-        let (scripts, losses, slowest_other) = thread::scope(|scope| {
-            let scripts: Vec<_> = (0..scripts)
-                .map(|client| {
-                    let address = format!("198.18.{number}.{client}");
-                    let script = Script::new(&name, address, &peers);
-                    let (label, rng) = (script.label.clone(), Rng(rng.next()));
-                    (label, scope.spawn(move || script.run(rng, are_disturbed)))
-                })
-                .collect();
-            let other = scope.spawn(|| slowest_health(&peers, are_running));
-            let losses = self.disturb(&mut rng);
-            self.peers.iter().for_each(|peer| peer.await_up(true));
-            are_disturbed.store(false, Ordering::Relaxed);
-            let join = |(label, script): (String, thread::ScopedJoinHandle<'_, Script>)| {
-                script.join().unwrap_or_else(|_| panic!("{label}"))
-            };
-            let scripts: Vec<Script> = scripts.into_iter().map(join).collect();
-            // Until now: the scripts load the machine most at their end.
-            are_running.store(false, Ordering::Relaxed);
-            (scripts, losses, other.join().unwrap())
-        });
-        let shares = self.shares().into_iter().zip(shares_before);
-        let bound = Bound {
-            kind: self.kind,
-            losses,
-            shares: shares.map(|(after, before)| after - before).collect(),
-        };
-        let mut excess = 0;
-        for script in &scripts {
-            let granted = self.settled(script);
-            excess += bound.check(script, granted);
-            script.check_waits(slowest_other);
-            report.add(script);
-        }
-        // Each share that was taken added at most its size, whichever client it was for.
-        let shares: f64 = bound.shares.iter().sum();
-        assert!(
-            bound.losses.iter().flatten().any(|is_cut| *is_cut)
-                || f64::from(excess) <= shares * f64::from(SHARE),
-            "{name}: {excess} beyond the limits with {shares} shares"
+        // Until now: the scripts load the machine most at their end.
+        are_running.store(false, Ordering::Relaxed);
+        (waits, was_cut, other.join().unwrap())
+    });
+    world.check("at the end");
+    let (mut excess, label) = (0, &world.label);
+    for (visitor, waits) in world.visitors.iter().zip(waits) {
+        let (admitted, address) = (visitor.admitted(), &visitor.header.1);
+        let granted = settled(&world.store, visitor);
+        assert_eq!(
+            admitted, granted,
+            "{label}, {address}: admitted and granted"
         );
-        report.slowest_other = report.slowest_other.max(slowest_other);
+        assert!(admitted >= LIMIT, "{label}, {address}: only {admitted}");
+        excess += admitted - LIMIT;
+        let slowest = *waits.iter().max().unwrap();
+        assert!(
+            slowest < slowest_other + WAIT_MAX,
+            "{label}, {address}: {slowest:?}, without credits {slowest_other:?}"
+        );
+        report.add(admitted, waits);
     }
+    // Each share that was taken added at most its size, whichever client it was for.
+    let shares = shares(world) - shares_before;
+    assert!(
+        was_cut || f64::from(excess) <= shares * f64::from(SHARE),
+        "{label}: {excess} beyond the limits with {shares} shares"
+    );
+    report.slowest_other = report.slowest_other.max(slowest_other);
+}
+
+/// A client's requests in a round. Returns the durations of those that need a credit.
+fn run_script(
+    visitor: &mut Visitor,
+    mut rng: Rng,
+    peers: &[SocketAddr],
+    label: &str,
+    are_disturbed: &AtomicBool,
+) -> Vec<Duration> {
+    let mut clients: Vec<Client> = peers.iter().map(|peer| Client::connect(*peer)).collect();
+    let mut waits = Vec::new();
+    let mut request = |visitor: &mut Visitor, at: usize, target: &str| {
+        let begun = Instant::now();
+        let (status, _) = visitor.request(at, &mut clients[at], target, label);
+        if target == TARGET {
+            waits.push(begun.elapsed());
+        }
+        status
+    };
+    thread::sleep(Duration::from_millis(rng.below(1_000)));
+    let pause = [5, 30, 80, 200][usize::try_from(rng.below(4)).unwrap()];
+    let begun = Instant::now();
+    while are_disturbed.load(Ordering::Relaxed) && begun.elapsed() < ROUND_MAX {
+        let at = usize::try_from(rng.below(SERVERS as u64)).unwrap();
+        let is_counted = !rng.one_in(10);
+        request(visitor, at, if is_counted { TARGET } else { "/v1/health" });
+        thread::sleep(Duration::from_millis(rng.below(2 * pause)));
+    }
+    let begun = Instant::now();
+    wait_for("429 of all servers", || {
+        let mut is_refused = true;
+        for at in 0..SERVERS {
+            while request(visitor, at, TARGET) == 200 {}
+            is_refused &= request(visitor, at, TARGET) == 429;
+        }
+        is_refused && (visitor.admitted() >= LIMIT || begun.elapsed() > RECHECK)
+    });
+    waits
 }
 
 fn mode(rng: &mut Rng, is_mild: bool) -> Mode {
@@ -242,124 +245,6 @@ fn slowest_health(peers: &[SocketAddr], are_running: &AtomicBool) -> Duration {
     slowest
 }
 
-/// A client's requests in a round, and the responses.
-struct Script {
-    label: String,
-    address: String,
-    clients: Vec<Client>,
-    /// By server.
-    admitted: [u32; SERVERS],
-    shown: [u32; SERVERS],
-    waits: Vec<Duration>,
-}
-
-impl Script {
-    fn new(round: &str, address: String, peers: &[SocketAddr]) -> Script {
-        Script {
-            label: format!("{round}, client {address}"),
-            address,
-            clients: peers.iter().map(|peer| Client::connect(*peer)).collect(),
-            admitted: [0; SERVERS],
-            shown: [LIMIT; SERVERS],
-            waits: Vec::new(),
-        }
-    }
-
-    fn admitted(&self) -> u32 {
-        self.admitted.iter().sum()
-    }
-
-    fn run(mut self, mut rng: Rng, are_disturbed: &AtomicBool) -> Script {
-        thread::sleep(Duration::from_millis(rng.below(1_000)));
-        let pause = [5, 30, 80, 200][usize::try_from(rng.below(4)).unwrap()];
-        let begun = Instant::now();
-        while are_disturbed.load(Ordering::Relaxed) && begun.elapsed() < ROUND_MAX {
-            let at = usize::try_from(rng.below(SERVERS as u64)).unwrap();
-            let is_counted = !rng.one_in(10);
-            self.request(at, if is_counted { TARGET } else { "/v1/health" });
-            thread::sleep(Duration::from_millis(rng.below(2 * pause)));
-        }
-        let begun = Instant::now();
-        wait_for("429 of all servers", || {
-            let mut is_refused = true;
-            for at in 0..SERVERS {
-                while self.request(at, TARGET) == 200 {}
-                is_refused &= self.request(at, TARGET) == 429;
-            }
-            is_refused && (self.admitted() >= LIMIT || begun.elapsed() > RECHECK)
-        });
-        self
-    }
-
-    fn request(&mut self, at: usize, target: &str) -> u16 {
-        let begun = Instant::now();
-        let headers = [("X-Forwarded-For", self.address.as_str())];
-        let reply = self.clients[at].request("GET", target, &headers);
-        let label = &self.label;
-        match (reply.status, reply.header("retry-after")) {
-            (200, None) | (429, Some(_)) | (503, Some("1")) => {}
-            (status, retry) => panic!("{label}: {status}, {retry:?}: {}", reply.text()),
-        }
-        if target == TARGET {
-            self.waits.push(begun.elapsed());
-            self.admitted[at] += u32::from(reply.status == 200);
-        }
-        let remaining: u32 = reply.expect("x-ratelimit-remaining").parse().unwrap();
-        let shown = &mut self.shown[at];
-        assert!(
-            remaining <= *shown,
-            "{label}: {remaining} remain at server {at} after {shown}"
-        );
-        *shown = remaining;
-        reply.status
-    }
-
-    fn check_waits(&self, slowest_other: Duration) {
-        let slowest = self.waits.iter().max().unwrap();
-        assert!(
-            *slowest < slowest_other + WAIT_MAX,
-            "{}: {slowest:?}, without credits {slowest_other:?}",
-            self.label
-        );
-    }
-}
-
-/// The most that may be admitted to a client (CONTRACT section 9). Servers that refuse without the store add
-/// nothing to the limit. Others add their shares, each at most `limit / servers`:
-///
-/// - a server that was cut off;
-/// - a server that reached the store after a loss of data, while the figures of another one were missing.
-struct Bound {
-    kind: Kind,
-    /// The servers that were cut off, for each loss of data.
-    losses: Vec<[bool; SERVERS]>,
-    /// Shares that each server took in the round, for any client.
-    shares: Vec<f64>,
-}
-
-impl Bound {
-    /// Checks a script, and returns what was admitted beyond the limit.
-    fn check(&self, script: &Script, granted: u32) -> u32 {
-        let (label, admitted) = (&script.label, script.admitted());
-        let mut most = LIMIT;
-        for at in 0..SERVERS {
-            let was_alone = self.shares[at] > 0.0;
-            let is_other_cut =
-                |is_cut: &[bool; SERVERS]| (0..SERVERS).any(|other| other != at && is_cut[other]);
-            let has_share = was_alone || self.losses.iter().any(is_other_cut);
-            let adds = has_share && !self.kind.refuses && script.admitted[at] > 0;
-            most += if adds { SHARE } else { 0 };
-        }
-        assert!(
-            (LIMIT..=most).contains(&admitted),
-            "{label}: {:?} admitted, which is not from {LIMIT} to {most}",
-            script.admitted
-        );
-        assert_eq!(admitted, granted, "{label}: admitted and granted");
-        admitted - LIMIT
-    }
-}
-
 /// Figures of the scripts of one kind of faults.
 #[derive(Default)]
 struct Report {
@@ -371,17 +256,17 @@ struct Report {
 }
 
 impl Report {
-    fn add(&mut self, script: &Script) {
+    fn add(&mut self, admitted: u32, waits: Vec<Duration>) {
         self.scripts += 1;
-        self.exact += u32::from(script.admitted() == LIMIT);
-        self.largest = self.largest.max(script.admitted());
-        self.waits.extend(&script.waits);
+        self.exact += u32::from(admitted == LIMIT);
+        self.largest = self.largest.max(admitted);
+        self.waits.extend(waits);
     }
 
-    fn line(&mut self, cluster: &Cluster) -> String {
+    fn line(&mut self, kind: Kind, sites: &[Site]) -> String {
         self.waits.sort();
         let at = |share: usize| self.waits[(self.waits.len() - 1) * share / 1000];
-        let disturbed = cluster.proxies.iter().map(StoreProxy::disturbed);
+        let disturbed = sites.iter().map(|site| site.proxy.disturbed());
         let mut sums = [0; 3];
         for proxy in disturbed {
             for (sum, count) in sums
@@ -392,7 +277,7 @@ impl Report {
             }
         }
         assert!(!is_slow() || sums.iter().all(|sum| *sum > 0), "{sums:?}");
-        let mut line = format!("{:?}: {} scripts", cluster.kind, self.scripts);
+        let mut line = format!("{kind:?}: {} scripts", self.scripts);
         let _ = write!(line, ", {} exact, most {}", self.exact, self.largest);
         let _ = write!(line, "; {} requests", self.waits.len());
         let _ = write!(line, ", p50 {:?}, p99 {:?}", at(500), at(990));
@@ -409,17 +294,16 @@ fn run(keeps_data: bool, refuses: bool) {
         keeps_data,
         refuses,
     };
-    let Some(mut cluster) = Cluster::start(kind) else {
+    let label = format!("{kind:?}");
+    let Some(mut world) = World::start(label, SERVERS, false, refuses, keeps_data) else {
         return;
     };
     let (rounds, scripts) = size();
-    cluster.peers[0].server.wait_for_a_day_with(600);
-    cluster.peers.iter().for_each(|peer| peer.await_up(true));
     let mut report = Report::default();
     for number in 1..=rounds {
-        cluster.round(number, scripts, &mut report);
+        round(&mut world, kind, number, scripts, &mut report);
     }
-    println!("{}", report.line(&cluster));
+    println!("{}", report.line(kind, &world.sites));
     if kind.refuses {
         assert_eq!(report.exact, report.scripts);
     }

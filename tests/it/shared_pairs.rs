@@ -183,7 +183,7 @@ fn run(histories: impl Iterator<Item = History>) {
             ..
         } = history;
         let name = history.to_string();
-        let Some(mut world) = World::start(name, *servers, *has_spare, *refuses) else {
+        let Some(mut world) = World::start(name, *servers, *has_spare, *refuses, false) else {
             return;
         };
         history.steps.iter().for_each(|step| world.step(*step));

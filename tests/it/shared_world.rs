@@ -1,5 +1,5 @@
 //! The machines of a history of losses: servers, each with a proxy between it and the store, and clients
-//! that send requests to them. See `shared_pairs`.
+//! that send requests to them. See `shared_pairs` and `shared_faults`.
 
 use Step::{
     Cut, Flush, Follow, Forget, Hurry, Join, Kill, Restore, Save, Settle, Start, Stop, StoreDown,
@@ -16,7 +16,7 @@ const SETTLING: Duration = Duration::from_secs(3);
 /// Time in which a server notices a loss, with four attempts.
 const NOTICE: Duration = Duration::from_secs(1);
 /// A server requests credits again so long after the store has refused them, and a little more.
-const RECHECK: Duration = Duration::from_secs(7);
+pub(crate) const RECHECK: Duration = Duration::from_secs(7);
 /// The longest that a request waits for the store, and the time that it needs itself.
 const WAIT_MAX: Duration = Duration::from_millis(25);
 /// A fault of the waiting would show as a second, the time after which a request to the store has failed.
@@ -78,10 +78,10 @@ const HABITS: [Habit; 5] = [
 ];
 
 /// A client's requests and the responses.
-struct Visitor {
+pub(crate) struct Visitor {
     habit: Habit,
     /// The header that identifies it.
-    header: (&'static str, String),
+    pub(crate) header: (&'static str, String),
     /// By server.
     admitted: Vec<u32>,
     /// The same at the last check.
@@ -95,8 +95,56 @@ struct Visitor {
 }
 
 impl Visitor {
-    fn admitted(&self) -> u32 {
+    /// A client of so many servers, which has sent no request.
+    fn new(habit: Habit, sites: usize, header: (&'static str, String)) -> Visitor {
+        Visitor {
+            habit,
+            header,
+            admitted: vec![0; sites],
+            checked: vec![0; sites],
+            shown: vec![LIMIT; sites],
+            shown_before: vec![None; sites],
+            allowed: vec![0; sites],
+        }
+    }
+
+    /// The same of all servers, by an IPv4 address.
+    pub(crate) fn of_address(sites: usize, address: &str) -> Visitor {
+        let header = ("X-Forwarded-For", address.to_owned());
+        Visitor::new(Habit::Everywhere, sites, header)
+    }
+
+    pub(crate) fn admitted(&self) -> u32 {
         self.admitted.iter().sum()
+    }
+
+    /// Sends a request to a server, and checks the response. Returns the status, and what is wrong if it shows
+    /// more than the last response before a start of the server.
+    pub(crate) fn request(
+        &mut self,
+        at: usize,
+        client: &mut Client,
+        target: &str,
+        label: &str,
+    ) -> (u16, Option<String>) {
+        let (name, value) = &self.header;
+        let reply = client.request("GET", target, &[(name, value)]);
+        let label = format!("{:?} {value} at server {at} of {label}", self.habit);
+        match (reply.status, reply.header("retry-after")) {
+            (200, None) | (429, Some(_)) | (503, Some("1")) => {}
+            (status, retry) => panic!("{status}, {retry:?}: {}, {label}", reply.text()),
+        }
+        let remaining = reply.left();
+        let before = std::mem::replace(&mut self.shown[at], remaining);
+        assert!(
+            remaining <= before,
+            "{remaining} remain after {before}, {label}"
+        );
+        let before = self.shown_before[at].take().unwrap_or(LIMIT);
+        let rise = (remaining > before)
+            .then(|| format!("{remaining} remain after a start, {before} before it, {label}"));
+        self.admitted[at] += u32::from(reply.status == 200 && target == TARGET);
+        (reply.status, rise)
     }
 
     /// A server may have taken its share: a part of the rest of the day, as far as it was used there.
@@ -125,17 +173,17 @@ impl Visitor {
 }
 
 /// A server, its network and its state directory.
-struct Site {
+pub(crate) struct Site {
     state: PathBuf,
-    proxy: StoreProxy,
-    peer: Option<Peer>,
+    pub(crate) proxy: StoreProxy,
+    pub(crate) peer: Option<Peer>,
     is_cut: bool,
     /// The store may lack the counts of this server.
     is_missing: bool,
     /// When it began to reach the store.
     since: Instant,
     /// Shares that it has taken since its start.
-    shares: f64,
+    pub(crate) shares: f64,
     /// Credits of a client that other servers may have given back since its start.
     given_back: u32,
     /// Responses after a start that show more than those before it.
@@ -150,14 +198,14 @@ impl Site {
 
 /// The machines of a history.
 pub(crate) struct World {
-    label: String,
+    pub(crate) label: String,
     servers: usize,
     refuses: bool,
-    store: Store,
+    pub(crate) store: Store,
     is_store_up: bool,
     data: PathBuf,
-    sites: Vec<Site>,
-    visitors: Vec<Visitor>,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) visitors: Vec<Visitor>,
     visits: u32,
     /// The last loss of the store's data.
     loss: Option<Instant>,
@@ -171,17 +219,23 @@ pub(crate) struct World {
 
 impl World {
     /// Starts the servers, which reach the store, and beside them prepares a spare one if `has_spare`. The
-    /// label names the history.
+    /// label names the history. A store that keeps its data writes them to a file before it answers, and reads it when
+    /// it starts.
     pub(crate) fn start(
         label: String,
         servers: usize,
         has_spare: bool,
         refuses: bool,
+        keeps_data: bool,
     ) -> Option<World> {
         let directory = TempDir::new();
         let data = directory.join("store");
         fs::create_dir(&data).unwrap();
-        let store = Store::start(&["--dir", data.to_str().unwrap()])?;
+        let place = ["--dir", data.to_str().unwrap()];
+        // The process is killed, not the machine: what was written is there.
+        let keep = ["--appendonly", "yes", "--appendfsync", "no"];
+        let keep = if keeps_data { &keep[..] } else { &[] };
+        let store = Store::start(&[&place, keep].concat())?;
         let state = |at: usize| directory.join(&format!("state-{at}"));
         let sites = servers + usize::from(has_spare);
         let visitors = visitors(sites, &state(0));
@@ -224,11 +278,11 @@ impl World {
         }
         world.running().for_each(|(_, peer)| peer.await_up(true));
         let first = world.sites[0].peer.as_ref().unwrap();
-        first.server.wait_for_a_day_with(300);
+        first.server.wait_for_a_day_with(600);
         Some(world)
     }
 
-    fn running(&self) -> impl Iterator<Item = (usize, &Peer)> {
+    pub(crate) fn running(&self) -> impl Iterator<Item = (usize, &Peer)> {
         let sites = self.sites.iter().enumerate();
         sites.filter_map(|(at, site)| Some((at, site.peer.as_ref()?)))
     }
@@ -244,6 +298,8 @@ impl World {
         let outage = if self.refuses { "refuse" } else { "share" };
         let more = ["--shared-quota-outage", outage];
         let more = [&more[..], &["--trusted-proxy", "127.0.0.0/8"]].concat();
+        // Clients may connect to all servers, and begin later.
+        let more = [&more[..], &["--first-byte-seconds", "60"]].concat();
         let is_settled = self.loss.is_none_or(|loss| loss.elapsed() > SETTLING);
         let are_known = self.sites.iter().all(|site| !site.is_missing);
         let is_awaited = is_awaited && self.grants_with(at);
@@ -388,7 +444,7 @@ impl World {
                 }
             }
         }
-        self.check(step);
+        self.check(&format!("after {step:?}"));
     }
 
     /// Requests of all clients to all servers that run.
@@ -413,29 +469,12 @@ impl World {
     }
 
     fn request(&mut self, visitor: usize, at: usize, client: &mut Client) -> u16 {
-        let visitor = &mut self.visitors[visitor];
-        let (name, value) = &visitor.header;
         let begun = Stopwatch::start();
-        let reply = client.request("GET", TARGET, &[(name, value)]);
+        let visitor = &mut self.visitors[visitor];
+        let (status, rise) = visitor.request(at, client, TARGET, &self.label);
         self.waits.push(begun.running());
-        let label = format!(
-            "{:?} {value} at server {at} of {}",
-            visitor.habit, self.label
-        );
-        check_reply(&reply, &label);
-        let remaining = reply.left();
-        let before = std::mem::replace(&mut visitor.shown[at], remaining);
-        assert!(
-            remaining <= before,
-            "{remaining} remain after {before}, {label}"
-        );
-        let before = visitor.shown_before[at].take().unwrap_or(LIMIT);
-        if remaining > before {
-            let rise = format!("{remaining} remain after a start, {before} before it, {label}");
-            self.sites[at].rises.push(rise);
-        }
-        visitor.admitted[at] += u32::from(reply.status == 200);
-        reply.status
+        self.sites[at].rises.extend(rise);
+        status
     }
 
     fn request_health(&mut self, client: &mut Client) {
@@ -445,8 +484,8 @@ impl World {
     }
 
     /// Checks what was admitted so far.
-    fn check(&mut self, step: Step) {
-        let label = format!("after {step:?}, {}", self.label);
+    pub(crate) fn check(&mut self, moment: &str) {
+        let label = format!("{moment}, {}", self.label);
         for (at, peer) in self.running() {
             assert!(is_ready(peer), "server {at}, {label}");
         }
@@ -471,7 +510,10 @@ impl World {
             site.is_missing &= !has_settled;
         }
         for visitor in &mut self.visitors {
-            let allowed: u32 = visitor.allowed.iter().sum();
+            // A server adds nothing to a client to which it has admitted nothing.
+            let allowed = visitor.allowed.iter().zip(&visitor.admitted);
+            let allowed = allowed.filter(|(_, admitted)| **admitted > 0);
+            let allowed: u32 = allowed.map(|(share, _)| share).sum();
             let most = LIMIT + if self.refuses { 0 } else { allowed };
             assert!(
                 visitor.admitted() <= most,
@@ -506,7 +548,7 @@ impl World {
             let is_over = !is_slow() && self.visitors.iter().all(|one| self.has_its_day(one));
             is_refused && (is_over || begun.elapsed() > RECHECK)
         });
-        self.check(Visit(LIMIT));
+        self.check("at the end");
         for visitor in &self.visitors {
             assert!(
                 self.has_its_day(visitor),
@@ -553,15 +595,7 @@ impl World {
 
 /// Clients of each habit, by IPv4 address, by IPv6 network and by key.
 fn visitors(sites: usize, state: &Path) -> Vec<Visitor> {
-    let visitor = |habit, name, value| Visitor {
-        habit,
-        header: (name, value),
-        admitted: vec![0; sites],
-        checked: vec![0; sites],
-        shown: vec![LIMIT; sites],
-        shown_before: vec![None; sites],
-        allowed: vec![0; sites],
-    };
+    let visitor = |habit, name, value| Visitor::new(habit, sites, (name, value));
     let mut all = Vec::new();
     for (number, habit) in HABITS.into_iter().enumerate() {
         let key = issue(state, &format!("ann-{number}@x.test"), "free");
@@ -578,13 +612,6 @@ fn visitors(sites: usize, state: &Path) -> Vec<Visitor> {
 
 fn is_ready(peer: &Peer) -> bool {
     Client::connect(peer.admin).get("/readyz").status == 200
-}
-
-fn check_reply(reply: &Reply, label: &str) {
-    match (reply.status, reply.header("retry-after")) {
-        (200, None) | (429, Some(_)) | (503, Some("1")) => {}
-        (status, retry) => panic!("{status}, {retry:?}: {}, {label}", reply.text()),
-    }
 }
 
 /// The middle of durations, and the longest.
