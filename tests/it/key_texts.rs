@@ -76,26 +76,28 @@ fn shown(reply: Reply) -> (Vec<(String, String)>, Vec<u8>) {
 }
 
 /// A server with keys, and one connection to it.
-struct Service {
-    active: String,
+pub(crate) struct Service {
+    pub(crate) active: String,
     revoked: String,
     /// Of another service.
     unknown: String,
     client: Client,
-    server: Server,
+    pub(crate) server: Server,
     _dir: TempDir,
 }
 
 impl Service {
-    fn start() -> Self {
+    pub(crate) fn start(more: &[&str]) -> Self {
         let dir = TempDir::new();
         let state = dir.join("state");
         let key = |tier| issue(&state, "ann@x.test", tier);
         let (active, revoked) = (key("free"), key("pro"));
         change_key("revoke", &state, &revoked);
         let unknown = issue(&dir.join("another"), "ann@x.test", "free");
-        let state = state.to_str().unwrap();
-        let server = Server::start(&["--state", state, "--quota-clients", "9999"]);
+        let log = dir.join("access.log");
+        let [state, log] = [&state, &log].map(|path| path.to_str().unwrap());
+        let args = ["--state", state, "--access-log", log];
+        let server = Server::start(&[&args[..], &["--quota-clients", "9999"], more].concat());
         Self {
             active,
             revoked,
@@ -104,6 +106,14 @@ impl Service {
             server,
             _dir: dir,
         }
+    }
+
+    /// Sends GET. No part of the active key's secret may be in the response.
+    #[track_caller]
+    pub(crate) fn get(&self, client: &mut Client, target: &str, headers: &[(&str, &str)]) -> Reply {
+        let reply = client.request("GET", target, headers);
+        assert_eq!(leak(&reply, &self.active), None, "{target}: {reply:?}");
+        reply
     }
 
     /// Asserts that a key is refused as invalid, and no quota is used.
@@ -146,7 +156,7 @@ fn no_key(rng: &mut Rng, key: &str, longest: u64) -> Vec<u8> {
 
 #[test]
 fn responses_do_not_reveal_what_is_wrong_with_a_key() {
-    let (mut service, mut rng) = (Service::start(), Rng(1));
+    let (mut service, mut rng) = (Service::start(&[]), Rng(1));
     let key = service.active.clone();
     let no_key = service.refuses(&mut rng, Place::Header, b"x");
     let want = shown(no_key);
@@ -186,7 +196,7 @@ fn responses_do_not_reveal_what_is_wrong_with_a_key() {
 
 #[test]
 fn malformed_keys_of_any_length_are_refused_alike_and_take_no_memory() {
-    let (mut service, mut rng) = (Service::start(), Rng(2));
+    let (mut service, mut rng) = (Service::start(&[]), Rng(2));
     let key = service.active.clone();
     let want = shown(service.refuses(&mut rng, Place::Header, b"x"));
     let mut ask = |service: &mut Service, times: u32| {
@@ -251,7 +261,7 @@ const TARGETS: &str = "
 
 #[test]
 fn no_response_contains_any_part_of_a_secret() {
-    let (mut service, mut rng) = (Service::start(), Rng(3));
+    let (mut service, mut rng) = (Service::start(&[]), Rng(3));
     let (active, revoked) = (service.active.clone(), service.revoked.clone());
     let mut linked = 0;
     for key in [&active, &revoked, &service.unknown] {
@@ -279,7 +289,7 @@ fn no_response_contains_any_part_of_a_secret() {
 
 #[test]
 fn no_response_to_an_unreadable_head_contains_any_part_of_a_secret() {
-    let service = Service::start();
+    let service = Service::start(&[]);
     let key = &service.active;
     let host = "Host: x.test\r\n";
     for head in [

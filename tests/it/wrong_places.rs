@@ -1,7 +1,7 @@
 //! Parameters that an endpoint does not declare, and keys where no key is read: both must show.
 
-use crate::canary::secret;
 use crate::cli::table;
+use crate::key_texts::Service;
 use crate::prelude::*;
 
 const IGNORED: &str = "x-ignored-parameters";
@@ -62,44 +62,11 @@ fn ignored_parameters_are_named_in_every_response() {
     }
 }
 
-/// A server with a key, where no response may contain its secret.
-struct Service {
-    key: String,
-    server: Server,
-    _dir: TempDir,
-}
-
-impl Service {
-    fn start(more: &[&str]) -> Service {
-        let dir = TempDir::new();
-        let state = dir.join("state");
-        let key = issue(&state, "ann@x.test", "free");
-        let log = dir.join("access.log");
-        let [state, log] = [&state, &log].map(|path| path.to_str().unwrap());
-        let args = [&["--state", state, "--access-log", log][..], more].concat();
-        Service {
-            key,
-            server: Server::start(&args),
-            _dir: dir,
-        }
-    }
-
-    fn get(&self, client: &mut Client, target: &str, headers: &[(&str, &str)]) -> Reply {
-        let reply = client.request("GET", target, headers);
-        let head = format!("{:?}", reply.headers);
-        let body = String::from_utf8_lossy(&reply.body);
-        for text in [&*head, &*body] {
-            assert!(!text.contains(secret(&self.key)), "{target}: {text}");
-        }
-        reply
-    }
-}
-
 #[test]
 fn a_key_in_the_wrong_place_is_an_error_that_says_where_it_goes() {
     let service = Service::start(&[]);
     let mut client = service.server.connect();
-    let key = &service.key;
+    let key = &service.active;
     let anonymous = client.get("/v1").left();
     let bearer = format!("Bearer {key}");
     let encoded = key.replace('_', "%5F");
@@ -145,10 +112,10 @@ fn a_key_in_the_wrong_place_is_an_error_that_says_where_it_goes() {
 fn a_key_in_its_place_is_used_whatever_is_in_the_others() {
     let service = Service::start(&[]);
     let mut client = service.server.connect();
-    let bearer = format!("Bearer {}", service.key);
-    let target = format!("/v1/live?api_key={}", service.key);
+    let bearer = format!("Bearer {}", service.active);
+    let target = format!("/v1/live?api_key={}", service.active);
     for _ in 0..REPEATED {
-        let headers = [("Authorization", &*bearer), ("X-API-Key", &service.key)];
+        let headers = [("Authorization", &*bearer), ("X-API-Key", &service.active)];
         let reply = service.get(&mut client, &target, &headers);
         assert_eq!(
             (reply.status, reply.expect("x-ratelimit-limit")),
@@ -158,7 +125,7 @@ fn a_key_in_its_place_is_used_whatever_is_in_the_others() {
     }
     // The target is not cached: a request without a key in its place is refused.
     assert_eq!(service.get(&mut client, &target, &[]).status, 401);
-    let both = format!("/v1/live?token=im_live_x&key={}", service.key);
+    let both = format!("/v1/live?token=im_live_x&key={}", service.active);
     assert_eq!(service.get(&mut client, &both, &[]).status, 200);
     // Nor is a key shown that is the name of a parameter, a value, or a path.
     for target in words(
@@ -166,7 +133,7 @@ fn a_key_in_its_place_is_used_whatever_is_in_the_others() {
          /v1/islands?q=KEY&x=1 /v1/islands?x=1&offset=2&tag=KEY \
          /v1/islands?x=1&creator=KEY&limit=1 /v1/creators?x=1&q=KEY",
     ) {
-        let target = target.replace("KEY", &service.key);
+        let target = target.replace("KEY", &service.active);
         let reply = service.get(&mut client, &target, &[("Authorization", &bearer)]);
         assert_eq!(reply.header(IGNORED), Some("x"), "{target}");
     }
@@ -176,7 +143,7 @@ fn a_key_in_its_place_is_used_whatever_is_in_the_others() {
 fn a_429_says_whether_a_key_was_sent() {
     let service = Service::start(&["--limit-free", "1", "--limit-anonymous", "1"]);
     let mut client = service.server.connect();
-    let bearer = format!("Bearer {}", service.key);
+    let bearer = format!("Bearer {}", service.active);
     for (headers, sent) in [
         (&[][..], "no key"),
         (&[("Authorization", &*bearer)], "a key"),
