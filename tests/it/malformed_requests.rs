@@ -224,22 +224,6 @@ fn a_request_with_a_body_is_answered_and_then_the_connection_closes() {
 }
 
 #[test]
-fn fifty_pipelined_requests_are_answered_in_order() {
-    let (_dir, server) = serve();
-    let mut raw = connect(&server);
-    let mut bytes = String::new();
-    for limit in 1..=50 {
-        bytes.push_str(&line(&format!("GET /v1/islands?limit={limit}")));
-    }
-    raw.write(bytes.as_bytes());
-    for limit in 1..=50 {
-        let reply = raw.read(false).unwrap();
-        assert_eq!(reply.json()["meta"]["limit"], limit);
-        assert_eq!(reply.left(), 60_000 - limit);
-    }
-}
-
-#[test]
 fn two_answers_then_a_malformed_head_are_three_answers() {
     let (_dir, server) = serve();
     for more in ["rubbish\r\n\r\n", "GET /v1 HTTP/1.1\r\n\0: x\r\n\r\n"] {
