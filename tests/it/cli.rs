@@ -200,6 +200,8 @@ fn a_possible_key_is_not_repeated_in_an_error() {
         &["serve", KEY],
         &["keys", "issue", &flag],
         &["keys", "list", &switch],
+        &["keys", "list", "--state", "s", KEY],
+        &["keys", "revoke", KEY, "--state", "s"],
         &["keys", "issue", "--state", "s", "--address", KEY],
     ] {
         let output = run(words);
