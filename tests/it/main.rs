@@ -6,7 +6,7 @@
 //!   `random_dataset`, `dataset_versions`, `catalogue`, `dump_files`, `payload_file`; the system: `strace`,
 //!   `small_disks`, `memory_group`, `tls_pairs`, `store`, `store_proxy`; the upstream of `collect`: `fake_upstream`
 //! - Oracles, from CONTRACT alone: `oracle`, `oracle_days` and `oracle_query` compute responses, `quota_model` clients
-//!   and quotas, `random_requests` makes random requests; `plain` and `targets` are those of the fuzz targets
+//!   and quotas, `random_requests` makes random requests; `plain` is that of the fuzz target `query`
 //! - Responses: from `responses` and `lists` to `malformed_requests`, `pages`, `dumps`, and `tls` with the feature `tls`
 //! - Clients and keys: from `identification` to `state` and `killed_servers`; several servers: `shared_*`, with the
 //!   feature `shared-quota`
@@ -73,8 +73,8 @@ mod oracle;
 mod oracle_days;
 mod oracle_query;
 mod pages;
-mod parsed_targets;
 mod payload_file;
+#[expect(dead_code, reason = "the fuzz target also reads paths with it")]
 #[path = "../fuzz/src/plain.rs"]
 mod plain;
 mod power_loss;
@@ -122,8 +122,6 @@ mod store;
 mod store_proxy;
 mod strace;
 mod support;
-#[path = "../fuzz/src/targets.rs"]
-mod targets;
 mod tidy;
 #[cfg(feature = "tls")]
 mod tls;
