@@ -164,9 +164,7 @@ fn a_collector_runs_until_it_is_stopped_and_two_never_share_a_directory() {
         let is_named = log.contains("another process holds the lock") && log.contains(shared);
         assert!(is_named, "{log}");
     }
-    let process = child.id().to_string();
-    let signalled = Command::new("kill").arg(process).status();
-    assert!(signalled.unwrap().success());
+    signal(child.id(), "-TERM");
     assert!(child.wait().unwrap().success());
     assert_sound(&paths);
 }

@@ -111,9 +111,7 @@ fn a_collector_notifies_its_service_manager_and_shows_its_progress() {
     });
     assert!(live["last_usable_timestamp_seconds"] >= live["full_crawl_timestamp_seconds"]);
     assert_eq!(collector.readiness(), (200, "ready\n".to_owned()));
-    let process = collector.child.id().to_string();
-    let signalled = Command::new("kill").arg(process).status();
-    assert!(signalled.unwrap().success());
+    signal(collector.child.id(), "-TERM");
     collector.manager.await_line("STOPPING=1");
     assert!(collector.child.wait().unwrap().success());
 }
