@@ -186,20 +186,3 @@ pub fn summary(settings: &CollectSettings) -> Result<String> {
         .map(|(name, value)| format!("{name}: {value}\n"))
         .concat())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::observe::Kind;
-
-    #[test]
-    fn counters_end_with_total_and_others_do_not() {
-        for Metric {
-            name, help, kind, ..
-        } in METRICS
-        {
-            assert_eq!(*kind == Kind::Counter, name.ends_with("_total"), "{name}");
-            assert!(help.ends_with('.'), "{name}: {help}");
-        }
-    }
-}

@@ -222,9 +222,12 @@ def check_scrape(text):
     for line in text.splitlines():
         if line.startswith("# TYPE "):
             _, _, name, kind = line.split(" ")
-            promised |= {name + end for end in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))}
-            if kind != "histogram" and (kind == "counter") != name.endswith("_total"):
-                fault(f"/metrics: {name} is a {kind}")
+            names = {name + end for end in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))}
+            check(not names & promised, f"/metrics: {name} has two TYPE lines")
+            promised |= names
+            check((kind == "counter") == name.endswith("_total"), f"/metrics: {name} is a {kind}")
+        if line.startswith("# HELP "):
+            check(line.endswith("."), f"/metrics: {line!r} is no sentence")
         if not line or line.startswith("#"):
             continue
         found = re.fullmatch(r"([a-z_]+)(?:\{(.*)\})? (\S+)", line)
