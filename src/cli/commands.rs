@@ -129,6 +129,7 @@ fn check(arguments: &Arguments) -> Result<(), CliError> {
         let files = Files::Directory(directory.clone());
         let mut source = DatasetReader::open(&files, UnixSeconds::now().day())?;
         source.strict = arguments.has("strict");
+        source.reads_on = true;
         let mut progress = Progress::new();
         let counts = dataset::validate(&source, &mut |done, all| {
             progress.show("reading files", done, all);

@@ -76,8 +76,9 @@ impl From<LoadError> for CliError {
             LoadError::Faults(faults) => {
                 let total = faults.total;
                 let plural = if total == 1 { "" } else { "s" };
+                let is_data = faults.total > faults.unreadable;
                 CliError {
-                    code: DATA,
+                    code: if is_data { DATA } else { IO },
                     // A line per fault, in which names are escaped.
                     message: format!("the dataset has {total} fault{plural}\n{faults}"),
                 }

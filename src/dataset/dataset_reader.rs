@@ -32,6 +32,8 @@ pub struct DatasetReader<'a> {
     pub steps: Vec<StepFile>,
     /// Whether warnings are faults.
     pub strict: bool,
+    /// Whether a file that cannot be read is a fault, and the others are read too.
+    pub reads_on: bool,
     pub(super) faults: Mutex<Faults>,
     pub(super) warnings: Mutex<Faults>,
     stamps: Mutex<BTreeMap<String, Option<FileStamp>>>,
@@ -77,6 +79,7 @@ impl<'a> DatasetReader<'a> {
             days: Vec::new(),
             steps: Vec::new(),
             strict: false,
+            reads_on: false,
             faults: Mutex::default(),
             warnings: Mutex::default(),
             stamps: Mutex::default(),
@@ -105,15 +108,22 @@ impl<'a> DatasetReader<'a> {
         stamp.map_err(|error| self.io_error(name, error))
     }
 
-    /// Reads a file with `read`. Returns `None` if it does not exist.
+    /// Reads a file with `read`. Returns `None` if it does not exist, and `unreadable` in place of an error that is a
+    /// fault.
     pub(super) fn read<T>(
         &self,
         name: &str,
+        unreadable: Option<T>,
         read: impl FnOnce(OpenFile<'_>) -> io::Result<T>,
     ) -> Result<Option<T>, LoadError> {
         let opened = self.files.open(name);
-        let read = opened.and_then(|file| file.map(read).transpose());
-        read.map_err(|error| self.io_error(name, error))
+        match opened.and_then(|file| file.map(read).transpose()) {
+            Err(error) if self.reads_on => {
+                lock(&self.faults).push_unreadable(name, &error);
+                Ok(unreadable)
+            }
+            read => read.map_err(|error| self.io_error(name, error)),
+        }
     }
 
     /// Returns the metadata of all files read so far, by name, from before the first byte was read; `None` for a file
@@ -151,7 +161,7 @@ impl<'a> DatasetReader<'a> {
         kind: FileKind,
         row: impl FnMut(&CsvTable<'_>),
     ) -> Result<bool, LoadError> {
-        let read = self.read(name, |file| {
+        let read = self.read(name, Some(()), |file| {
             let logs = [&self.faults, &self.warnings];
             if let Some(table) = CsvTable::new(name, file.content, kind, logs)? {
                 table.for_each_row(row)?;

@@ -68,6 +68,8 @@ pub struct Faults {
     /// Faults that are probably caused by faults of another file, and are listed last.
     consequent: Vec<Fault>,
     pub total: usize,
+    /// Number of files among them that cannot be read.
+    pub unreadable: usize,
 }
 
 impl Faults {
@@ -81,6 +83,11 @@ impl Faults {
 
     pub(super) fn push_file(&mut self, file: &str, problem: String) {
         self.push(Fault::of_file(file, problem));
+    }
+
+    pub(super) fn push_unreadable(&mut self, file: &str, error: &io::Error) {
+        self.unreadable += 1;
+        self.push_file(file, format!("the file must be readable, got: {error}"));
     }
 
     /// Records a fault of a whole file that is probably caused by faults of another one.

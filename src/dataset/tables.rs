@@ -1,7 +1,6 @@
 //! Readers of the tables: islands and creators, days, live steps, platform totals, and all of them.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::io::{self, Read as _};
 
 use super::csv_table::{CsvTable, WANT_SLUG, WANT_TIME, step_time};
@@ -121,7 +120,7 @@ impl DatasetReader<'_> {
     /// exist.
     pub fn notice(&self) -> Result<Option<String>, LoadError> {
         let name = DatasetReader::NOTICE;
-        let bytes = self.read(name, |file| {
+        let bytes = self.read(name, None, |file| {
             let mut bytes = Vec::new();
             let mut content = file.content.take(NOTICE_BYTES_MAX + 1);
             content.read_to_end(&mut bytes)?;
@@ -253,8 +252,8 @@ fn metrics(table: &CsvTable<'_>) -> Metrics {
 }
 
 /// Reads and validates all files. `progress` receives the number of files done and the number of all
-/// files. Returns the number of islands and that of rows of days; or all faults, with files that cannot be read; or the
-/// error of the first of these if there are no other faults.
+/// files. Returns the number of islands and that of rows of days; or all faults, or the error of the first file that
+/// could not be read.
 pub fn validate(
     source: &DatasetReader<'_>,
     progress: &mut dyn FnMut(usize, usize),
@@ -265,8 +264,8 @@ pub fn validate(
     source.platform()?;
     let (days, steps) = (&source.days, &source.steps);
     let all = days.len() + steps.len();
-    let (mut rows_of_days, mut unreadable) = (0, Vec::new());
-    let Ok(()) = in_order(
+    let mut rows_of_days = 0;
+    in_order(
         (cores(), all),
         || (),
         |(), at| match days.get(at) {
@@ -275,22 +274,10 @@ pub fn validate(
         },
         |at, rows: Result<usize, LoadError>| {
             progress(at + 1, all);
-            match rows {
-                Ok(rows) => rows_of_days += rows,
-                Err(error) => unreadable.push(error),
-            }
-            Ok::<(), Infallible>(())
+            rows_of_days += rows?;
+            Ok::<(), LoadError>(())
         },
-    );
-    if let Err(LoadError::Faults(mut faults)) = source.finish_checks() {
-        for error in unreadable {
-            let problem = "the file must be readable".to_owned();
-            faults.push_consequent(&error.to_string(), problem);
-        }
-        return Err(LoadError::Faults(faults));
-    }
-    match unreadable.into_iter().next() {
-        Some(error) => Err(error),
-        None => Ok((catalogue.islands.len(), rows_of_days)),
-    }
+    )?;
+    source.finish_checks()?;
+    Ok((catalogue.islands.len(), rows_of_days))
 }
