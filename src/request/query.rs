@@ -11,7 +11,7 @@ use super::error::{Quoted, RouteError};
 use super::loggable::{KEY_MARK, has_key};
 use super::percent::{RESERVED, decode_form};
 
-/// The pairs of a query string, in the order sent, empty ones left out. It is split once for each request.
+/// The pairs of a query string, in the order sent, empty ones left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query<'q> {
     /// Apart, so that a query with one pair, as of a key, needs no memory.
@@ -136,10 +136,10 @@ impl<'q> Query<'q> {
         })
     }
 
-    /// Returns the query without its empty values.
+    /// Returns the query without the pairs that have a name only.
     pub(super) fn without_empty(&self) -> Query<'q> {
         let pairs = self.pairs().copied();
-        Query::of(pairs.filter(|pair| !pair.sent_value().is_empty()))
+        Query::of(pairs.filter(|pair| !pair.sent_value().is_empty() || pair.name().is_none()))
     }
 
     /// Finds the values of declared parameters, by the number of each name. Other pairs are ignored, but their encoding
@@ -152,7 +152,7 @@ impl<'q> Query<'q> {
         for pair in self.pairs() {
             let (Some(name), Some(value)) = (pair.name(), pair.value()) else {
                 let sent = match pair.name().as_deref() {
-                    Some(name @ ("key" | "pass")) => &[name, "=…"].concat(),
+                    Some("key" | "pass") => &[&pair.text[..pair.name_bytes], "=…"].concat(),
                     _ => pair.text,
                 };
                 let (what, wanted) = ("the query string", "percent-encoded UTF-8");

@@ -84,13 +84,17 @@ fn a_form_sends_empty_fields_for_unused_filters() {
     for (path, sent, argument) in [
         ("/islands", "limit=&q=a&offset=&sort=", islands("q=a")),
         ("/islands", "limit=7&tag=", islands("limit=7")),
+        ("/islands", "limit&sort&q=a%3D", islands("q=a%3D")),
+        ("/islands", "q=a=", islands("q=a%3D")),
         ("/creators", "offset=3&limit=&sort=", creators("offset=3")),
         ("/", "limit=0&q=%ff", Ok(Argument::None)),
     ] {
         let route = parse(path, Some(sent)).route;
         assert_eq!(route.map(|route| route.argument), argument, "{path}?{sent}");
     }
-    assert!(parse("/islands", Some("limit=0&q=")).route.is_err());
+    for query in ["limit=0&q=", "sort==", "%zz", "%zz="] {
+        assert!(parse("/islands", Some(query)).route.is_err(), "{query}");
+    }
     assert!(parse("/v1/islands", Some("limit=")).route.is_err());
 }
 

@@ -353,7 +353,7 @@ pub(crate) fn has_shape(text: &str, shape: &str) -> bool {
             })
 }
 
-/// A query without the empty fields that a form sends.
+/// A query without the empty fields that a form sends. A name that cannot be decoded stays.
 fn without_empty(query: Option<&str>) -> Option<String> {
     let pieces: Vec<&str> = query?.split('&').collect();
     let has_value = |piece: &&str| {
@@ -361,7 +361,12 @@ fn without_empty(query: Option<&str>) -> Option<String> {
             .split_once('=')
             .is_some_and(|(_, value)| !value.is_empty())
     };
-    let kept = pieces.into_iter().filter(has_value);
+    let is_broken = |piece: &&str| {
+        let name = piece.split('=').next().unwrap_or_default();
+        Plain(Mistake::None).decode(name, true).is_none()
+    };
+    let kept = pieces.into_iter();
+    let kept = kept.filter(|piece| has_value(piece) || is_broken(piece));
     Some(kept.collect::<Vec<_>>().join("&"))
 }
 

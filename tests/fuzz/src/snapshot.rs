@@ -193,7 +193,7 @@ fn ask_everything(snapshot: &Snapshot, draws: &mut Draws) {
         }
     }
     let history = snapshot.history.as_ref();
-    let _ = history.map(|history| history.verify_bodies());
+    let _ = history.map(|history| history.verify_bodies(&mut |_, _| {}));
 }
 
 fuzz_target!(|input: &[u8]| {
