@@ -202,7 +202,9 @@ async fn read(body: Incoming, encoding: Option<&str>) -> Result<Vec<u8>, String>
         }
     })?;
     let body = body.to_bytes();
-    match encoding {
+    // Names of codings are compared without case (RFC 9110 section 8.4.1).
+    let encoding = encoding.map(str::to_ascii_lowercase);
+    match encoding.as_deref() {
         None | Some("identity") => Ok(body.to_vec()),
         // A throttled response has no body to decompress.
         Some("gzip" | "x-gzip") if body.is_empty() => Ok(Vec::new()),

@@ -60,9 +60,9 @@ impl Collector {
             let is_over = count + 1 >= MAX_FAILURES && now.0 - since.0 >= MAX_FAILURE_SECONDS;
             if self.settings.once && is_over {
                 self.unavailable = Some(format!(
-                    "the upstream gave no usable response about the catalogue or an island, and {} requests failed; \
-                     the last one: {}",
+                    "the upstream gave no usable response to {} requests; the last one, {}: {}",
                     count + 1,
+                    request.target(),
                     reply.reason
                 ));
             }

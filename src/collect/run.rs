@@ -133,7 +133,10 @@ impl Loop<'_> {
         self.notifier.stopping("stopping");
         let ended = ended.unwrap_or_else(|| self.stop());
         if self.collector.counts.last_usable > 0 {
-            self.collector.summarize(UnixSeconds::now());
+            let now = UnixSeconds::now();
+            // The figures are from before the last requests, and stay so if the database cannot be read.
+            let _ = self.collector.count(now);
+            self.collector.summarize(now);
         }
         self.drain_log();
         ended

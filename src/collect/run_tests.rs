@@ -98,7 +98,7 @@ fn a_run_once_is_over_when_the_upstream_has_failed_for_five_minutes() {
     assert!((300..600).contains(&(run.now.0 - begun.0)));
     let error = run.collector.missing(run.now).unwrap_err().to_string();
     assert!(
-        error.starts_with("the upstream gave no usable response about"),
+        error.starts_with("the upstream gave no usable response to "),
         "{error}"
     );
 }

@@ -62,12 +62,12 @@ pub fn contact(text: &str) -> Option<String> {
     is_valid.then(|| text.to_owned())
 }
 
-/// Reads the file of `--codes`, with a byte order mark or without: one a line. A `#` begins a comment, and empty lines are ignored.
+/// Reads the file of `--codes`: one code a line. It may begin with a byte order mark. A `#` begins a comment, and empty lines are ignored.
 pub fn codes(path: &Path) -> Result<BTreeSet<IslandCode>, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read --codes {shown}: {error}"))?;
-    let text = text.trim_start_matches('\u{feff}');
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut codes = BTreeSet::new();
     for (number, line) in (1..).zip(text.lines()) {
         let code = line.split('#').next().unwrap_or_default().trim();
@@ -275,7 +275,8 @@ mod tests {
 
     #[test]
     fn a_file_has_a_code_a_line_with_comments_between() {
-        let text = "\u{feff}# mine\n0000-0000-0007\r\n\n 0000-0000-0005 # the first one\n0000-0000-0007";
+        let text =
+            "\u{feff}# mine\n0000-0000-0007\r\n\n 0000-0000-0005 # the first one\n0000-0000-0007";
         let codes = codes_of(text).unwrap();
         let codes: Vec<u64> = codes.iter().map(|code| code.number()).collect();
         assert_eq!(codes, [5, 7]);
