@@ -18,12 +18,13 @@
 //!   also `snapshot/format.rs` and `publish/list_sections.rs`; a new filter also `request/lists.rs` and
 //!   `snapshot/condition.rs`.
 //! - An endpoint: its row in `request/endpoint.rs`, the place of its body in `snapshot/layout.rs`, its values in
-//!   `publish/history_payload.rs` and the names of its members in `publish/render`, its operation in `site/openapi.json`.
+//!   `publish/history_payload.rs` or `publish/live_payload.rs`, the names of its members in `publish/render`, its operation
+//!   in `site/openapi.json`.
 //! - A member of a body: its value in `publish/history_payload.rs` or `publish/live_payload.rs`, its name in
 //!   `publish/render`, its description in `site/openapi.json`, its place on a page in `site/templates`; a long list
 //!   is the last member, since pages read only the start of it.
-//! - After each of these, `tests/it/oracle.rs` must know the meaning, README.md has rows of endpoints and parameters, and
-//!   users of the API read `site/changelog.md`.
+//! - With each of these, also change the oracle (`tests/it/oracle.rs`), the tables of README.md, and
+//!   `site/changelog.md`.
 //! - After each change of bodies, `tests/rewrite.py` writes their version in `snapshot/layout.rs` and the examples.
 //! - A section of a payload file: `snapshot/format.rs`.
 //! - A metric: its row in `server/ops/metrics.rs`; a counter of workers: `observe/worker_metrics.rs`; of the

@@ -143,8 +143,10 @@ fn every_cut_and_every_flipped_bit_of_a_manifest_is_found_or_means_the_same() {
     let Published(directory, manifest) = &published;
     let path = directory.join(Manifest::FILE);
     let sound = fs::read(&path).unwrap();
-    let mut steps = Vec::new();
+    let (mut steps, mut last) = (Vec::new(), 0);
     let progress = &mut |what: &str, done, all| {
+        assert_eq!(done, last + 1, "{what}");
+        last = done % all;
         if done == all {
             steps.push(what.to_owned());
         }

@@ -186,8 +186,9 @@ impl RequestContext<'_> {
             Method::GET | Method::HEAD => {}
             Method::OPTIONS => {
                 let mut response = ApiResponse::preflight(endpoint, takes_forms);
-                let ignored = head.ignored(endpoint).filter(|_| under_v1);
-                response.add_ignored(ignored.as_deref());
+                if under_v1 {
+                    response.add_ignored(head.ignored(endpoint).as_deref());
+                }
                 return Some(response);
             }
             Method::POST if takes_forms => {}

@@ -280,7 +280,7 @@ impl Worker {
     }
 
     /// The whole text of a response that closes the connection. The request's key and forwarded address
-    /// are not known. Its caller counts it.
+    /// are not known.
     pub(in crate::server) fn last_response(
         &self,
         error: ApiError,

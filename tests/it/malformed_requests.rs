@@ -202,7 +202,11 @@ fn the_response_to_a_target_that_is_not_encoded_says_how_to_encode_it() {
         let refused = ask(raw);
         assert_eq!(refused.status, 400, "{raw:?}");
         let message = refused.message();
-        let named = [r#"spaces, ", <, >, ` or"#, "%20 is a space", r#"%22 is ""#];
+        let named = [
+            r#"spaces, ", <, >, `, control characters or bytes that are not UTF-8"#,
+            "%20 is a space",
+            r#"%22 is ""#,
+        ];
         assert!(named.iter().all(|part| message.contains(part)), "{message}");
         assert_ne!(ask(encoded).json()["error"]["message"], message, "{raw:?}");
     }

@@ -177,8 +177,8 @@ impl ApiError {
             }
             // The cause is not known here.
             ApiError::UnreadableHead(_) => {
-                "the request is not well-formed HTTP/1.1; a common cause is a target in which spaces, \", <, >, ` or \
-                 control characters are not percent-encoded: %20 is a space, %22 is \""
+                "the request is not well-formed HTTP/1.1; a common cause is a target in which spaces, \", <, >, `, control \
+                 characters or bytes that are not UTF-8 are not percent-encoded: %20 is a space, %22 is \""
             }
             ApiError::Damaged => {
                 "the published response is damaged and cannot be sent; the publisher must publish it again"
