@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use super::endpoints::PAGE_SIZE;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
 use crate::dataset::{Island, Metrics, STEP_SECONDS};
 use crate::model::{COUNT_MAX, CreatedIn, IslandCode, SortField, digits};
@@ -79,7 +80,15 @@ fn page<T>(body: &Value, read: impl FnMut(&Value) -> Option<T>) -> Result<Page<T
     };
     let cursor = &body["meta"]["page"]["nextCursor"];
     let links = body.get("links").filter(|links| !links.is_null());
+    let has_neither = body["meta"]["page"].get("nextCursor").is_none()
+        && links.is_none_or(|links| links.get("next").is_none());
     let next = match (cursor, links.map_or(cursor, |links| &links["next"])) {
+        // Perhaps they have other names.
+        _ if has_neither && rows.len() >= PAGE_SIZE => {
+            return Err(unexpected(
+                "a full page has neither links.next nor nextCursor",
+            ));
+        }
         (Value::Null, Value::Null) => None,
         (Value::String(cursor), Value::String(_)) => Some(cursor.clone()),
         // Members that disagree are no end.

@@ -137,6 +137,16 @@ fn the_last_page_has_no_next_and_members_that_disagree_are_no_end() {
         let ranking = ranking_page(format!("{{\"data\":[],{body}}}").as_bytes());
         assert_eq!(ranking.is_err(), want.is_err());
     }
+    // As if both had other names.
+    for (rows, is_end) in [(PAGE_SIZE - 1, true), (PAGE_SIZE, false)] {
+        let rows = vec![r#"{"code":"1321-3263-2308"}"#; rows].join(",");
+        let page =
+            catalogue_page(format!("{{\"data\":[{rows}],\"links\":{{\"after\":1}}}}").as_bytes());
+        assert_eq!(page.is_ok(), is_end);
+        let page =
+            catalogue_page(format!("{{\"data\":[{rows}],\"links\":{{\"next\":null}}}}").as_bytes());
+        assert_eq!(page.unwrap().next, None);
+    }
     let empty = r#"{"data":[],"meta":{"page":{"nextCursor":null}},"links":{"next":null}}"#;
     assert!(catalogue_page(empty.as_bytes()).is_err());
 }
