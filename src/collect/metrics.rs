@@ -8,6 +8,7 @@ use super::dataset_files::Dataset;
 use super::endpoints::Endpoint;
 use super::error::Result;
 use super::plan::{self, PlanSizes};
+use super::readings;
 use super::reply::Outcome;
 use super::save;
 use super::settings::{CollectSettings, check};
@@ -105,6 +106,14 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
     Gauge "island_metrics_collect_complete_day_timestamp_seconds"
         "Start of the newest day for which each island whose last reading had a value was read after the day had settled, in Unix seconds; 0 before the first."
         |it, page| page.value(it.sizes.complete_day.map_or(0, |day| day.start().0));
+    Gauge "island_metrics_collect_complete_day_values"
+        "Islands with a value on that day, by metric. None before the first."
+        |it, page| {
+            let counts = it.sizes.complete_day.map(|day| readings::value_counts(&it.store, day));
+            for (metric, count) in counts.and_then(Result::ok).into_iter().flatten() {
+                page.sample(&[("metric", &metric)], count);
+            }
+        };
     Gauge "island_metrics_collect_database_bytes"
         "Size of the database in the state directory with its log, in bytes."
         |it, page| page.value(it.store.bytes());

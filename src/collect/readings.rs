@@ -14,7 +14,7 @@ use super::rules::{self, Facts};
 use super::store::Store;
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::dataset::Metrics;
-use crate::model::{IslandCode, SortField};
+use crate::model::{IslandCode, METRIC_NAMES, SortField};
 
 /// Unbelieved 404s in different hours after which an island with recent values is believed to be gone.
 const MISSING_HOURS: i64 = 3;
@@ -48,6 +48,18 @@ pub(super) fn values(store: &Store, day: UtcDay) -> Result<BTreeMap<IslandCode, 
     let sql = "SELECT * FROM value WHERE day = ?1 ORDER BY code";
     let rows = store.rows(sql, [day.0], |row| Ok((row.get(1)?, metrics(row)?)))?;
     Ok(rows.into_iter().collect())
+}
+
+/// Returns the names of the metrics, and the number of islands with a value of each on a day.
+pub(super) fn value_counts(
+    store: &Store,
+    day: UtcDay,
+) -> Result<impl Iterator<Item = (&'static str, i64)>> {
+    let counts = METRIC_NAMES.map(|name| format!("count({name})")).join(", ");
+    let sql = format!("SELECT {counts} FROM value WHERE day = ?1");
+    let read = |row: &Row<'_>| (0..METRIC_NAMES.len()).map(|at| row.get(at)).collect();
+    let counts: Option<Vec<i64>> = store.row(&sql, [day.0], read)?;
+    Ok(METRIC_NAMES.into_iter().zip(counts.unwrap_or_default()))
 }
 
 fn write_value(

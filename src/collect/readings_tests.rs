@@ -131,6 +131,24 @@ fn a_404_of_an_island_with_players_is_believed_in_the_third_hour() {
 }
 
 #[test]
+fn values_of_a_day_are_counted_by_metric() {
+    let scratch = Scratch::new();
+    let store = store(&scratch);
+    catalogue::record_page(&store, &[island(code(2))], at(0)).unwrap();
+    record_reply(&store, code(1), &reply(&[Some(5), None]), at(9)).unwrap();
+    let counts = [Some(7), None, Some(0), None, None, None];
+    let metrics = Metrics::new(counts, [None, None, Some(0.5)]);
+    let days = BTreeMap::from([(UtcDay(TODAY - 1), metrics)]);
+    record_reply(&store, code(2), &days, at(9)).unwrap();
+    let counts = |day| -> Vec<i64> {
+        let counts = value_counts(&store, UtcDay(day)).unwrap();
+        counts.map(|(_, count)| count).collect()
+    };
+    assert_eq!(counts(TODAY - 1), [2, 0, 1, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(counts(TODAY - 2), [0; 9]);
+}
+
+#[test]
 fn a_reply_says_whether_its_newest_day_is_a_surprise() {
     let scratch = Scratch::new();
     let store = store(&scratch);

@@ -43,7 +43,8 @@ impl Collector {
                 self.counts.last_usable = now.0;
             } else {
                 let (target, reason) = (request.target(), &reply.reason);
-                let line = format!("{target}: {reason}; the next attempt is in {pause} s");
+                let line =
+                    format!("{target}: {reason}; the next attempt is in {pause} s at the earliest");
                 self.log_hourly(format!("{endpoint:?} {outcome:?}"), line, now);
                 self.give_up(request, reply.outcome, failures, now)?;
             }
