@@ -14,6 +14,7 @@ use super::save;
 use super::settings::{CollectSettings, check};
 use super::store::{Store, Task};
 use crate::calendar::UnixSeconds;
+use crate::model::METRIC_NAMES;
 use crate::observe::{Exposition, Metric, metrics, process};
 
 type WriteSamples = fn(&Collector, &mut Exposition);
@@ -107,11 +108,12 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         "Start of the newest day for which each island whose last reading had a value was read after the day had settled, in Unix seconds; 0 before the first."
         |it, page| page.value(it.sizes.complete_day.map_or(0, |day| day.start().0));
     Gauge "island_metrics_collect_complete_day_values"
-        "Islands with a value on that day, by metric. None before the first."
+        "Islands with a value on that day, by metric."
         |it, page| {
             let counts = it.sizes.complete_day.map(|day| readings::value_counts(&it.store, day));
-            for (metric, count) in counts.and_then(Result::ok).into_iter().flatten() {
-                page.sample(&[("metric", &metric)], count);
+            let counts = counts.and_then(Result::ok).unwrap_or(vec![0; METRIC_NAMES.len()]);
+            for (metric, count) in METRIC_NAMES.iter().zip(counts) {
+                page.sample(&[("metric", metric)], count);
             }
         };
     Gauge "island_metrics_collect_database_bytes"

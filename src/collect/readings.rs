@@ -50,16 +50,12 @@ pub(super) fn values(store: &Store, day: UtcDay) -> Result<BTreeMap<IslandCode, 
     Ok(rows.into_iter().collect())
 }
 
-/// Returns the names of the metrics, and the number of islands with a value of each on a day.
-pub(super) fn value_counts(
-    store: &Store,
-    day: UtcDay,
-) -> Result<impl Iterator<Item = (&'static str, i64)>> {
+/// Returns the number of islands with a value on a day, by metric, in the order of [`METRIC_NAMES`].
+pub(super) fn value_counts(store: &Store, day: UtcDay) -> Result<Vec<i64>> {
     let counts = METRIC_NAMES.map(|name| format!("count({name})")).join(", ");
     let sql = format!("SELECT {counts} FROM value WHERE day = ?1");
     let read = |row: &Row<'_>| (0..METRIC_NAMES.len()).map(|at| row.get(at)).collect();
-    let counts: Option<Vec<i64>> = store.row(&sql, [day.0], read)?;
-    Ok(METRIC_NAMES.into_iter().zip(counts.unwrap_or_default()))
+    Ok(store.row(&sql, [day.0], read)?.unwrap_or_default())
 }
 
 fn write_value(

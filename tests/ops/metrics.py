@@ -30,6 +30,7 @@ COLLECTOR = "island_metrics_collect_"
 # server and a collector print.
 LABELLED = """
 collect_catalogue_islands crawl=newest|believed
+collect_complete_day_values metric=peakCCU|uniquePlayers|minutesPlayed|favorites|plays|recommendations|averageMinutesPerPlayer|retentionD1|retentionD7
 collect_responses_total endpoint=platform|catalogue|genres|rankings|days|steps result=usable|null|vanished|gone|doubtful|throttled|rejected|broken
 collect_islands_due what=fresh|unasked|inactive
 http_requests_total route code
