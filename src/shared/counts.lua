@@ -54,7 +54,7 @@ for at = 1, #stored, 2 do
       redis.call('HSET', KEYS[1], name, of_day)
     end
     reserves[string.sub(name, 3)] = of_day
-  elseif name ~= 'marker' and name ~= 'run' and name ~= 'tag' and name ~= 'day' and name ~= 'begun' and name ~= 'all' then
+  elseif name ~= 'marker' and name ~= 'run' and name ~= 'tag' and name ~= 'day' and name ~= 'ahead' and name ~= 'begun' and name ~= 'all' then
     redis.call('HDEL', KEYS[1], name)
   end
 end
@@ -73,10 +73,13 @@ if is_due() or start ~= ARGV[3] then
 end
 local run = ARGV[3] .. ':' .. (replica or '')
 -- No clock is days ahead of this server's and of the store's.
-local lost_day = integer(fields.day, math.max(store_day, tonumber(today)) + 1)
+local latest_day = math.max(store_day, tonumber(today)) + 1
+local lost_day, ahead_day = integer(fields.day, latest_day), integer(fields.ahead, latest_day + 1) or 0
 local marker, begun = fields.marker, integer(fields.begun, MILLIS_MAX)
 if not is_hex(marker, 16) or fields.run ~= run or not lost_day or not begun then
   marker, lost_day, begun = ARGV[2], 0, now
+  -- Clocks differ by less than an hour: another server may have counts of the next day.
+  ahead_day = tonumber(ARGV[13]) < 3600 and today + 1 or 0
   for name in pairs(fields) do
     if string.find(name, '^[rs]:') then
       redis.call('HDEL', KEYS[1], name)
@@ -108,6 +111,7 @@ if not seed or #seed ~= 16 or (from == 'new' and has_counts and not has_all and 
 end
 local values = {marker = marker, run = run, tag = seed .. ' ' .. from, day = tostring(lost_day)}
 values.begun, values.all = string.format('%d', begun), has_all and marker or ''
+values.ahead = string.format('%d', ahead_day)
 for name, value in pairs(values) do
   if fields[name] ~= value then
     redis.call('HSET', KEYS[1], name, value)
@@ -141,7 +145,7 @@ end
 reserves_of(today)
 
 -- Servers may have forgotten their counts of the days before.
-local blocked = math.max(lost_day - (has_all and 1 or 0), 0)
+local blocked = math.max(has_all and lost_day - 1 or math.max(lost_day, ahead_day), 0)
 local figures = {}
 local own_credits, counted_credits = directory .. ':' .. ARGV[6], directory .. ':0'
 for at = 2, marker == ARGV[1] and #KEYS or 0 do

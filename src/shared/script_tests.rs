@@ -19,7 +19,7 @@ fn today() -> UtcDay {
 fn time_of(day: UtcDay) -> RequestTime {
     RequestTime {
         day,
-        reset_seconds: 5_000,
+        reset_seconds: 3_600,
     }
 }
 
@@ -88,6 +88,9 @@ impl Both {
         batch: &[LeaseRequest],
     ) {
         let has_counts = start.marker % 3 == 1;
+        let mut now = time_of(day);
+        let ends_soon = self.markers % 3 == 1;
+        now.reset_seconds -= u32::from(ends_soon);
         self.markers += 1;
         if is_settled {
             start.settled = Some(start.marker);
@@ -99,7 +102,7 @@ impl Both {
         self.node.run_id = self.run.to_string();
         let answer = start
             .client
-            .call(&self.node, self.markers.into(), 7, time_of(day), batch)
+            .call(&self.node, self.markers.into(), 7, now, batch)
             .await
             .unwrap();
         let (marker, has_reserves) = self.model.join(&JoinModel {
@@ -110,6 +113,7 @@ impl Both {
             servers: 3,
             settled: start.settled,
             has_counts,
+            ends_soon,
         });
         assert_eq!(answer.marker, name(marker));
         assert_eq!(answer.tag_seed, 7);
@@ -230,7 +234,7 @@ fn figures_expire_an_hour_after_their_day() {
             let mut expiry = redis::cmd("TTL");
             expiry.arg(key(&request));
             let expiry: i32 = expiry.query_async(&mut both.node.connection).await.unwrap();
-            let gone = (day.0 - now.0) * 86_400 + 5_000 + 3_600 - expiry;
+            let gone = (day.0 - now.0) * 86_400 + 3_600 + 3_600 - expiry;
             assert!((0..60).contains(&gone), "{day}: {expiry}");
         }
     });

@@ -34,9 +34,10 @@
 //! The store has a random marker. A store that has none, or that was started again or was a replica since the marker
 //! began, may have lost data, and a new marker begins. Then nothing is granted for the day of the marker until as many
 //! servers as share the limits have sent all their counts: the leases in memory, and the counters of the clients
-//! without a lease. Nor is a day before granted: a server whose clock has reached the next day has forgotten it. A
-//! server that is missing can be replaced by another one. A server sends all its counts on each connection, too, since
-//! it may have admitted requests alone before.
+//! without a lease. If less than an hour of that day is left, nothing is granted for the next day either, because the
+//! clock of another server may be ahead. Nor is a day before granted: a server whose clock has reached the next day has
+//! forgotten it. A server that is missing can be replaced by another one. A server sends all its counts on each
+//! connection, too, since it may have admitted requests alone before.
 //!
 //! # Bound
 //!

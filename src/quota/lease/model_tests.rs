@@ -14,6 +14,8 @@ pub(crate) struct StoreModel {
     pub(crate) run: u32,
     /// The day of the marker: the newest day of a server that had not sent its counts.
     pub(crate) day: UtcDay,
+    /// The next day, if a server may have been on it when the marker began.
+    pub(crate) ahead: UtcDay,
     /// The state directories whose counts were sent under the marker.
     pub(crate) sent: BTreeSet<u32>,
     /// All servers have sent theirs.
@@ -41,6 +43,8 @@ pub(crate) struct JoinModel {
     pub(crate) settled: Option<u32>,
     /// It may have counts of `day`.
     pub(crate) has_counts: bool,
+    /// Less than an hour of `day` is left, by which clocks may differ.
+    pub(crate) ends_soon: bool,
 }
 
 impl Default for StoreModel {
@@ -49,6 +53,7 @@ impl Default for StoreModel {
             marker: None,
             run: 0,
             day: UtcDay(0),
+            ahead: UtcDay(0),
             sent: BTreeSet::new(),
             has_all: false,
             reserves: HashMap::new(),
@@ -64,6 +69,7 @@ impl StoreModel {
         let marker = kept.unwrap_or(join.new_marker);
         if kept.is_none() {
             (self.marker, self.day) = (Some(marker), UtcDay(0));
+            self.ahead = UtcDay(if join.ends_soon { join.day.0 + 1 } else { 0 });
             self.sent.clear();
             self.reserves.clear();
             self.has_all = false;
@@ -99,7 +105,11 @@ impl StoreModel {
 
     /// The last day for which nothing is granted.
     pub(crate) fn blocked(&self) -> UtcDay {
-        UtcDay((self.day.0 - i32::from(self.has_all)).max(0))
+        if self.has_all {
+            UtcDay((self.day.0 - 1).max(0))
+        } else {
+            self.day.max(self.ahead)
+        }
     }
 
     /// Handles a request of a start of a server. `None`: the store has lost data since the server joined.

@@ -100,6 +100,9 @@ impl World {
     /// A server joins; if it finds another marker, a pass over its counts begins.
     fn join(&mut self, at: usize) {
         self.next += 1;
+        // Clocks differ by less than an hour.
+        let day = self.servers[at].day;
+        let ends_soon = self.servers.iter().any(|server| server.day > day);
         let server = &mut self.servers[at];
         let (marker, has_reserves) = self.store.join(&JoinModel {
             new_marker: self.next,
@@ -109,6 +112,7 @@ impl World {
             servers: self.settings.servers,
             settled: server.settled,
             has_counts: server.settled.is_some() || !lock(&server.counts.0).is_empty(),
+            ends_soon,
         });
         let reserve_day = has_reserves.then_some(server.day);
         server.table.set_reserve_day(reserve_day);
@@ -303,7 +307,7 @@ impl World {
                 self.new_run();
             }
             Event::Midnight(at) => {
-                // The clocks of servers differ by less than a day.
+                // The clocks of servers differ by less than an hour.
                 let day = self.servers[at].day;
                 if self.servers.iter().all(|server| server.day >= day) {
                     self.servers[at].day = UtcDay(day.0 + 1);
