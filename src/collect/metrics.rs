@@ -110,8 +110,11 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
     Gauge "island_metrics_collect_complete_day_values"
         "Islands with a value on that day, by metric."
         |it, page| {
-            let counts = it.sizes.complete_day.map(|day| readings::value_counts(&it.store, day));
-            let counts = counts.and_then(Result::ok).unwrap_or(vec![0; METRIC_NAMES.len()]);
+            let counts = match it.sizes.complete_day {
+                // None if the database cannot be read, which the loop logs.
+                Some(day) => readings::value_counts(&it.store, day).unwrap_or_default(),
+                None => vec![0; METRIC_NAMES.len()],
+            };
             for (metric, count) in METRIC_NAMES.iter().zip(counts) {
                 page.sample(&[("metric", metric)], count);
             }

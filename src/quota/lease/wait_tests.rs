@@ -337,3 +337,41 @@ fn a_client_at_its_limit_is_looked_up_again_after_five_seconds() {
         assert_eq!(lock(&sent).len(), requests, "{reset_seconds}");
     }
 }
+
+#[test]
+fn each_request_to_the_store_ends_once_as_answered_late_or_failed() {
+    let (table, outbox) = table(2, OutagePolicy::Refuse);
+    let counts = Counts::default();
+    // The last one takes no request to the store: one is under way.
+    for (key, may_wait) in [(1, true), (2, true), (3, true), (2, false), (2, true)] {
+        let client = LeaseClient::Key(key);
+        let counter = Counter(&counts, (client, NOW.day));
+        table.set_state(StoreState::Ready);
+        assert!(table.admit(client, 60, NOW, may_wait, &counter).is_err());
+    }
+    let requests = std::mem::take(&mut *lock(&outbox));
+    assert_eq!(requests.len(), 3);
+    let outcomes = || {
+        let LeaseMetrics {
+            answered,
+            late,
+            failed,
+            ..
+        } = &table.metrics;
+        [answered, late, failed].map(|count| count.load(Ordering::Relaxed))
+    };
+    assert_eq!(outcomes(), [0, 1, 0], "a client has given up");
+    for request in &requests[..2] {
+        let answer = LeaseAnswer {
+            granted: 1,
+            total: 1,
+            limit: 60,
+        };
+        table.answer(request, answer, UnixSeconds(0));
+        table.answer(request, answer, UnixSeconds(0));
+    }
+    assert_eq!(outcomes(), [1, 1, 0]);
+    table.set_away();
+    table.set_away();
+    assert_eq!(outcomes(), [1, 1, 1]);
+}
