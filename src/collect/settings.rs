@@ -62,7 +62,8 @@ pub fn contact(text: &str) -> Option<String> {
     is_valid.then(|| text.to_owned())
 }
 
-/// Reads the file of `--codes`: one code a line. It may begin with a byte order mark. A `#` begins a comment, and empty lines are ignored.
+/// Reads the file of `--codes`: one code a line. It may begin with a byte order mark. A `#` begins a comment, and empty
+/// lines are ignored.
 pub fn codes(path: &Path) -> Result<BTreeSet<IslandCode>, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
