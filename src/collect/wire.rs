@@ -26,21 +26,33 @@ fn unexpected(problem: impl Display) -> String {
     format!("the body is not as expected: {problem}")
 }
 
-/// Repairs text that a strict parser refuses as a whole for one bad title: lone surrogate escapes become U+FFFD, raw
-/// control characters become spaces, bytes that are not UTF-8 become U+FFFD.
+/// Repairs text that a strict parser refuses as a whole for one bad value: lone surrogate escapes become U+FFFD, raw
+/// control characters become spaces, bytes that are not UTF-8 become U+FFFD. A number that is out of range, or another
+/// word that is no value of JSON, becomes an empty text, which no member can use.
 fn repair(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let mut repaired = String::with_capacity(text.len());
-    let mut rest = &*text;
+    let (mut rest, mut is_text) = (&*text, false);
+    let is_mark = |letter| matches!(letter, '\0'..=' ' | '"' | ',' | ':' | '[' | ']' | '{' | '}');
     while let Some(first) = rest.chars().next() {
         let (length, replacement) = match (first, unit(rest)) {
+            ('\0'..' ', _) => (1, Some(" ")),
+            ('"', _) => {
+                is_text = !is_text;
+                (1, None)
+            }
+            (mark, _) if is_mark(mark) => (1, None),
+            _ if !is_text => {
+                let length = rest.find(is_mark).unwrap_or(rest.len());
+                let is_value = serde_json::from_str::<Value>(&rest[..length]).is_ok();
+                (length, (!is_value).then_some("\"\""))
+            }
             ('\\', Some(0xD800..=0xDBFF)) if matches!(unit(&rest[6..]), Some(0xDC00..=0xDFFF)) => {
                 (12, None)
             }
             ('\\', Some(0xD800..=0xDFFF)) => (6, Some("\\uFFFD")),
-            ('\0'..' ', _) => (1, Some(" ")),
-            // An escaped backslash must not join what follows.
-            _ if rest.starts_with("\\\\") => (2, None),
+            // What is escaped neither ends the text nor joins what follows.
+            _ if rest.starts_with("\\\\") || rest.starts_with("\\\"") => (2, None),
             _ => (first.len_utf8(), None),
         };
         repaired.push_str(replacement.unwrap_or(&rest[..length]));

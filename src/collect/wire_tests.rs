@@ -52,6 +52,12 @@ fn no_series_is_required_and_a_row_may_be_null_or_text() {
         ("true", None, 1),
         ("{}", None, 1),
         ("1e30", None, 1),
+        ("1e400", None, 1),
+        ("-1e400", None, 1),
+        ("NaN", None, 1),
+        ("-Infinity", None, 1),
+        ("007", None, 1),
+        ("undefined ", None, 1),
         ("1.5", None, 1),
         ("9007199254740991", Some((1 << 53) - 1), 0),
     ] {
@@ -62,6 +68,26 @@ fn no_series_is_required_and_a_row_may_be_null_or_text() {
             (count, refused),
             "{value}"
         );
+    }
+}
+
+/// The other values of the reply stay, and the other rows of a page.
+#[test]
+fn a_word_that_is_no_value_costs_only_its_own() {
+    for word in ["1e400", "NaN", "-.5"] {
+        let found = days(&DAYS.replace("38.22", word)).unwrap();
+        let sound = days(DAYS).unwrap();
+        assert_eq!(found.refused, sound.refused + 1, "{word}");
+        let peaks = |found: &IslandDays| -> Vec<_> {
+            let rows = found.rows.values();
+            rows.map(|row| row.count(SortField::PeakCcu)).collect()
+        };
+        assert_eq!(peaks(&found), peaks(&sound), "{word}");
+        let rows = format!(
+            r#"{{"data":[{{"islandCode":"0000-0000-0007","rank":{word}}},{{"islandCode":"0000-0000-0005","rank":2}}]}}"#
+        );
+        let page = ranking_page(rows.as_bytes()).unwrap();
+        assert_eq!((page.rows.len(), page.skipped), (1, 1), "{word}");
     }
 }
 
@@ -273,6 +299,7 @@ fn bad_escapes_are_replaced_and_good_ones_kept() {
         (br#""\\ud83d""#, r"\ud83d"),
         (br#""\\\ud83d""#, "\\\u{FFFD}"),
         (br#""\u0041\n\"""#, "A\n\""),
+        (br#""1e400,\":1e400""#, "1e400,\":1e400"),
         (b"\"a\x00b\tc\"", "a b c"),
         (b"\"a\xff\"", "a\u{FFFD}"),
         (br#""\ud83""#.as_slice(), ""),
@@ -287,7 +314,7 @@ fn bad_escapes_are_replaced_and_good_ones_kept() {
 #[test]
 fn no_input_panics_and_sound_text_stays() {
     arbtest::arbtest(|u| {
-        let alphabet = *b"\\ud8D3dcDE0 \"a\x00\xff";
+        let alphabet = *b"\\ud8D3dcDE0 \"a\x00\xff:,!-";
         let mut body = Vec::new();
         for _ in 0..u.int_in_range(0..=24)? {
             body.push(*u.choose(&alphabet)?);
