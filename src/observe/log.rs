@@ -181,61 +181,41 @@ impl RateLimitedLog {
     }
 }
 
-/// Lines about an error that lasts, of which none is repeated.
-#[derive(Debug)]
-struct WrittenLines {
-    lines: BTreeSet<String>,
-    max: usize,
-}
-
-impl WrittenLines {
-    /// Remembers `max` different lines, of which each is new once. With 1, a line is written again after a different one.
-    const fn new(max: usize) -> WrittenLines {
-        let lines = BTreeSet::new();
-        WrittenLines { lines, max }
-    }
-
-    /// Adds a line. Returns it if it is new.
-    fn add(&mut self, line: String) -> Option<String> {
-        if self.lines.contains(&line) {
-            return None;
-        }
-        if self.lines.len() == self.max {
-            self.lines.clear();
-        }
-        self.lines.insert(line.clone());
-        Some(line)
-    }
-
-    /// Marks the error as resolved: the same lines are new if the error comes back. Returns `true` if there was one.
-    fn reset(&mut self) -> bool {
-        !std::mem::take(&mut self.lines).is_empty()
-    }
-}
-
 /// A log for an error that lasts, which repeats no line.
 #[derive(Debug)]
 pub(crate) struct DedupLog {
     pub(crate) log: Log,
-    written: WrittenLines,
+    written: BTreeSet<String>,
+    written_max: usize,
 }
 
 impl DedupLog {
-    /// Creates a log that remembers so many different lines, as [`WrittenLines::new`].
-    pub(crate) fn new(log: Log, max: usize) -> DedupLog {
-        let written = WrittenLines::new(max);
-        DedupLog { log, written }
+    /// Creates a log that remembers `written_max` different lines. With 1, a line is written again after a different
+    /// one.
+    pub(crate) fn new(log: Log, written_max: usize) -> DedupLog {
+        let written = BTreeSet::new();
+        DedupLog {
+            log,
+            written,
+            written_max,
+        }
     }
 
     /// Writes a line unless it was written before. Returns `true` if it was written.
     pub(crate) fn write(&mut self, line: String) -> bool {
-        let new = self.written.add(line);
-        new.inspect(|line| self.log.write(line)).is_some()
+        if self.written.contains(&line) {
+            return false;
+        }
+        if self.written.len() == self.written_max {
+            self.written.clear();
+        }
+        self.log.write(&line);
+        self.written.insert(line)
     }
 
-    /// Marks the error as resolved. Returns `true` if there was one.
+    /// Marks the error as resolved: the same lines are written again if it comes back. Returns `true` if there was one.
     pub(crate) fn reset(&mut self) -> bool {
-        self.written.reset()
+        !std::mem::take(&mut self.written).is_empty()
     }
 }
 
