@@ -269,6 +269,18 @@ mod tests {
     }
 
     #[test]
+    fn a_lasting_error_has_each_line_once_until_it_is_resolved() {
+        let (log, lines) = Log::received();
+        let mut errors = DedupLog::new(log, usize::MAX);
+        let mut write = |line: &str| errors.write(line.to_owned());
+        let written = ["data", "keys", "data", "keys"].map(&mut write);
+        assert_eq!(written, [true, true, false, false]);
+        assert!(errors.reset() && !errors.reset() && errors.write("data".to_owned()));
+        drop(errors);
+        assert_eq!(lines.iter().collect::<Vec<_>>(), ["data", "keys", "data"]);
+    }
+
+    #[test]
     fn a_rate_limited_log_writes_one_of_a_thousand_simultaneous_lines() {
         static WRITTEN: StdMutex<Vec<String>> = StdMutex::new(Vec::new());
         let log = Log::start(|line| WRITTEN.lock().unwrap().push(line.to_owned())).unwrap();

@@ -1,7 +1,6 @@
 //! [`Supervisor`]: the main thread while the workers serve. It drives their clock, handles signals,
 //! and reports to the service manager.
 
-use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::observe::Notifier;
+use crate::observe::{DedupLog, Notifier};
 use crate::server::conn::registry::TICK;
 use crate::server::ops::state::{ServerState, ended_thread};
 use crate::server::settings::Settings;
@@ -71,8 +70,8 @@ pub(crate) struct Supervisor {
     started: Instant,
     ticks: u64,
     stopping: Option<Instant>,
-    /// Sources whose threads have ended, which is logged once.
-    ended: BTreeSet<&'static str>,
+    /// The log of threads that have ended.
+    ended: DedupLog,
 }
 
 impl Supervisor {
@@ -85,6 +84,8 @@ impl Supervisor {
     ) -> Supervisor {
         // Not repeated, so it must stay true.
         notifier.ready(&format!("at the start: {}", server.status()));
+        // There are few such threads.
+        let ended = DedupLog::new(server.log.clone(), usize::MAX);
         Supervisor {
             server,
             notifier,
@@ -94,7 +95,7 @@ impl Supervisor {
             started: Instant::now(),
             ticks: 0,
             stopping: None,
-            ended: BTreeSet::new(),
+            ended,
         }
     }
 
@@ -153,9 +154,8 @@ impl Supervisor {
         }
         self.notify_watchdog(before);
         for source in self.server.ended_threads() {
-            if let Some(line) = end_report(&mut self.ended, source) {
-                self.server.log.write(&line);
-            }
+            let ended = ended_thread(source);
+            self.ended.write(format!("{ended}; restart the server"));
         }
     }
 
@@ -194,28 +194,5 @@ impl Supervisor {
         self.server.log.write(line);
         self.notifier.stopping(line);
         self.stopping = Some(Instant::now());
-    }
-}
-
-/// Returns the line to log when the thread of a source has ended; `None` if it was returned before.
-fn end_report(reported: &mut BTreeSet<&'static str>, source: &'static str) -> Option<String> {
-    let is_new = reported.insert(source);
-    is_new.then(|| format!("{}; restart the server", ended_thread(source)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_each_thread_is_reported_once() {
-        let mut reported = BTreeSet::new();
-        let mut report = |source| end_report(&mut reported, source);
-        for source in ["data", "keys"] {
-            let line = report(source).unwrap();
-            let start = format!("the thread of {source} has ended");
-            assert!(line.starts_with(&start), "{line}");
-        }
-        assert_eq!((report("data"), report("keys")), (None, None));
     }
 }
