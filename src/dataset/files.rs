@@ -25,7 +25,7 @@ pub enum Files<'a> {
 
 /// File metadata that changes whenever the file is written to, except for writes within one tick of the
 /// file system's clock. As in git's index, they identify the content of a file that was older when it was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     pub bytes: u64,
     /// Modification time (mtime) in Unix nanoseconds. A writer can set it.
@@ -100,7 +100,10 @@ impl<'a> Files<'a> {
             Files::Embedded(files) => {
                 let found = files.iter().find(|(path, _)| *path == name);
                 Ok(found.map(|(_, content)| {
-                    let stamp = Some(FileStamp::of_embedded(content));
+                    let stamp = Some(FileStamp {
+                        bytes: content.len() as u64,
+                        ..FileStamp::default()
+                    });
                     let content = Box::new(*content);
                     OpenFile { content, stamp }
                 }))
@@ -132,15 +135,6 @@ impl FileStamp {
             modified: time(metadata.mtime(), metadata.mtime_nsec()),
             changed: time(metadata.ctime(), metadata.ctime_nsec()),
             inode: metadata.ino(),
-        }
-    }
-
-    fn of_embedded(content: &[u8]) -> FileStamp {
-        FileStamp {
-            bytes: content.len() as u64,
-            modified: 0,
-            changed: 0,
-            inode: 0,
         }
     }
 
@@ -189,7 +183,7 @@ mod tests {
         ] {
             let stamp = FileStamp {
                 changed,
-                ..FileStamp::of_embedded(b"")
+                ..FileStamp::default()
             };
             assert_eq!(stamp.is_final(time), is_final, "{changed} at {time}");
         }
