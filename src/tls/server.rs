@@ -35,10 +35,8 @@ pub struct CertificateLoader {
     key: PathBuf,
     /// Encrypts the session tickets of all configurations, so that sessions survive a new certificate.
     tickets: Arc<dyn ProducesTickets>,
-    /// The contents that were read last.
+    /// The contents that were read last, if they can be used.
     contents: Option<[Vec<u8>; 2]>,
-    /// Why these cannot be used; `None` if they can.
-    fault: Option<String>,
 }
 
 impl CertificateLoader {
@@ -48,12 +46,11 @@ impl CertificateLoader {
             key,
             tickets: Ticketer::new().map_err(|error| refused(&error))?,
             contents: None,
-            fault: None,
         })
     }
 
-    /// Reads both files. Returns `None`, or the same error, if their contents are those of the last call: comparing
-    /// a few kilobytes costs less than rules about times of files and links that are replaced.
+    /// Reads both files. Returns `None` if their contents are those of the last call, which can be used: comparing a few
+    /// kilobytes costs less than rules about times of files and links that are replaced.
     pub fn load(&mut self) -> Result<Option<ServerCertificate>, String> {
         let (certificate, _) = read_pem(&self.certificate)?;
         let (key, metadata) = read_pem(&self.key)?;
@@ -67,12 +64,12 @@ impl CertificateLoader {
         }
         let contents = [certificate, key];
         if self.contents.as_ref() == Some(&contents) {
-            return self.fault.clone().map_or(Ok(None), Err);
+            return Ok(None);
         }
-        let loaded = self.server_certificate(&contents);
-        self.fault = loaded.as_ref().err().cloned();
+        self.contents = None;
+        let loaded = self.server_certificate(&contents)?;
         self.contents = Some(contents);
-        loaded.map(Some)
+        Ok(Some(loaded))
     }
 
     fn server_certificate(&self, [chain, key]: &[Vec<u8>; 2]) -> Result<ServerCertificate, String> {
