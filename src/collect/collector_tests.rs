@@ -1,6 +1,10 @@
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::collect::catalogue;
 use crate::collect::faults_tests::{Spell, Trouble, reply};
 use crate::collect::reply::Outcome;
+use crate::collect::scratch_tests::island;
 use crate::collect::simulated_collector_tests::Simulation;
 use crate::collect::virtual_upstream_tests::{VirtualUpstream, code};
 
@@ -176,5 +180,29 @@ fn a_crawl_goes_on_where_it_failed_unless_its_cursor_is_refused() {
         let more = if is_begun_again { 3 } else { 0 };
         assert_eq!(read(&run), pages + more, "{status}");
         assert!(run.collector.store.task(Task::FULL_CRAWL).unwrap() > 0);
+    }
+}
+
+/// Neither a clock that is ahead nor a step that such a clock requested makes all others look old.
+#[test]
+fn live_files_are_kept_for_48_hours_before_the_newest_step_and_now() {
+    let run = &mut Simulation::new(VirtualUpstream::new(1, 0, 0), false);
+    catalogue::record_page(&run.collector.store, &[island(code(0))], run.now).unwrap();
+    let begun = run.now;
+    let at = |hours: i64| UnixSeconds(begun.0 + hours * 3600);
+    for (now, collected, kept) in [
+        (21_600, &[-50, -49, -1][..], &[-1][..]),
+        (0, &[21_600], &[-1, 21_600]),
+        (47, &[0], &[0, 21_600]),
+    ] {
+        for hours in collected {
+            let players = BTreeMap::from([(code(0), 7)]);
+            run.collector.live_steps.insert(at(*hours), players);
+        }
+        run.collector.finish(at(now)).unwrap();
+        for hours in [-50, -49, -1, 0, 21_600] {
+            let rows = run.collector.dataset.step(at(hours)).unwrap();
+            assert_eq!(!rows.is_empty(), kept.contains(&hours), "{hours} at {now}");
+        }
     }
 }

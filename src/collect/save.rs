@@ -24,7 +24,7 @@ const LOOK_SECONDS: i64 = 60;
 const SUMMARY_SECONDS: i64 = 3600;
 /// A clock that goes back by more than this was set.
 const CLOCK_SLACK_SECONDS: i64 = 60;
-/// Time before the newest live step for which others are kept.
+/// Time before the newest live step, or before now if that is earlier, for which others are kept.
 const LIVE_KEPT_SECONDS: i64 = 48 * 3600;
 /// Time for which points of the platform are kept.
 const PLATFORM_KEPT_SECONDS: i64 = 14 * DAY_SECONDS;
@@ -250,10 +250,10 @@ impl Collector {
     /// Writes the collected live steps, and removes old ones.
     fn save_live(&mut self, now: UnixSeconds) -> Result<()> {
         let mut first = Ok(());
-        // Not the clock, which may be ahead.
-        let newest = "SELECT max(?1, coalesce(max(step), 0)) FROM live_file";
+        // The clock may be ahead, and a step too, if one was requested by such a clock.
+        let newest = "SELECT min(?1, max(?2, coalesce(max(step), 0))) FROM live_file";
         let collected = self.live_steps.keys().next_back().map_or(0, |step| step.0);
-        let oldest = self.store.number(newest, [collected])? - LIVE_KEPT_SECONDS;
+        let oldest = self.store.number(newest, [now.0, collected])? - LIVE_KEPT_SECONDS;
         let steps: Vec<UnixSeconds> = self.live_steps.keys().copied().collect();
         for step in steps {
             let saved = self.save_step(step, now);
