@@ -88,8 +88,8 @@ fn a_full_table_shows_the_share_that_it_admits() {
     for remaining in [99, 98, 97] {
         let admitted = table.admit(client, 200, NOW, true, &counter);
         assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
+        assert_eq!(table.peek(client, 200, NOW.day, &counter), remaining);
     }
-    assert_eq!(table.peek(client, 200, NOW.day, &counter), 97);
     table.settings.outage = OutagePolicy::Refuse;
     for state in [StoreState::Ready, StoreState::Away] {
         table.set_state(state);

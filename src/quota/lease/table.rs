@@ -187,7 +187,8 @@ impl LeaseTable {
         let mut shard = self.shard(client);
         let lease = shard.leases.get(&client);
         let lease = lease.filter(|credits| credits.day >= day);
-        if lease.is_none() && limit - left <= 1 {
+        // A client that has no room gets a share from its first request on.
+        if lease.is_none() && limit - left <= 1 && !self.is_full(&shard) {
             return left;
         }
         // A client that was counted before a restart gets a lease, which keeps the figure that is shown.
