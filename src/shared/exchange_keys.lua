@@ -9,7 +9,7 @@
 local GENERATION, SECRET = 'generation', 'secret'
 local ID_BYTES, RECORD_BYTES_MAX = 10, 1024
 -- Below 10^14, the texts of numbers are exact.
-local NUMBER_MAX, IDS_MAX = 2^40, 2^20
+local NUMBER_MAX = 2^40
 
 -- Nothing that is longer is read: others may write to the store too.
 local function field(name, bytes_max)
@@ -36,9 +36,6 @@ end
 -- Begins a generation: numbers are those of the records, and all servers put theirs again.
 local function begin_generation()
   redis.call('DEL', KEYS[2])
-  if redis.call('HLEN', KEYS[1]) > IDS_MAX then
-    redis.call('DEL', KEYS[1])
-  end
   generation, number = ARGV[3], 0
   redis.call('HSET', KEYS[1], GENERATION, generation)
   local changes = {number, generation}
