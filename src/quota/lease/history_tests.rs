@@ -4,7 +4,7 @@ use arbtest::arbitrary::{Result, Unstructured};
 
 use super::super::LeaseAnswer;
 use super::*;
-use crate::quota::lease::server_model_tests::table;
+use crate::quota::lease::server_model_tests::{NOW, table};
 
 impl World {
     /// Requests of a client to a server: those admitted.
@@ -287,11 +287,6 @@ fn a_server_may_take_a_share_on_each_of_two_days() {
     world.end();
 }
 
-const NOW: RequestTime = RequestTime {
-    day: UtcDay(20_000),
-    reset_seconds: 9,
-};
-
 #[test]
 fn restarts_without_the_store_give_no_further_share() {
     let mut world = World::new(60, 3, OutagePolicy::Share);
@@ -343,7 +338,7 @@ fn a_share_taken_before_all_have_settled_depends_on_what_was_known_before() {
     let (client, counts) = (LeaseClient::Key(7), Counts::default());
     let counter = Counter(&counts, (client, NOW.day));
     let admit = || {
-        let outcome = table.admit(client, 60, NOW, true, &counter);
+        let outcome = table.admit(client, 60, NOW, None, &counter);
         matches!(outcome, Ok(Decision::Admit { .. }))
     };
     let answer = |request: &LeaseRequest, total| {

@@ -8,6 +8,11 @@ use crate::calendar::{RequestTime, UtcDay};
 use crate::quota::Decision;
 use crate::sync::{Mutex, lock};
 
+pub(super) const NOW: RequestTime = RequestTime {
+    day: UtcDay(20_000),
+    reset_seconds: 9,
+};
+
 /// The way between a server and the store.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Link {
@@ -112,7 +117,7 @@ fn a_grant_under_way_is_given_back_when_the_server_stops() {
     };
     let client = LeaseClient::Key(1);
     let counter = Counter(&counts, (client, now.day));
-    let waits = table.admit(client, 60, now, true, &counter);
+    let waits = table.admit(client, 60, now, None, &counter);
     assert!(matches!(waits, Err(NoLease::Wait(_))));
     assert_eq!(lock(&sent).len(), 1);
     let given = table.give_back();

@@ -20,10 +20,17 @@ const SHARDS: usize = 64;
 /// The reason why a request is neither admitted nor refused.
 #[derive(Debug)]
 pub enum NoLease {
-    /// Credits of this client have been requested. The request can be repeated after [`LeaseTable::wait`].
-    Wait(LeaseClient),
-    /// The store does not answer, and no credits are left here.
+    /// Credits have been requested. The request can be repeated after [`LeaseTable::wait`].
+    Wait(LeaseWait),
+    /// The store has not answered in time, and no credits are left here.
     Unavailable,
+}
+
+/// A wait for the store, with the number of the request that was under way when it began.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseWait {
+    client: LeaseClient,
+    request: u32,
 }
 
 /// The counter of a client at this server, which survives a restart.
@@ -43,6 +50,8 @@ pub struct LeaseTable {
     /// The day on which this server has a reserve for each client, as its number.
     reserve_day: AtomicU32,
     pub metrics: LeaseMetrics,
+    /// Requests to the store so far.
+    requests: AtomicU32,
     /// Sends a request to the store, without blocking.
     send: Box<dyn Fn(LeaseRequest) + Send + Sync>,
 }
@@ -60,6 +69,7 @@ impl LeaseTable {
             state: AtomicU32::new(StoreState::Away as u32),
             reserve_day: AtomicU32::new(0),
             metrics: LeaseMetrics::default(),
+            requests: AtomicU32::new(0),
             send: Box::new(send),
         }
     }
@@ -96,21 +106,19 @@ impl LeaseTable {
     }
 
     pub fn clients(&self) -> u64 {
-        let counts = self
-            .shards
-            .iter()
-            .map(|shard| lock(shard).leases.len() as u64);
-        counts.sum()
+        let shards = self.shards.iter();
+        shards.map(|shard| lock(shard).leases.len() as u64).sum()
     }
 
-    /// Counts a request of a client against its lease, and in its counter of this server. `may_wait` is false for one
-    /// that has waited long enough.
+    /// Counts a request of a client against its lease, and in its counter of this server. `waited` is the wait
+    /// of a request that has waited [`STORE_WAIT_MAX`](super::STORE_WAIT_MAX). It gets no share while the store answers
+    /// in time: the request under way may be younger than the wait.
     pub fn admit(
         &self,
         client: LeaseClient,
         limit: u32,
         now: RequestTime,
-        may_wait: bool,
+        waited: Option<LeaseWait>,
         counter: &impl ClientCounter,
     ) -> Result<Decision, NoLease> {
         let mut shard = self.shard(client);
@@ -125,7 +133,7 @@ impl LeaseTable {
         let state = self.state();
         // Credits of a client that was counted before a restart may have been given back since.
         let is_asked = credits.recheck != 0 || credits.counted >= credits.limit;
-        let may_ask = !is_asked && may_wait && state == StoreState::Ready;
+        let may_ask = !is_asked && waited.is_none() && state == StoreState::Ready;
         if credits.is_limit_reached() && !may_ask {
             if now.moment().0 >= credits.recheck {
                 self.request(client, credits);
@@ -133,13 +141,15 @@ impl LeaseTable {
             credits.shown = 0;
             return Ok(Decision::Refuse);
         }
-        if !may_wait {
+        if waited.is_some_and(|wait| credits.pending == PendingRequest::InTime(wait.request)) {
             credits.end_request(&self.metrics.late);
         }
-        let is_overdue = credits.pending == PendingRequest::Overdue;
-        if state == StoreState::Ready && may_wait && !is_overdue {
+        if state == StoreState::Ready && credits.pending != PendingRequest::Overdue {
             self.request(client, credits);
-            return Err(NoLease::Wait(client));
+            if let PendingRequest::InTime(request) = credits.pending {
+                let wait = LeaseWait { client, request };
+                return Err(waited.map_or(NoLease::Wait(wait), |_| NoLease::Unavailable));
+            }
         }
         if self.settings.outage == OutagePolicy::Share && credits.take_alone() {
             if credits.taken_alone == 1 {
@@ -154,11 +164,11 @@ impl LeaseTable {
 
     /// Waits until a client has credits, or no answer of the store is to be waited for. The request that waits must
     /// then be admitted again.
-    pub async fn wait(&self, client: LeaseClient) {
+    pub async fn wait(&self, LeaseWait { client, .. }: LeaseWait) {
         poll_fn(|context| {
             let mut shard = self.shard(client);
             let credits = shard.leases.get_mut(&client).filter(|credits| {
-                credits.unspent() == 0 && credits.pending == PendingRequest::InTime
+                credits.unspent() == 0 && matches!(credits.pending, PendingRequest::InTime(_))
             });
             let Some(Credits { waiting, .. }) = credits else {
                 return Poll::Ready(());
@@ -365,7 +375,8 @@ impl LeaseTable {
             StoreState::Late | StoreState::Ready => LeaseAction::Grant(credits.wanted),
         };
         if credits.pending == PendingRequest::None {
-            credits.pending = PendingRequest::InTime;
+            let number = self.requests.fetch_add(1, Ordering::Relaxed);
+            credits.pending = PendingRequest::InTime(number);
             (self.send)(credits.request(client, action));
         }
     }
@@ -379,6 +390,9 @@ impl fmt::Debug for LeaseTable {
     }
 }
 
+#[cfg(all(test, not(island_metrics_loom)))]
+#[path = "restart_tests.rs"]
+mod restart_tests;
 #[cfg(all(test, not(island_metrics_loom)))]
 #[path = "room_tests.rs"]
 mod room_tests;

@@ -5,13 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use super::*;
-use crate::quota::lease::server_model_tests::{Counter, Counts, table};
+use crate::quota::lease::server_model_tests::{Counter, Counts, NOW, table};
 use crate::sync::WakeCount;
-
-const NOW: RequestTime = RequestTime {
-    day: UtcDay(20_000),
-    reset_seconds: 9,
-};
 
 /// A request that waits, and its last waker.
 struct Waiting<'a> {
@@ -41,11 +36,10 @@ fn each_request_that_waits_is_woken_however_often_it_is_polled() {
                 0 => {
                     let client = LeaseClient::Key(u.int_in_range(1..=3)?);
                     let counter = Counter(&counts, (client, NOW.day));
-                    if let Err(NoLease::Wait(client)) = table.admit(client, 60, NOW, true, &counter)
-                    {
+                    if let Err(NoLease::Wait(wait)) = table.admit(client, 60, NOW, None, &counter) {
                         let mut request = Waiting {
                             client,
-                            wait: Box::pin(table.wait(client)),
+                            wait: Box::pin(table.wait(wait)),
                             woken: Arc::default(),
                         };
                         assert!(request.poll().is_pending());
@@ -92,6 +86,18 @@ fn each_request_that_waits_is_woken_however_often_it_is_polled() {
     .budget_ms(500);
 }
 
+/// Admits a request, which waits for an answer as long as it may.
+pub(super) fn admit_without_answer(
+    table: &LeaseTable,
+    client: LeaseClient,
+    counter: &Counter<'_>,
+) -> Result<Decision, NoLease> {
+    match table.admit(client, 200, NOW, None, counter) {
+        Err(NoLease::Wait(wait)) => table.admit(client, 200, NOW, Some(wait), counter),
+        other => other,
+    }
+}
+
 /// One late answer, or an outage that has ended, gives a server no more of the day than what it admitted meanwhile.
 #[test]
 fn credits_are_taken_without_the_store_only_while_it_does_not_answer() {
@@ -99,167 +105,61 @@ fn credits_are_taken_without_the_store_only_while_it_does_not_answer() {
         let (table, sent) = table(3, OutagePolicy::Share);
         let (client, counts) = (LeaseClient::Key(1), Counts::default());
         let counter = Counter(&counts, (client, NOW.day));
-        let admitted = |count: u32, may_wait| {
-            let requests = (0..count).map(|_| table.admit(client, 200, NOW, may_wait, &counter));
+        let admitted = |count: u32| {
+            let requests = (0..count).map(|_| admit_without_answer(&table, client, &counter));
             requests
                 .filter(|outcome| matches!(outcome, Ok(Decision::Admit { .. })))
                 .count()
         };
         let request = if is_outage {
-            assert_eq!(admitted(2, true), 2);
+            assert_eq!(admitted(2), 2);
             // Back again, with the counts of all servers.
             table.set_state(StoreState::Ready);
             table.settlements().next().unwrap()
         } else {
             table.set_state(StoreState::Ready);
-            assert!(matches!(
-                table.admit(client, 200, NOW, true, &counter),
-                Err(NoLease::Wait(_))
-            ));
-            assert_eq!(admitted(1, false), 1);
+            assert_eq!(admitted(1), 1);
             lock(&sent).remove(0)
         };
         // The other servers have admitted all but one of the day.
         let granted = request.granted.max(1);
         answer(&table, &request, granted, 199);
-        assert_eq!(admitted(300, true), 0, "after an outage: {is_outage}");
+        let more = (0..300).filter_map(|_| table.admit(client, 200, NOW, None, &counter).ok());
+        let more = more.filter(|decision| *decision != Decision::Refuse);
+        assert_eq!(more.count(), 0, "after an outage: {is_outage}");
     }
 }
 
-fn count_before_a_restart(counter: &Counter<'_>) {
-    for _ in 0..30 {
-        let _ = counter.admit(200);
+/// Credits for a second answer may all be granted to other servers: the first request has waited for two, both in time.
+#[test]
+fn no_share_is_taken_while_each_answer_comes_in_time() {
+    let (table, sent) = table(2, OutagePolicy::Share);
+    table.set_state(StoreState::Ready);
+    let (client, counts) = (LeaseClient::Key(1), Counts::default());
+    let counter = Counter(&counts, (client, NOW.day));
+    let admit = |waited| table.admit(client, 200, NOW, waited, &counter);
+    let waits = [admit(None), admit(None)].map(|outcome| match outcome {
+        Err(NoLease::Wait(wait)) => wait,
+        other => panic!("{other:?}"),
+    });
+    answer(&table, &lock(&sent).remove(0), 1, 100);
+    assert!(matches!(admit(None), Ok(Decision::Admit { .. })));
+    // The credit before the last is spent: the second request is under way, and the time of the waiting ones ends.
+    for wait in waits {
+        assert!(matches!(admit(Some(wait)), Err(NoLease::Unavailable)));
     }
+    answer(&table, &lock(&sent).remove(0), 1, 199);
+    assert!(matches!(admit(None), Ok(Decision::Refuse)));
 }
 
 /// Answers a request of which this server gets `granted` credits, and all servers have `others` more.
-fn answer(table: &LeaseTable, request: &LeaseRequest, granted: u32, others: u32) {
+pub(super) fn answer(table: &LeaseTable, request: &LeaseRequest, granted: u32, others: u32) {
     let answer = LeaseAnswer {
         granted,
         total: granted + others,
         limit: 200,
     };
     table.answer(request, answer, UnixSeconds(0));
-}
-
-/// Only the store knows the requests that other servers admitted before a restart.
-#[test]
-fn a_server_that_starts_without_the_store_shows_what_it_admits_then() {
-    for returns_after in [0, 5, 70] {
-        let (table, _) = table(2, OutagePolicy::Share);
-        let (client, counts) = (LeaseClient::Key(1), Counts::default());
-        let counter = Counter(&counts, (client, NOW.day));
-        count_before_a_restart(&counter);
-        // It had shown 70: another server had admitted 100.
-        let peek = || table.peek(client, 200, NOW.day, &counter);
-        assert_eq!(peek(), 70);
-        for left in (0..70).rev().take(returns_after) {
-            // The limit may not be reached when the share is.
-            let remaining = left.max(1);
-            let admitted = table.admit(client, 200, NOW, true, &counter);
-            assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
-            assert_eq!(peek(), remaining);
-        }
-        if returns_after == 70 {
-            let refused = table.admit(client, 200, NOW, true, &counter);
-            assert!(matches!(refused, Err(NoLease::Unavailable)));
-            assert_eq!(peek(), 1);
-        }
-        let shown = peek();
-        table.set_state(StoreState::Ready);
-        assert_eq!(peek(), shown);
-        let requests: Vec<_> = table.settlements().collect();
-        assert_eq!(requests.len(), 1);
-        answer(&table, &requests[0], requests[0].granted, 130);
-        assert_eq!(peek(), shown.min(70 - requests[0].granted));
-    }
-}
-
-/// A store that answers late, and requests that are not counted, show no more than a store that is away.
-#[test]
-fn a_server_shows_its_share_until_the_store_has_answered() {
-    for state in [StoreState::Settling, StoreState::Late, StoreState::Ready] {
-        let (table, sent) = table(2, OutagePolicy::Share);
-        table.set_state(state);
-        let (client, counts) = (LeaseClient::Key(1), Counts::default());
-        let counter = Counter(&counts, (client, NOW.day));
-        count_before_a_restart(&counter);
-        let peek = || table.peek(client, 200, NOW.day, &counter);
-        assert_eq!(peek(), 70);
-        // The second attempt of a request that has waited.
-        let admitted = table.admit(client, 200, NOW, false, &counter);
-        assert!(matches!(admitted, Ok(Decision::Admit { remaining: 69 })));
-        let request = lock(&sent).remove(0);
-        answer(&table, &request, request.granted + 10, 60);
-        assert_eq!(peek(), 69);
-    }
-}
-
-/// The counts that a server sends after a restart bring back what all servers have admitted.
-#[test]
-fn a_restarted_server_shows_what_the_store_knows_of_a_client_that_was_counted() {
-    for (others, state, shown) in [
-        (100, StoreState::Ready, 70),
-        (170, StoreState::Late, 0),
-        // The store may not know yet what others admitted.
-        (100, StoreState::Settling, 70),
-    ] {
-        let (table, sent) = table(2, OutagePolicy::Share);
-        table.set_state(state);
-        let (client, counts) = (LeaseClient::Key(1), Counts::default());
-        let counter = Counter(&counts, (client, NOW.day));
-        count_before_a_restart(&counter);
-        let settlement = table.settlement(client, NOW.day, 30);
-        answer(&table, &settlement, 0, 30 + others);
-        assert_eq!(table.clients(), u64::from(state.grants()));
-        // As for a request that is not counted.
-        assert_eq!(table.peek(client, 200, NOW.day, &counter), shown);
-        let admitted = table.admit(client, 200, NOW, true, &counter);
-        match (state, admitted) {
-            (StoreState::Ready, Err(NoLease::Wait(_))) => {
-                let request = lock(&sent).remove(0);
-                assert_eq!((request.limit, request.counted), (200, 30));
-                answer(&table, &request, 10, 30 + others);
-                let admitted = table.admit(client, 200, NOW, true, &counter);
-                assert!(matches!(admitted, Ok(Decision::Admit { remaining: 69 })));
-            }
-            (StoreState::Late, Ok(Decision::Refuse))
-            | (StoreState::Settling, Ok(Decision::Admit { remaining: 69 })) => {}
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-/// The share of a server that is the only one is the whole limit: it knows when that is reached.
-#[test]
-fn the_only_server_refuses_what_is_beyond_the_limit_without_the_store() {
-    let (table, _) = table(1, OutagePolicy::Share);
-    let (client, counts) = (LeaseClient::Key(1), Counts::default());
-    let counter = Counter(&counts, (client, NOW.day));
-    for remaining in (0..20).rev() {
-        let admitted = table.admit(client, 20, NOW, true, &counter);
-        assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
-    }
-    let refused = table.admit(client, 20, NOW, true, &counter);
-    assert!(matches!(refused, Ok(Decision::Refuse)));
-}
-
-/// Another server may have given credits back since the store answered.
-#[test]
-fn a_restarted_server_asks_again_before_it_refuses_a_client() {
-    let (table, sent) = table(2, OutagePolicy::Share);
-    table.set_state(StoreState::Ready);
-    let (client, counts) = (LeaseClient::Key(1), Counts::default());
-    let counter = Counter(&counts, (client, NOW.day));
-    count_before_a_restart(&counter);
-    answer(&table, &table.settlement(client, NOW.day, 30), 0, 200);
-    let admit = || table.admit(client, 200, NOW, true, &counter);
-    assert!(matches!(admit(), Err(NoLease::Wait(_))));
-    answer(&table, &lock(&sent).remove(0), 1, 150);
-    assert!(matches!(admit(), Ok(Decision::Admit { remaining: 49 })));
-    assert!(matches!(admit(), Err(NoLease::Wait(_))));
-    answer(&table, &lock(&sent).remove(0), 1, 199);
-    assert!(matches!(admit(), Ok(Decision::Refuse)));
 }
 
 #[test]
@@ -322,7 +222,7 @@ fn a_client_at_its_limit_is_looked_up_again_after_five_seconds() {
             reset_seconds,
             ..NOW
         };
-        table.admit(client, 1, now, true, &counter)
+        table.admit(client, 1, now, None, &counter)
     };
     assert!(matches!(admit(9), Err(NoLease::Wait(_))));
     let request = lock(&sent).remove(0);
@@ -343,11 +243,16 @@ fn each_request_to_the_store_ends_once_as_answered_late_or_failed() {
     let (table, outbox) = table(2, OutagePolicy::Refuse);
     let counts = Counts::default();
     // The last one takes no request to the store: one is under way.
-    for (key, may_wait) in [(1, true), (2, true), (3, true), (2, false), (2, true)] {
+    let mut wait = None;
+    for (key, waits) in [(1, false), (2, false), (2, true), (3, false), (2, false)] {
         let client = LeaseClient::Key(key);
         let counter = Counter(&counts, (client, NOW.day));
         table.set_state(StoreState::Ready);
-        assert!(table.admit(client, 60, NOW, may_wait, &counter).is_err());
+        let waited = wait.take().filter(|_| waits);
+        let refused = table.admit(client, 60, NOW, waited, &counter).unwrap_err();
+        if let NoLease::Wait(begun) = refused {
+            wait = Some(begun);
+        }
     }
     let requests = std::mem::take(&mut *lock(&outbox));
     assert_eq!(requests.len(), 3);
