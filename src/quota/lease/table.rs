@@ -110,9 +110,8 @@ impl LeaseTable {
         shards.map(|shard| lock(shard).leases.len() as u64).sum()
     }
 
-    /// Counts a request of a client against its lease, and in its counter of this server. `waited` is the wait
-    /// of a request that has waited [`STORE_WAIT_MAX`](super::STORE_WAIT_MAX). It gets no share while the store answers
-    /// in time: the request under way may be younger than the wait.
+    /// Counts a request of a client against its lease, and in its counter of this server. `waited` is the wait of one
+    /// that has waited long enough. It gets no share if the store is in time: the request under way may be younger.
     pub fn admit(
         &self,
         client: LeaseClient,
