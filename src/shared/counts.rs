@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::day_counts::{BATCH, DayCounts};
-use super::node::{NodeConnection, QUOTA_PROBE, connect};
+use super::node::{NodeConnection, connect};
 use super::outage_log::OutageLog;
 use super::script::{Answer, StoreClient};
 use super::settings::SharedQuotaSettings;
@@ -45,7 +45,8 @@ const OTHER_LIMITS: &str = "shared quota: another server has different daily lim
 const SETTLING_MAX: Duration = Duration::from_secs(3);
 /// A problem of the store.
 const UNSETTLED: &str = "it is new, or has lost data, and not all servers have sent their counts; start those that are \
-                         missing, or others in their place; if all run, set the clock that is a day ahead";
+                         missing, or others in their place; if all run, set the clock that is a day ahead, and give \
+                         each a state directory of its own: copies of one count as one server";
 
 /// A batch of requests that the store has answered.
 struct Answered {
@@ -126,7 +127,7 @@ impl CountSharing {
     /// Connects to the store and shares counts, again and again.
     pub(super) async fn run(&mut self, settings: &SharedQuotaSettings) -> ! {
         loop {
-            let problem = match connect(settings, &QUOTA_PROBE).await {
+            let problem = match connect(settings).await {
                 Err(problem) => problem,
                 Ok(node) => {
                     self.node = Some(Arc::clone(&node));
@@ -311,12 +312,9 @@ impl CountSharing {
             return;
         }
         self.settling = None;
-        if let Some((_, after)) = self.outage.up() {
-            let (node_name, log) = (&node.node, &self.outage.problems.log);
-            let again = if after.is_empty() { "" } else { " again" };
-            log.write(&format!(
-                "shared quota: {node_name} grants credits{again}{after}"
-            ));
+        if let Some(again) = self.outage.up() {
+            let (name, log) = (&node.node, &self.outage.problems.log);
+            log.write(&format!("shared quota: {name} grants credits{again}"));
             if let Some(warning) = &node.warning {
                 log.write(warning);
             }

@@ -1,14 +1,14 @@
 //! The exchange of keys with the store that several servers share. Every server issues and changes keys.
 //!
 //! The store has the record of each key, by its id. A server adds those of its records that the store lacks or has
-//! in an older state, and merges those that have changed since its last exchange, in memory and then in its key
-//! file. Both directions take the newer state of a key, and no key is removed: whichever copies are lost, or
+//! in an older state, and merges those that have changed since its last exchange in memory. The loader of keys
+//! writes them to the key file. Both directions take the newer state of a key, and no key is removed: whichever copies are lost, or
 //! replaced by old ones, what one server or the store knows reaches all of them. The script stores records only of a server that
 //! has received all changes, so sign-up can check its limits by the records of all servers. Otherwise the server
 //! receives the changes first, and compares its records again. Without the store, sign-up issues no key.
 //!
 //! A change gets the next number. A server asks for the changes after the last number that it has seen. A
-//! random generation is stored beside the records, so that a store that has lost keys is noticed: all servers
+//! random generation is stored beside the records, so that a store that may have lost keys is noticed: all servers
 //! then compare all their records with it again, as they do with each new connection.
 //!
 //! A thread polls the store, with a connection of its own: the key file and the comparison of many keys take time, for
@@ -38,9 +38,6 @@ const LOADED_MAX: Duration = Duration::from_secs(2);
 const ADD_MAX: Duration = Duration::from_secs(3);
 /// Time in which other servers put into a new store what they have: their keys, and the secret of sign-up.
 const OTHERS_PAUSE: Duration = Duration::from_secs(2);
-
-/// A write that a full node accepts, as it accepts the script of keys.
-const KEY_PROBE: [&str; 3] = ["HDEL", "imq:probe", "run"];
 
 /// The keys of a state directory.
 pub(crate) struct OwnKeys {
@@ -140,8 +137,8 @@ impl KeyExchange {
         state.exchanged = Instant::now();
         let first = *self.first_exchange.get_or_insert(state.exchanged);
         state.has_exchanged |= has_keys || first.elapsed() >= OTHERS_PAUSE;
-        if let Some((true, after)) = self.outage.up() {
-            let line = format!("shared keys: exchanged with the store again{after}");
+        if let Some(again) = self.outage.up().filter(|again| !again.is_empty()) {
+            let line = format!("shared keys: exchanged with the store{again}");
             self.outage.problems.log.write(&line);
         }
         Some(exchanged)
@@ -153,7 +150,7 @@ impl KeyExchange {
         let (node, mut view) = if let Some(connected) = self.connected.take() {
             connected
         } else {
-            let node = self.runtime.block_on(connect(&self.settings, &KEY_PROBE))?;
+            let node = self.runtime.block_on(connect(&self.settings))?;
             (node, KeyView::default())
         };
         let mut received = Vec::new();
@@ -163,19 +160,17 @@ impl KeyExchange {
             let lines = view.next_lines(own.unwrap_or_else(|_| self.own.store.known()));
             let mut answer = self.call(&node, &view, &lines)?;
             let secret = mem::take(&mut answer.secret);
-            received.extend(view.take(answer)?);
+            received.extend(view.take(answer));
             if !view.is_incomplete() {
                 break secret;
             }
         };
         self.merge(&mut view, &received);
         self.connected = Some((node, view));
-        // Before the disk, for which a revocation must not wait.
+        // The loader also writes them to the key file, and reports a full disk, which is no fault of the store.
         if !received.is_empty() {
             let _ = self.own.loader.poll_now().recv_timeout(LOADED_MAX);
         }
-        let repaired = self.own.store.repair();
-        repaired.map_err(|error| error.to_string())?;
         if let Some(secret) = parse_hex(&secret).map(SignupSecret)
             && self.own.has_signup
             && lock(&self.state).secret != Some(secret)
@@ -204,7 +199,7 @@ impl KeyExchange {
             let answer = self.call(&node, &view, slice::from_ref(&line))?;
             is_added = answer.is_stored;
             // The added key, or what others have changed before.
-            let received = view.take(answer)?;
+            let received = view.take(answer);
             self.merge(&mut view, &received);
         }
         self.connected = Some((node, view));

@@ -55,11 +55,11 @@ impl Server {
     fn exchange(&mut self, store: &mut Model, new: &str, is_lost: bool) -> bool {
         let lines = self.view.next_lines(self.keys.current().unwrap());
         let answer = store.call(&self.view, &lines, new);
-        let taken = self.view.take(answer);
-        let Some(received) = taken.ok().filter(|_| !is_lost) else {
+        if is_lost {
             self.view = KeyView::default();
             return true;
-        };
+        }
+        let received = self.view.take(answer);
         assert_eq!(self.keys.merge(&received).unwrap(), []);
         // As the thread that polls the file does.
         self.keys.repair().unwrap();

@@ -1,6 +1,7 @@
 //! [`KeyView`]: the store of keys as a server knows it, and the calls of its script.
 
 use std::collections::{BTreeSet, HashMap};
+use std::mem;
 use std::sync::{Arc, LazyLock};
 
 use super::node::{NodeConnection, StoreScript};
@@ -35,7 +36,7 @@ pub(super) struct Answer {
 /// was no connection.
 #[derive(Debug, Default)]
 pub(super) struct KeyView {
-    /// Another one means that the store has lost keys. Empty before the first answer.
+    /// Another one means that the store may have lost keys. Empty before the first answer.
     pub(super) generation: String,
     /// All changes up to this number have been received.
     pub(super) seen: u64,
@@ -101,11 +102,14 @@ impl KeyView {
         })
     }
 
-    /// Takes over an answer, and returns the records in it. After the first answer, one of another generation is an
-    /// error: all begins again with another view.
-    pub(super) fn take(&mut self, answer: Answer) -> Result<Vec<KeyRecord>, String> {
-        if !self.generation.is_empty() && self.generation != answer.generation {
-            return Err("the store has lost keys".to_owned());
+    /// Takes over an answer, and returns the records in it. Those of another generation are from the beginning, and are
+    /// compared as with a new connection.
+    pub(super) fn take(&mut self, answer: Answer) -> Vec<KeyRecord> {
+        if self.generation != answer.generation {
+            *self = KeyView {
+                own: mem::take(&mut self.own),
+                ..KeyView::default()
+            };
         }
         (self.generation, self.seen) = (answer.generation, answer.seen);
         self.has_more = answer.records.len() == PAGE;
@@ -128,7 +132,7 @@ impl KeyView {
                 }
             }
         }
-        Ok(received)
+        received
     }
 
     /// Returns `true` if the store may have or lack records that were not in a call.

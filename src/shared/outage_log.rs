@@ -55,16 +55,18 @@ impl OutageLog {
         self.problems.write(format!("{start}{problem}{end}"));
     }
 
-    /// Ends an outage. Returns `None` if there was none, and otherwise whether there was a problem, and the end of the line
-    /// about the end, with a problem that the log does not have.
-    pub(super) fn up(&mut self) -> Option<(bool, String)> {
+    /// Ends an outage. Returns `None` if there was none, and otherwise the end of the line about it: nothing if there was no
+    /// problem, and a problem that the log does not have.
+    pub(super) fn up(&mut self) -> Option<String> {
         if mem::replace(&mut self.is_up, true) {
             return None;
         }
         let was_logged = self.problems.reset();
-        let after = self.unlogged.take();
-        let after = after.map(|problem| format!(", after: {problem}"));
-        Some((was_logged || after.is_some(), after.unwrap_or_default()))
+        Some(match self.unlogged.take() {
+            Some(problem) => format!(" again, after: {problem}"),
+            None if was_logged => " again".to_owned(),
+            None => String::new(),
+        })
     }
 }
 
@@ -85,21 +87,21 @@ mod tests {
             outage.problems.log.flush();
             mem::take(&mut *LINES.lock().unwrap())
         };
-        assert_eq!(outage.up(), Some((false, String::new())), "the start");
+        assert_eq!(outage.up(), Some(String::new()), "the start");
         // A connection that is lost, and made again at once.
         assert!(outage.down("reset"));
-        assert_eq!(outage.up(), Some((true, ", after: reset".to_owned())));
+        assert_eq!(outage.up(), Some(" again, after: reset".to_owned()));
         assert_eq!(outage.up(), None);
         assert_eq!(logged(&outage), [""; 0]);
         // The attempts to connect fail.
         assert!(outage.down("reset"));
         assert!(!outage.down("refused") && !outage.down("refused"));
-        assert_eq!(outage.up(), Some((true, String::new())));
+        assert_eq!(outage.up(), Some(" again".to_owned()));
         assert_eq!(logged(&outage), ["bad: refused; wait"]);
         // There is a connection, but the store cannot be used.
         assert!(outage.down("reset"));
         assert!(!outage.unusable("unsettled") && !outage.unusable("unsettled"));
-        assert_eq!(outage.up(), Some((true, String::new())));
+        assert_eq!(outage.up(), Some(" again".to_owned()));
         assert_eq!(
             logged(&outage),
             ["bad: reset; wait", "bad: unsettled; wait"]
