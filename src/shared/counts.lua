@@ -43,8 +43,10 @@ for at = 1, #stored, 2 do
   -- No server writes longer values.
   local name, value = stored[at], string.sub(stored[at + 1], 1, 96)
   fields[name] = value
-  if #name <= 18 and string.find(name, '^s:%x+$') and integer(value, MILLIS_MAX) then
-    sent[name] = tonumber(value)
+  local called = #name <= 18 and string.find(name, '^s:%x+$') and integer(value, MILLIS_MAX)
+  -- A state directory without a server for a day: if it comes back, it sends its counts as a new one does.
+  if called and math.abs(now - called) <= 86400000 then
+    sent[name] = called
   elseif string.find(name, '^r:%-?%d+$') and #name <= 18 and tonumber(string.sub(name, 3)) >= math.min(store_day, today) - 1 then
     local of_day = stored[at + 1]
     if #of_day > 17000 or string.gsub(of_day, string.rep('%x', 16) .. ' ', '') ~= '' then

@@ -347,7 +347,13 @@ fn what_no_server_writes_counts_as_nothing() {
         for value in ["-1", "99999999999", "text", large.as_str()] {
             write(&["HSET", SERVICE, &format!("s:{}", value.len()), value]).await;
         }
+        write(&["HSET", SERVICE, "s:ab", "1"]).await; // a state directory without a server since 1970
         both.call(&mut start, today(), true, &[]).await;
+        let mut keys = redis::cmd("HKEYS");
+        keys.arg(SERVICE);
+        let mut connection = node.connection.clone();
+        let names: Vec<String> = keys.query_async(&mut connection).await.unwrap();
+        assert!(!names.contains(&"s:ab".to_owned()), "{names:?}");
         write(&["DEL", SERVICE]).await;
         write(&["SET", SERVICE, "text"]).await;
         both.model = StoreModel::default();
