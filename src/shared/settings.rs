@@ -33,6 +33,10 @@ impl SharedQuotaSettings {
         let failed = |problem: &dyn fmt::Display| format!("{}: {problem}", path.display());
         let read = regular_file::read(path, PASSWORD_BYTES_MAX).map_err(|error| failed(&error))?;
         let (bytes, metadata) = read.ok_or_else(|| failed(&"the file does not exist"))?;
+        if metadata.len() > PASSWORD_BYTES_MAX {
+            let problem = format!("a password has at most {PASSWORD_BYTES_MAX} bytes");
+            return Err(failed(&problem));
+        }
         if let Some(mode) = forbidden_mode(&metadata, 0o007) {
             let problem = format!(
                 "others can read the password: the file's mode is {mode:03o}; set it to 600"

@@ -299,10 +299,12 @@ fn nodes_that_cannot_be_used_are_named_with_their_problem() {
     peer.await_line("NOAUTH");
     // Without the store, the whole limit is the share of the only server.
     assert_eq!(spend(&peer, TARGET).0, LIMIT);
-    let password = password_file(&directory, "sesame\n");
+    let password = password_file(&directory, &"x".repeat(1025));
     let words = ["--shared-quota-password-file", password.to_str().unwrap()];
     set_mode(&password, 0o644);
     let peer = primary.peer(&state, 1, &words);
+    peer.await_line("a password has at most 1024 bytes");
+    fs::write(&password, "sesame\n").unwrap();
     peer.await_line("others can read the password");
     set_mode(&password, 0o600);
     peer.await_up(true);
