@@ -65,7 +65,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<KeyRecords, (usize, String)> {
         let problem = format!("format must be {FORMAT:?}, got {:?}", header.format);
         return Err((1, problem));
     }
-    let mut records = Vec::with_capacity(header.keys.min(lines.len()));
+    let mut records = Vec::new();
     for (number, line) in (2..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
         records.push(KeyRecord::parse_line(line).map_err(|problem| (number, problem))?);
     }
