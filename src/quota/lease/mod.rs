@@ -62,10 +62,10 @@
 mod table;
 
 use std::collections::HashMap;
-use std::task::Waker;
 use std::time::Duration;
 
 use ahash::RandomState;
+use tokio::sync::watch;
 
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
@@ -222,8 +222,8 @@ struct Credits {
     total: u32,
     /// Size of the last grant.
     grant: u32,
-    /// The tasks of requests that wait for the answer.
-    waiting: Vec<Waker>,
+    /// The requests that wait for the answer have receivers, and are woken when this is dropped.
+    waiting: Option<watch::Sender<()>>,
     /// Requests that the last grant was too small for.
     wanted: u32,
     /// The smallest number of remaining requests that was shown, in any response.
@@ -324,7 +324,7 @@ impl Credits {
     /// Records that no request to the store is under way. The requests that wait are admitted again.
     fn end_waiting(&mut self) {
         self.pending = PendingRequest::None;
-        self.waiting.drain(..).for_each(Waker::wake);
+        self.waiting = None;
     }
 
     /// The request to the store with the figures of now.
@@ -353,7 +353,11 @@ impl Credits {
             LeaseAction::Grant(_) | LeaseAction::Return => total,
         };
         self.set_share(servers);
-        let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        let waiting = self
+            .waiting
+            .as_ref()
+            .map_or(0, watch::Sender::receiver_count);
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         self.wanted = waiting.saturating_sub(self.unspent()).max(1);
         if self.is_limit_reached() && self.limit > 0 {
             self.recheck = now + RECHECK_SECONDS;
@@ -375,8 +379,7 @@ impl Shard {
         if day > self.day {
             self.day = day;
             let before = self.leases.len();
-            let ended = self.leases.drain();
-            ended.for_each(|(_, mut credits)| credits.end_waiting());
+            self.leases.clear();
             self.leases.shrink_to(before / 2);
         }
     }

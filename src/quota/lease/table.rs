@@ -2,8 +2,6 @@
 
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::future::poll_fn;
-use std::task::Poll;
 
 use ahash::RandomState;
 
@@ -164,21 +162,16 @@ impl LeaseTable {
     /// Waits until a client has credits, or no answer of the store is to be waited for. The request that waits must
     /// then be admitted again.
     pub async fn wait(&self, LeaseWait { client, .. }: LeaseWait) {
-        poll_fn(|context| {
+        let answered = {
             let mut shard = self.shard(client);
             let credits = shard.leases.get_mut(&client).filter(|credits| {
                 credits.unspent() == 0 && matches!(credits.pending, PendingRequest::InTime(_))
             });
-            let Some(Credits { waiting, .. }) = credits else {
-                return Poll::Ready(());
-            };
-            // A task is polled for other reasons too, such as bytes of its connection.
-            if !waiting.iter().any(|known| known.will_wake(context.waker())) {
-                waiting.push(context.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await;
+            credits.map(|credits| credits.waiting.get_or_insert_default().subscribe())
+        };
+        if let Some(mut answered) = answered {
+            let _ = answered.changed().await; // the error is that the sender was dropped
+        }
     }
 
     /// Returns the requests that a client has left, without counting one, for a response: later ones show
@@ -304,7 +297,7 @@ impl LeaseTable {
         }
         shard.begin(day);
         let is_full = self.is_full(shard);
-        let mut entry = match shard.leases.entry(client) {
+        let entry = match shard.leases.entry(client) {
             Entry::Occupied(entry) if entry.get().day >= day => {
                 let credits = entry.into_mut();
                 if credits.limit == 0 {
@@ -321,9 +314,7 @@ impl LeaseTable {
         if known == 0 && self.has_reserve(limit, day) {
             return Err(Some(limit));
         }
-        if let Entry::Occupied(before) = &mut entry {
-            before.get_mut().end_waiting();
-        } else if is_full {
+        if is_full && matches!(entry, Entry::Vacant(_)) {
             let shares = self.settings.outage == OutagePolicy::Share;
             return Err(shares.then_some(limit / self.settings.servers));
         }

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::quota::lease::server_model_tests::{Counter, Counts, NOW, table};
