@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::day_counts::{BATCH, DayCounts};
-use super::node::{NodeConnection, connect};
+use super::node::{NodeConnection, QUOTA_PROBE, connect};
 use super::outage_log::OutageLog;
 use super::script::{Answer, StoreClient};
 use super::settings::SharedQuotaSettings;
@@ -127,7 +127,7 @@ impl CountSharing {
     /// Connects to the store and shares counts, again and again.
     pub(super) async fn run(&mut self, settings: &SharedQuotaSettings) -> ! {
         loop {
-            let problem = match connect(settings).await {
+            let problem = match connect(settings, &QUOTA_PROBE).await {
                 Err(problem) => problem,
                 Ok(node) => {
                     self.node = Some(Arc::clone(&node));

@@ -39,6 +39,9 @@ const ADD_MAX: Duration = Duration::from_secs(3);
 /// Time in which other servers put into a new store what they have: their keys, and the secret of sign-up.
 const OTHERS_PAUSE: Duration = Duration::from_secs(2);
 
+/// A write that a full node accepts, as it accepts the script of keys.
+const KEY_PROBE: [&str; 3] = ["HDEL", "imq:probe", "run"];
+
 /// The keys of a state directory.
 pub(crate) struct OwnKeys {
     pub(crate) store: KeyStore,
@@ -150,7 +153,7 @@ impl KeyExchange {
         let (node, mut view) = if let Some(connected) = self.connected.take() {
             connected
         } else {
-            let node = self.runtime.block_on(connect(&self.settings))?;
+            let node = self.runtime.block_on(connect(&self.settings, &KEY_PROBE))?;
             (node, KeyView::default())
         };
         let mut received = Vec::new();

@@ -84,11 +84,18 @@ impl NodeConnection {
     }
 }
 
-/// Connects to the first node that accepts a write. The error names each node and its problem.
-pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<Arc<NodeConnection>, String> {
+/// A write that a node refuses if it is full, or lacks replicas. Such a node accepts connections all the same, and calls of
+/// the script that write nothing.
+pub(super) const QUOTA_PROBE: [&str; 4] = ["HSET", "imq:probe", "run", "0"];
+
+/// Connects to the first node that accepts a write, `probe`. The error names each node and its problem.
+pub(super) async fn connect(
+    settings: &SharedQuotaSettings,
+    probe: &[&str],
+) -> Result<Arc<NodeConnection>, String> {
     let mut problems = Vec::new();
     for node in &settings.nodes {
-        match open(node, settings).await {
+        match open(node, settings, probe).await {
             Ok(connection) => return Ok(Arc::new(connection)),
             Err(problem) => problems.push(format!("{node}: {problem}")),
         }
@@ -101,13 +108,14 @@ pub(super) async fn connect(settings: &SharedQuotaSettings) -> Result<Arc<NodeCo
 pub(super) async fn open(
     node: &StoreNode,
     settings: &SharedQuotaSettings,
+    probe: &[&str],
 ) -> Result<NodeConnection, String> {
     let millis = CONNECT_MAX.as_millis();
     let found = timeout(CONNECT_MAX, lookup_host(&node.authority)).await;
     let found = found.map_err(|_| format!("no answer of the name server within {millis} ms"))?;
     let found = found.map_err(|error| error.to_string())?;
     let addresses: Vec<SocketAddr> = found.collect();
-    let opening = open_at(node, &addresses, settings);
+    let opening = open_at(node, &addresses, settings, probe);
     timeout(CONNECT_MAX, opening).await.unwrap_or_else(|_| {
         // A store without TLS waits for the rest of what it takes for a command.
         let hint = if node.is_tls {
@@ -124,6 +132,7 @@ async fn open_at(
     node: &StoreNode,
     addresses: &[SocketAddr],
     settings: &SharedQuotaSettings,
+    probe: &[&str],
 ) -> Result<NodeConnection, String> {
     let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
     if let Some(user) = &node.user {
@@ -152,7 +161,7 @@ async fn open_at(
         problem(error) + hint
     })?;
     let driver = [driver].into_iter().collect();
-    inspect(node, connection, driver).await
+    inspect(node, connection, driver, probe).await
 }
 
 /// Checks that a node accepts writes.
@@ -160,6 +169,7 @@ async fn inspect(
     node: &StoreNode,
     mut connection: MultiplexedConnection,
     driver: JoinSet<()>,
+    probe: &[&str],
 ) -> Result<NodeConnection, String> {
     let info = redis::cmd("INFO").query_async(&mut connection).await;
     let info: InfoDict = info.map_err(problem)?;
@@ -182,10 +192,9 @@ async fn inspect(
                 .to_owned(),
         );
     }
-    // A node that lacks replicas, or cannot write to its disk, accepts connections, and refuses this write.
-    let mut write = redis::cmd("HDEL");
-    write.arg("imq:probe").arg("run");
-    let probed: Result<u32, RedisError> = write.query_async(&mut connection).await;
+    let mut command = redis::cmd(probe[0]);
+    command.arg(&probe[1..]);
+    let probed: Result<u32, RedisError> = command.query_async(&mut connection).await;
     // A key of another type is named only where writes are accepted.
     if let Err(error) = probed
         && error.code() != Some("WRONGTYPE")
@@ -260,7 +269,7 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         // It runs on, as that of a server.
         let failed = runtime.block_on(async {
-            let failed = connect(&settings).await;
+            let failed = connect(&settings, &QUOTA_PROBE).await;
             tokio::time::sleep(CONNECT_MAX).await;
             failed
         });

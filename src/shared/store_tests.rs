@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::RedisError;
 
-use super::node::{NodeConnection, open};
+use super::node::{NodeConnection, QUOTA_PROBE, open};
 use super::settings::{SharedQuotaSettings, StoreNode};
 use crate::quota::{OutagePolicy, SharingSettings};
 
@@ -51,7 +51,7 @@ impl TestStore {
         let node = format!("redis://127.0.0.1:{}", self.port);
         let node = node.parse().expect("the URL is valid");
         for _ in 0..500 {
-            if let Ok(connection) = open(&node, &settings(&node)).await {
+            if let Ok(connection) = open(&node, &settings(&node), &QUOTA_PROBE).await {
                 return connection;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

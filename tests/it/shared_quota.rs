@@ -304,7 +304,7 @@ fn nodes_that_cannot_be_used_are_named_with_their_problem() {
     set_mode(&password, 0o644);
     let peer = primary.peer(&state, 1, &words);
     peer.await_line("a password has at most 1024 bytes");
-    fs::write(&password, "sesame\n").unwrap();
+    write_file(&password, "sesame\n");
     peer.await_line("others can read the password");
     set_mode(&password, 0o600);
     peer.await_up(true);
