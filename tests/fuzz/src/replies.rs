@@ -199,8 +199,12 @@ impl Seen {
                 return Err(format!("{name} cannot be {value:?}"));
             }
         }
+        // Scripts of other sites read no responses about keys. Its path may be encoded.
+        let may_be_of_keys = places(asked.text, b"/keys").next().is_some()
+            || places(asked.text, b"%").next().is_some();
         for name in always(reply.status) {
-            if reply.header(name).is_none() {
+            let is_optional = may_be_of_keys && name.starts_with("access-control-");
+            if reply.header(name).is_none() && !is_optional {
                 return Err(format!("{name} is missing"));
             }
         }
