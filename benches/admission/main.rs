@@ -116,7 +116,7 @@ fn admitted(
                     day: UtcDay(day),
                     reset_seconds: 1,
                 };
-                let decision = gate.admit(caller.unwrap(), now, None);
+                let decision = gate.admit(caller.unwrap(), now, true);
                 assert_ne!(black_box(decision.unwrap()), Decision::Refuse);
             }
         }

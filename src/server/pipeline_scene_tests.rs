@@ -107,7 +107,7 @@ impl Scene {
             now: NOW,
             identity: &self.identity,
             time_slice: &TimeSlice::default(),
-            waited: None,
+            may_wait: true,
             is_logged: false,
             snapshot: &self.snapshot,
         };

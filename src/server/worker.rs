@@ -21,7 +21,7 @@ use tokio::time::timeout_at;
 
 use crate::calendar::Clock;
 use crate::observe::CloseReason;
-use crate::quota::{LeaseWait, STORE_WAIT_MAX};
+use crate::quota::STORE_WAIT_MAX;
 use crate::server::conn::connection_state::TimeSlice;
 use crate::server::conn::context::{ConnectionContext, ResponseBody};
 #[cfg(feature = "tls")]
@@ -104,7 +104,7 @@ impl Worker {
         context: &'a ConnectionContext,
     ) -> Result<HyperResponse, DeferredResponse<'a>> {
         let head = RequestHead::new(&request);
-        let handled = self.respond(&head, identity, &context.time_slice, None);
+        let handled = self.respond(&head, identity, &context.time_slice, true);
         if handled.response.pending_body.is_some() {
             let deferred = self.complete(request, handled, identity.peer, context);
             return Err(Box::pin(deferred));
@@ -131,18 +131,17 @@ impl Worker {
     ) -> HyperResponse {
         let end = Instant::now() + STORE_WAIT_MAX;
         let received = handled.record.as_ref().map(|(_, received)| *received);
-        let (mut pending, mut first) = (handled.response.pending_body.take(), None);
-        while let Some(PendingBody::Lease(wait)) = pending.as_deref() {
-            first = first.or(Some(*wait));
+        let mut pending = handled.response.pending_body.take();
+        while let Some(PendingBody::Lease(client)) = pending.as_deref() {
             if let Some(leases) = &self.services.gate.leases {
                 // Whether the store has answered is found out by the request itself.
-                let answered = timeout_at(end.into(), leases.wait(*wait));
+                let answered = timeout_at(end.into(), leases.wait(*client));
                 let _ = context.wait(answered).await;
             }
             let head = RequestHead::new(&request);
             let identity = self.services.gate.connect(peer);
-            let waited = first.filter(|_| Instant::now() >= end);
-            handled = self.respond(&head, &identity, &context.time_slice, waited);
+            let may_wait = Instant::now() < end;
+            handled = self.respond(&head, &identity, &context.time_slice, may_wait);
             pending = handled.response.pending_body.take();
         }
         // The wait for the store is a part of the request's duration.
@@ -187,7 +186,7 @@ impl Worker {
         head: &RequestHead<'_>,
         identity: &ConnectionIdentity,
         time_slice: &TimeSlice,
-        waited: Option<LeaseWait>,
+        may_wait: bool,
     ) -> Handled {
         let served = &mut *lock(&self.served);
         let context = RequestContext {
@@ -196,7 +195,7 @@ impl Worker {
             now: self.clock.now(),
             identity,
             time_slice,
-            waited,
+            may_wait,
             is_logged: self.registry.access_log.is_some(),
             snapshot: &served.snapshot,
         };
@@ -322,7 +321,7 @@ impl Worker {
         let time_slice = TimeSlice::default();
         let head = RequestHead::get(&Method::GET, "/v1/health", &headers);
         loop {
-            let handled = self.respond(&head, &identity, &time_slice, None);
+            let handled = self.respond(&head, &identity, &time_slice, true);
             if handled.response.status == StatusCode::OK {
                 self.registry.beat();
             }
