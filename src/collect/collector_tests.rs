@@ -30,6 +30,25 @@ fn one_run_collects_the_live_step_also_if_another_endpoint_fails() {
     }
 }
 
+/// Also before the newest day has settled: its islands are requested again six hours later.
+#[test]
+fn a_second_run_at_once_makes_no_request_per_island_also_after_midnight() {
+    let mut run = Simulation::new(VirtualUpstream::new(3, 60, 0), true);
+    run.now.0 = i64::from(run.now.day().0 + 1) * DAY_SECONDS + 50 * 60;
+    run.collector = run.open();
+    let days = |run: &Simulation| run.upstream.requested[Endpoint::Days as usize];
+    run.advance(UnixSeconds(run.now.0 + 3600), 1);
+    assert_eq!(run.collector.next(run.now).unwrap(), Next::Done);
+    let first = days(&run);
+    for (hours, want) in [(0, 0), (5, 0), (6, first), (0, 0)] {
+        run.now.0 += hours * 3600;
+        run.collector = run.open();
+        let before = days(&run);
+        run.advance(UnixSeconds(run.now.0 + 3600), 1);
+        assert_eq!(days(&run) - before, want, "after {hours} hours");
+    }
+}
+
 /// The other islands are collected, and the run ends with an error.
 #[test]
 fn one_run_ends_also_if_islands_fail_all_the_time() {

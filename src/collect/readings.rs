@@ -20,8 +20,6 @@ use crate::model::{IslandCode, METRIC_NAMES, SortField};
 const MISSING_HOURS: i64 = 3;
 /// Time after which an island is requested again whose 404 is not believed.
 const DOUBT_SECONDS: i64 = 3600;
-/// Time after which an island whose reply lacked a day is requested again: the next reply may lack it too.
-const GAP_SECONDS: i64 = rules::LONGEST_RETRY_SECONDS;
 
 /// Returns the metrics of a row of `value`, in the columns behind day and code.
 fn metrics(row: &Row<'_>) -> rusqlite::Result<Metrics> {
@@ -116,9 +114,11 @@ pub(super) fn record_days(
     window: &Range<UtcDay>,
     now: UnixSeconds,
 ) -> Result<Outcome> {
-    let sql = "SELECT covered, quiet, rank FROM reading WHERE code = ?1";
-    let found = store.row(sql, [code], |row| <(i32, u8, Option<u32>)>::try_from(row))?;
-    let Some((covered, quiet, rank)) = found else {
+    // A first reading must have all days, also those before the island was listed.
+    let sql =
+        "SELECT covered, iif(read_at = 0, 0, covered), quiet, rank FROM reading WHERE code = ?1";
+    let read = |row: &Row<'_>| <(i32, i32, u8, Option<u32>)>::try_from(row);
+    let Some((covered, read_before, quiet, rank)) = store.row(sql, [code], read)? else {
         // Not an island of the catalogue.
         return Ok(Outcome::Usable);
     };
@@ -127,17 +127,19 @@ pub(super) fn record_days(
     let has_value = peaks.contains_key(&newest);
     let had_before = peaks.contains_key(&(newest - 1)) || peaks.contains_key(&(newest - 2));
     is_contradicted |= !has_value && had_before;
-    let is_final =
-        |day: i32| day < newest || rules::is_settled(window.end, now, has_value, had_before);
-    let mut covered = covered.max(window.start.0 - 1);
-    while covered < newest && days.contains_key(&UtcDay(covered + 1)) && is_final(covered + 1) {
+    let is_settled = rules::is_settled(window.end, now, has_value, had_before);
+    let is_read = |day: i32| days.contains_key(&UtcDay(day)) && (day < newest || is_settled);
+    let oldest = window.start.0;
+    let is_final = (oldest.max(read_before + 1)..=newest).all(is_read);
+    let mut covered = covered.max(oldest - 1);
+    while covered < newest && is_read(covered + 1) {
         covered += 1;
     }
     let facts = Facts {
         quiet: u8::from(peaks.is_empty()) * quiet.saturating_add(1),
         is_ranked: rank.is_some(),
         peak: peaks.last_key_value().map_or(0, |(_, peak)| *peak),
-        is_settled: covered >= rules::newest_day(now).0,
+        is_final,
     };
     let sql = "UPDATE reading SET read_at = ?2, covered = ?3, quiet = ?4, peak = ?5, class = ?6, due_at = ?7,
          missing = 0, contradicted_at = ?8, postponed_until = ?9 WHERE code = ?1";
@@ -145,7 +147,11 @@ pub(super) fn record_days(
     let contradicted_at = if is_contradicted { now.0 } else { 0 };
     // Otherwise, its oldest day that is not covered would keep it first in the queue of islands at risk.
     let is_at_risk = covered <= rules::risk_day(now).0;
-    let postponed_until = if is_at_risk { now.0 + GAP_SECONDS } else { 0 };
+    let postponed_until = if is_at_risk {
+        now.0 + rules::AGAIN_SECONDS
+    } else {
+        0
+    };
     let values = (
         code,
         now.0,

@@ -55,6 +55,32 @@ fn only_days_that_a_reply_has_are_covered_and_the_newest_when_it_has_settled() {
     }
 }
 
+/// Once only for days before the island was listed: the upstream may never have them.
+#[test]
+fn an_island_is_read_again_after_six_hours_if_its_reply_is_not_final() {
+    let mut without_newest = reply(&[Some(5); 7]);
+    without_newest.remove(&UtcDay(TODAY - 1));
+    let next_day = 24 * 60 + 40;
+    for (days, hour, again, then) in [
+        (reply(&[Some(5); 7]), 1, Some(7 * 60), None),
+        (reply(&[None, Some(5), Some(5)]), 1, Some(7 * 60), None),
+        (reply(&[Some(5); 7]), 9, None, None),
+        (without_newest, 9, Some(15 * 60), Some(21 * 60)),
+        // A first start, with the days before it.
+        (reply(&[Some(5); 3]), 9, Some(15 * 60), None),
+    ] {
+        let scratch = Scratch::new();
+        let store = Store::open(scratch.path()).unwrap().0;
+        catalogue::record_page(&store, &[island(code(1))], at(0)).unwrap();
+        for (hour, want) in [(hour, again), (hour + 6, then)] {
+            record_reply(&store, code(1), &days, at(hour)).unwrap();
+            let sql = "SELECT due_at - ?1 FROM reading";
+            let due = store.number(sql, [at(0).0]).unwrap();
+            assert_eq!(due / 60, want.unwrap_or(next_day), "{days:?} at {hour}");
+        }
+    }
+}
+
 /// The readings of the first island after an outage tell nothing about the others.
 #[test]
 fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {

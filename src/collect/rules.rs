@@ -20,6 +20,9 @@ const BACK_OFF_DAYS: [i64; 3] = [1, 2, 4];
 const FIRST_RETRY_SECONDS: i64 = 10;
 /// Longest pause: an island that always fails costs a few requests a day.
 pub(super) const LONGEST_RETRY_SECONDS: i64 = 6 * 3600;
+/// Time after which an island is read again whose reply is not final: a reply at 00:40Z or later is followed by one
+/// after the day has settled.
+pub(super) const AGAIN_SECONDS: i64 = 6 * 3600;
 /// Time before a day leaves the window at which its island comes first.
 pub(super) const RISK_SECONDS: i64 = 36 * 3600;
 
@@ -31,8 +34,8 @@ pub(super) struct Facts {
     pub(super) is_ranked: bool,
     /// Peak of the newest day with a value.
     pub(super) peak: u32,
-    /// The newest whole day was read and has settled.
-    pub(super) is_settled: bool,
+    /// The last reply had each day that was not read before, and the newest one had settled.
+    pub(super) is_final: bool,
 }
 
 pub(super) fn newest_day(now: UnixSeconds) -> UtcDay {
@@ -83,16 +86,20 @@ pub(super) const MAX_CLASS: i64 = 2 + u32::BITS as i64;
 
 /// Returns the time of the next reading after one now.
 pub(super) fn due_at(facts: Facts, now: UnixSeconds) -> i64 {
-    if class(facts) == 0 {
+    let fresh = now.day().start().0 + FRESH_SECONDS;
+    let usual = if class(facts) == 0 {
         let readings = usize::from(facts.quiet).min(BACK_OFF_DAYS.len());
-        return now.0 + BACK_OFF_DAYS[readings.saturating_sub(1)] * DAY_SECONDS;
+        now.0 + BACK_OFF_DAYS[readings.saturating_sub(1)] * DAY_SECONDS
+    } else if now.0 < fresh {
+        fresh
+    } else {
+        fresh + DAY_SECONDS
+    };
+    if facts.is_final {
+        usual
+    } else {
+        usual.min(now.0 + AGAIN_SECONDS)
     }
-    let today = now.day().start().0;
-    let times = [today + FRESH_SECONDS, today + SETTLED_SECONDS];
-    let next = times
-        .into_iter()
-        .find(|time| now.0 < *time && !facts.is_settled);
-    next.unwrap_or(today + DAY_SECONDS + FRESH_SECONDS)
 }
 
 /// Returns the time from which an island is requested again, after failures in a row.
@@ -129,21 +136,30 @@ mod tests {
     }
 
     #[test]
-    fn an_active_island_is_read_at_0_40_and_again_at_6_until_the_day_has_settled() {
-        let facts = |is_settled| Facts {
-            quiet: 0,
-            is_ranked: false,
-            peak: 9,
-            is_settled,
-        };
-        assert_eq!(due_at(facts(false), at(0, 5)), at(0, 40).0);
-        assert_eq!(due_at(facts(false), at(0, 40)), at(6, 0).0);
-        assert_eq!(due_at(facts(false), at(0, 45)), at(6, 0).0);
-        assert_eq!(due_at(facts(false), at(6, 0)), at(24, 40).0);
-        assert_eq!(due_at(facts(true), at(3, 30)), at(24, 40).0);
-        assert_eq!(due_at(facts(true), at(6, 1)), at(24, 40).0);
-        // An incomplete reply.
-        assert_eq!(due_at(facts(false), at(7, 0)), at(24, 40).0);
+    fn an_island_is_read_at_0_40_and_six_hours_after_a_reply_that_is_not_final() {
+        for (quiet, is_final, now, want) in [
+            (0, false, at(0, 5), at(0, 40)),
+            (0, false, at(0, 40), at(6, 40)),
+            (0, false, at(2, 59), at(8, 59)),
+            (0, true, at(3, 30), at(24, 40)),
+            (0, true, at(6, 1), at(24, 40)),
+            // A null of an active island.
+            (0, false, at(5, 59), at(11, 59)),
+            // Replies without some of the days.
+            (0, false, at(7, 0), at(13, 0)),
+            (0, false, at(23, 0), at(24, 40)),
+            // Nulls of a first start, perhaps before values appear.
+            (1, false, at(0, 50), at(6, 50)),
+            (1, true, at(6, 50), at(30, 50)),
+        ] {
+            let facts = Facts {
+                quiet,
+                is_ranked: false,
+                peak: 9,
+                is_final,
+            };
+            assert_eq!(due_at(facts, now), want.0, "{facts:?} at {now}");
+        }
     }
 
     #[test]
@@ -152,7 +168,7 @@ mod tests {
             quiet: 1,
             is_ranked: false,
             peak: 0,
-            is_settled: true,
+            is_final: true,
         };
         let now = at(9, 0);
         for (quiet, days) in [(1, 1), (2, 2), (3, 4), (4, 4), (255, 4)] {
@@ -195,7 +211,7 @@ mod tests {
                 is_ranked,
                 peak,
                 quiet: u8::from(!is_active),
-                is_settled: true,
+                is_final: true,
             })
         };
         assert_eq!(
