@@ -6,7 +6,7 @@ use crate::collect::faults_tests::{Spell, Trouble, reply};
 use crate::collect::reply::Outcome;
 use crate::collect::scratch_tests::island;
 use crate::collect::simulated_collector_tests::Simulation;
-use crate::collect::virtual_upstream_tests::{VirtualUpstream, code};
+use crate::collect::virtual_upstream_tests::{VirtualUpstream, code, number};
 
 /// The step is collected while the other endpoint still fails, and the run ends.
 #[test]
@@ -174,6 +174,48 @@ fn islands_are_read_after_an_outage_while_one_of_them_fails() {
                 .count(Endpoint::Days, Outcome::Broken)
                 - before;
             assert!(failed <= 100, "{failed} requests failed in a day");
+        }
+    }
+}
+
+/// Also if they are the first ones of their queues, before they were ever read and after.
+#[test]
+fn islands_that_always_fail_delay_no_others() {
+    for (trouble, known_hours) in [(Trouble::Status(500), 0), (Trouble::Html, 3)] {
+        let mut run = Simulation::new(VirtualUpstream::new(26, 600, 0), false);
+        run.live = 20;
+        run.collector = run.open();
+        run.advance(UnixSeconds(run.now.0 + known_hours * 3600), 5);
+        let times = run.now..UnixSeconds(run.now.0 + 30 * DAY_SECONDS);
+        let spells = [Endpoint::Days, Endpoint::Steps].map(|endpoint| Spell {
+            islands: 60,
+            ..Spell::new(trouble, endpoint, times.clone())
+        });
+        run.upstream.spells.extend(spells);
+        run.advance(UnixSeconds(run.now.0 + 3 * 3600), 5);
+        for _ in 0..2 {
+            let midnight = i64::from(run.now.day().0 + 1) * DAY_SECONDS;
+            run.advance(UnixSeconds(midnight + 40 * 60), 60);
+            let failures = |run: &Simulation, endpoint| {
+                let outcomes = [Outcome::Broken, Outcome::Throttled].into_iter();
+                let count = |outcome| run.collector.endpoints.count(endpoint, outcome);
+                outcomes.map(count).sum::<u64>()
+            };
+            let before = failures(&run, Endpoint::Days);
+            run.advance(UnixSeconds(midnight + 2 * 3600), 5);
+            let failed = failures(&run, Endpoint::Days) - before;
+            assert!(failed < 6 * 60, "{trouble:?}: {failed} requests failed");
+            let sql = "SELECT code FROM reading
+                 WHERE class >= 0 AND missing = 0 AND (read_at = 0 OR class > 0 AND read_at < ?1)";
+            let since = [midnight + 40 * 60];
+            let late = run.collector.store.rows(sql, since, |row| row.get(0));
+            let late: Vec<u64> = late.unwrap().into_iter().map(number).collect();
+            assert!(
+                late.len() > 50 && late.iter().all(|number| *number < 60),
+                "{trouble:?}: {late:?} were not read"
+            );
+            let age = run.now.0 - run.collector.counts.live_written;
+            assert!(age <= 20 * 60, "{trouble:?}: no live step for {age} s");
         }
     }
 }

@@ -31,6 +31,8 @@ pub(super) enum Trouble {
     Nulls,
     /// A reply without the newest day.
     NewestAbsent,
+    /// A null on the newest day.
+    NewestNull,
     /// Only one of the nine metrics, in rows among nulls, its integers as strings.
     OneSeries,
     /// A page of the catalogue without rows.

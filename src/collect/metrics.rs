@@ -65,9 +65,12 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
     Gauge "island_metrics_collect_islands_active"
         "Islands with a value in the upstream's window."
         |it, page| page.value(it.sizes.active);
-    Gauge "island_metrics_collect_islands_contradicted"
-        "Those of them whose last response, of the last 24 hours, was a 404, or lacked a value that an earlier one had, that of the newest day, or the peak among other values."
-        |it, page| page.value(it.sizes.contradicted);
+    Gauge "island_metrics_collect_players"
+        "Sum of the last daily peaks of active islands, without peaks below 20. known: all; contradicted: of islands whose last response, of the last 24 hours, was a 404, or lacked a value that an earlier one had, that of the newest day after it had settled, or the peak among other values."
+        |it, page| {
+            page.sample(&[("what", &"known")], it.sizes.players);
+            page.sample(&[("what", &"contradicted")], it.sizes.contradicted_players);
+        };
     Gauge "island_metrics_collect_islands_postponed"
         "Islands that failed, whose last response lacked a day, or whose 404 is not believed, and whose pause has not ended. They are requested again within six hours."
         |it, page| page.value(it.sizes.postponed);

@@ -19,6 +19,9 @@ use crate::model::IslandCode;
 /// While islands remain that were never read, about one in so many requests is for an active island that is due.
 const FRESH_TURN: u64 = 4;
 
+/// Least last peak of an island whose missing value is a fault: one with fewer players often has none on the next day.
+const STEADY_PEAK: u32 = 20;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PlanSizes {
     pub(super) islands: usize,
@@ -30,9 +33,11 @@ pub(super) struct PlanSizes {
     pub(super) gone: usize,
     /// Islands with a value in the window.
     pub(super) active: usize,
-    /// Those of them that the last reply, of the last day, contradicted: it lacked a value that an earlier one had,
-    /// one of the newest day, or the peak among other values.
-    pub(super) contradicted: usize,
+    /// The sum of the last peaks of islands that do not come and go with a few players.
+    pub(super) players: i64,
+    /// The part of those whose last reply, of the last day, lacked a value that an earlier one had, one of the newest day
+    /// after it had settled, or the peak among other values.
+    pub(super) contradicted_players: i64,
     /// Islands that failed, whose reply lacked a day, or whose 404 was not believed, and that are not due yet.
     pub(super) postponed: usize,
     /// Time at which the first day that is not covered leaves the upstream's window, in Unix seconds. Without
@@ -137,7 +142,8 @@ pub(super) fn sizes(store: &Store, now: UnixSeconds) -> Result<PlanSizes> {
            count(*) FILTER (WHERE class = 0 AND read_at > 0 AND due_at <= ?1 AND postponed_until <= ?1),
            count(*) FILTER (WHERE class = -1),
            count(*) FILTER (WHERE class >= 2 OR contradicted_at > ?3),
-           count(*) FILTER (WHERE contradicted_at > ?3),
+           ifnull(sum(peak) FILTER (WHERE peak >= ?5 AND (class >= 2 OR contradicted_at > ?3)), 0),
+           ifnull(sum(peak) FILTER (WHERE peak >= ?5 AND contradicted_at > ?3), 0),
            count(*) FILTER (WHERE class >= 0 AND postponed_until > ?1),
            min(covered) FILTER (WHERE class >= 0 AND postponed_until <= ?4),
            min(iif(read_at = 0, 0, covered)) FILTER (WHERE class >= 0 AND quiet = 0
@@ -150,10 +156,11 @@ pub(super) fn sizes(store: &Store, now: UnixSeconds) -> Result<PlanSizes> {
         rules::risk_day(now).0,
         now.0 - DAY_SECONDS,
         alone_after,
+        STEADY_PEAK,
     );
     let sizes = store.row(sql, values, |row| {
         let [covered, complete] =
-            [row.get(9)?, row.get(10)?].map(|day: Option<i32>| day.map(UtcDay));
+            [row.get(10)?, row.get(11)?].map(|day: Option<i32>| day.map(UtcDay));
         Ok(PlanSizes {
             islands: row.get(0)?,
             at_risk: row.get(1)?,
@@ -162,8 +169,9 @@ pub(super) fn sizes(store: &Store, now: UnixSeconds) -> Result<PlanSizes> {
             inactive_due: row.get(4)?,
             gone: row.get(5)?,
             active: row.get(6)?,
-            contradicted: row.get(7)?,
-            postponed: row.get(8)?,
+            players: row.get(7)?,
+            contradicted_players: row.get(8)?,
+            postponed: row.get(9)?,
             next_loss: covered.map(rules::deadline),
             complete_day: complete.filter(|day| is_crawled && *day >= rules::window(now).start),
         })

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::endpoints::Endpoint;
 use super::faults_tests::{Spell, Trouble};
 use super::plan;
-use super::reply::Outcome;
 use super::save;
 use super::simulated_collector_tests::Simulation;
 use super::simulation_tests::compare;
@@ -50,7 +49,10 @@ fn check_promises(run: &Simulation) {
         }
     }
     // A null after a day has settled, and a third 404, are believed.
-    let is_lie = |spell: &Spell| matches!(spell.trouble, Trouble::Nulls | Trouble::Missing);
+    let is_lie = |spell: &Spell| {
+        let lies = [Trouble::Nulls, Trouble::NewestNull, Trouble::Missing];
+        lies.contains(&spell.trouble)
+    };
     let Some(day) = run.collector.sizes.complete_day else {
         return;
     };
@@ -86,7 +88,7 @@ fn check_promises(run: &Simulation) {
 /// State of the alerts that look back.
 #[derive(Default)]
 struct HourAgo {
-    /// Replies contradicted most active islands.
+    /// Replies contradicted islands with many of the players.
     is_contrary: bool,
     /// Most islands that a believed crawl listed.
     believed: i64,
@@ -108,7 +110,7 @@ fn alerts(run: &Simulation, before: &mut HourAgo) -> Vec<&'static str> {
     let started = collector.started.0;
     let sizes = plan::sizes(&collector.store, run.now).unwrap();
     let task = |task| collector.store.task(task).unwrap();
-    let is_contrary = sizes.contradicted * 2 > sizes.active && sizes.contradicted > 10;
+    let is_contrary = sizes.contradicted_players * 10 > sizes.players;
     let believed = before.believed.max(task(Task::BELIEVED_ISLANDS));
     let complete_end = collector.sizes.complete_day.map_or(0, |day| day.end().0);
     let unwritten = save::unwritten_since(&collector.store).unwrap();
@@ -225,6 +227,28 @@ fn each_fault_of_an_endpoint_alerts_within_a_day_and_loses_nothing_within_four()
     }
 }
 
+/// It gives null for good: each reply is usable, and the day is complete.
+#[test]
+fn a_day_that_the_upstream_gives_for_a_part_of_the_islands_alerts() {
+    for (islands, denied) in [(60, 20), (10, 10)] {
+        let mut run = Simulation::new(VirtualUpstream::new(22, islands, 0), false);
+        run_hours(&mut run, 40);
+        let times = run.now..UnixSeconds(run.now.0 + 9 * DAY_SECONDS);
+        let spell = Spell::new(Trouble::NewestNull, Endpoint::Days, times);
+        run.upstream.spells.push(Spell {
+            islands: denied,
+            ..spell
+        });
+        // Until nine o'clock of the day after the first one that it denies.
+        let hours = run_hours(&mut run, 32);
+        let fired: Vec<_> = hours.iter().flatten().collect();
+        assert!(
+            fired.contains(&&"Contradictions"),
+            "{denied} of {islands}: {fired:?}"
+        );
+    }
+}
+
 #[test]
 fn one_series_is_enough_in_place_of_eight() {
     let mut run = Simulation::new(VirtualUpstream::new(23, 60, 0), false);
@@ -263,48 +287,6 @@ fn a_fault_of_one_endpoint_slows_down_only_that_one() {
         };
         let (days, steps) = (made(Endpoint::Days), made(Endpoint::Steps));
         assert!(days > 150 && steps < 30, "{trouble:?}: {days} {steps}");
-    }
-}
-
-/// Also if they are the first ones of their queues, before they were ever read and after.
-#[test]
-fn islands_that_always_fail_delay_no_others() {
-    for (trouble, known_hours) in [(Trouble::Status(500), 0), (Trouble::Html, 3)] {
-        let mut run = Simulation::new(VirtualUpstream::new(26, 600, 0), false);
-        run.live = 20;
-        run.collector = run.open();
-        run.advance(UnixSeconds(run.now.0 + known_hours * HOUR), 5);
-        let times = run.now..UnixSeconds(run.now.0 + 30 * DAY_SECONDS);
-        let spells = [Endpoint::Days, Endpoint::Steps].map(|endpoint| Spell {
-            islands: 60,
-            ..Spell::new(trouble, endpoint, times.clone())
-        });
-        run.upstream.spells.extend(spells);
-        run.advance(UnixSeconds(run.now.0 + 3 * HOUR), 5);
-        for _ in 0..2 {
-            let midnight = i64::from(run.now.day().0 + 1) * DAY_SECONDS;
-            run.advance(UnixSeconds(midnight + 40 * 60), 60);
-            let failures = |run: &Simulation, endpoint| {
-                let outcomes = [Outcome::Broken, Outcome::Throttled].into_iter();
-                let count = |outcome| run.collector.endpoints.count(endpoint, outcome);
-                outcomes.map(count).sum::<u64>()
-            };
-            let before = failures(&run, Endpoint::Days);
-            run.advance(UnixSeconds(midnight + 2 * HOUR), 5);
-            let failed = failures(&run, Endpoint::Days) - before;
-            assert!(failed < 6 * 60, "{trouble:?}: {failed} requests failed");
-            let sql = "SELECT code FROM reading
-                 WHERE class >= 0 AND missing = 0 AND (read_at = 0 OR class > 0 AND read_at < ?1)";
-            let since = [midnight + 40 * 60];
-            let late = run.collector.store.rows(sql, since, |row| row.get(0));
-            let late: Vec<u64> = late.unwrap().into_iter().map(number).collect();
-            assert!(
-                late.len() > 50 && late.iter().all(|number| *number < 60),
-                "{trouble:?}: {late:?} were not read"
-            );
-            let age = run.now.0 - run.collector.counts.live_written;
-            assert!(age <= 20 * 60, "{trouble:?}: no live step for {age} s");
-        }
     }
 }
 

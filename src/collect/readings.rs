@@ -138,13 +138,15 @@ pub(super) fn record_days(
     let facts = Facts {
         quiet: u8::from(peaks.is_empty()) * quiet.saturating_add(1),
         is_ranked: rank.is_some(),
-        peak: peaks.last_key_value().map_or(0, |(_, peak)| *peak),
+        // Of the newest day that has one: other values without a peak are perhaps a fault.
+        peak: peaks.into_values().rfind(|peak| *peak > 0).unwrap_or(0),
         is_final,
     };
     let sql = "UPDATE reading SET read_at = ?2, covered = ?3, quiet = ?4, peak = ?5, class = ?6, due_at = ?7,
-         missing = 0, contradicted_at = ?8, postponed_until = ?9 WHERE code = ?1";
+         missing = 0, contradicted_at = iif(?8, max(contradicted_at, ?9), 0), postponed_until = ?10 WHERE code = ?1";
     let (class, due_at) = (rules::class(facts), rules::due_at(facts, now));
-    let contradicted_at = if is_contradicted { now.0 } else { 0 };
+    // Values may still appear before the day has settled.
+    let contradicted_at = if is_settled { now.0 } else { 0 };
     // Otherwise, its oldest day that is not covered would keep it first in the queue of islands at risk.
     let is_at_risk = covered <= rules::risk_day(now).0;
     let postponed_until = if is_at_risk {
@@ -160,6 +162,7 @@ pub(super) fn record_days(
         facts.peak,
         class,
         due_at,
+        is_contradicted,
         contradicted_at,
         postponed_until,
     );

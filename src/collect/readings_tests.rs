@@ -177,29 +177,46 @@ fn a_reply_says_whether_its_newest_day_is_a_surprise() {
     let store = store(&scratch);
     let read = |peaks: &[Option<u64>]| record_reply(&store, code(1), &reply(peaks), at(9)).unwrap();
     assert_eq!(read(&[None; 7]), Outcome::Null);
-    assert_eq!(read(&[None, None, None, Some(5)]), Outcome::Usable);
-    assert_eq!(read(&[None, None, Some(5)]), Outcome::Vanished);
+    assert_eq!(read(&[None, None, None, Some(50)]), Outcome::Usable);
+    assert_eq!(read(&[None, None, Some(50)]), Outcome::Vanished);
     // Also if the value before is only in the database.
     assert_eq!(read(&[None; 7]), Outcome::Vanished);
     let contradicted = || {
         let sizes = plan::sizes(&store, at(9)).unwrap();
-        (sizes.contradicted, sizes.active)
+        (sizes.contradicted_players, sizes.players)
     };
-    assert_eq!(contradicted(), (1, 1));
-    assert_eq!(read(&[Some(5); 7]), Outcome::Usable);
-    assert_eq!(contradicted(), (0, 1));
+    assert_eq!(contradicted(), (50, 50));
+    assert_eq!(read(&[Some(50); 7]), Outcome::Usable);
+    assert_eq!(contradicted(), (0, 50));
     // A value that was read before the fault began.
     assert_eq!(read(&[None; 7]), Outcome::Vanished);
-    assert_eq!(read(&[Some(5); 7]), Outcome::Usable);
+    assert_eq!(read(&[Some(50); 7]), Outcome::Usable);
     assert_eq!(
         record_missing(&store, code(1), at(9)).unwrap(),
         Outcome::Doubtful
     );
-    assert_eq!(contradicted(), (1, 1));
+    assert_eq!(contradicted(), (50, 50));
     assert_eq!(
-        record_reply(&store, code(2), &reply(&[Some(5)]), at(9)).unwrap(),
+        record_reply(&store, code(2), &reply(&[Some(50)]), at(9)).unwrap(),
         Outcome::Usable
     );
+}
+
+/// Values may still appear, and what an earlier reply said holds until then. Few players come and go.
+#[test]
+fn a_null_of_the_newest_day_contradicts_when_the_day_has_settled() {
+    for (peak, players) in [(20, 20), (19, 0)] {
+        let scratch = Scratch::new();
+        let store = store(&scratch);
+        let days = reply(&[None, Some(peak), Some(peak)]);
+        let contradicted = |hour| {
+            record_reply(&store, code(1), &days, at(hour)).unwrap();
+            let sizes = plan::sizes(&store, at(hour)).unwrap();
+            (sizes.contradicted_players, sizes.players)
+        };
+        let want = [(0, players), (players, players), (players, players)];
+        assert_eq!([1, 7, 25].map(contradicted), want);
+    }
 }
 
 /// As if its series had another name. The values are recorded, and it shows.
@@ -207,7 +224,7 @@ fn a_reply_says_whether_its_newest_day_is_a_surprise() {
 fn values_without_a_peak_are_a_surprise_if_the_day_before_has_one() {
     let others = Metrics::new([None, Some(4), None, None, None, None], [None; 3]);
     let without_peak = |days: std::ops::RangeInclusive<i32>| {
-        let mut week = reply(&[Some(5); 7]);
+        let mut week = reply(&[Some(50); 7]);
         week.extend(days.map(|ago| (UtcDay(TODAY - ago), others)));
         week
     };
@@ -221,15 +238,15 @@ fn values_without_a_peak_are_a_surprise_if_the_day_before_has_one() {
         let scratch = Scratch::new();
         let store = store(&scratch);
         if known {
-            record_reply(&store, code(1), &reply(&[Some(5); 7]), at(1)).unwrap();
+            record_reply(&store, code(1), &reply(&[Some(50); 7]), at(1)).unwrap();
         }
         let read = record_reply(&store, code(1), &without_peak(days.clone()), at(9));
         assert_eq!(read.unwrap(), want, "{days:?} {known}");
         let rows = values(&store, UtcDay(TODAY - 1)).unwrap();
         let players = rows[&code(1)].count(SortField::UniquePlayers);
         assert_eq!(players, Some(4));
-        let contradicted = plan::sizes(&store, at(9)).unwrap().contradicted;
-        assert_eq!(contradicted, usize::from(want == Outcome::Vanished));
+        let contradicted = plan::sizes(&store, at(9)).unwrap().contradicted_players;
+        assert_eq!(contradicted, 50 * i64::from(want == Outcome::Vanished));
     }
 }
 

@@ -102,12 +102,16 @@ impl VirtualUpstream {
         day >= self.appears(number) && !is_away
     }
 
+    fn is_steady(&self, number: u64) -> bool {
+        hash(&[self.seed, 3, number]) % 10 < 3
+    }
+
     pub(super) fn has_data(&self, number: u64, day: i32) -> bool {
         if day < self.appears(number) {
             return false;
         }
         match hash(&[self.seed, 3, number]) % 10 {
-            0..3 => true,
+            _ if self.is_steady(number) => true,
             3..5 => hash(&[self.seed, 4, number, (day / 2) as u64]).is_multiple_of(2),
             _ => hash(&[self.seed, 5, number, day as u64]).is_multiple_of(100),
         }
@@ -139,7 +143,12 @@ impl VirtualUpstream {
         };
         let value = hash(&[self.seed, 7, number, day as u64, field as u64, revision]);
         // The first metric is always there; others are null at times, in a revision too.
-        (field == 0 || !value.is_multiple_of(7)).then_some(value % 10_000)
+        match field {
+            // Islands that come and go have few players.
+            0 if self.is_steady(number) => Some(1_000 + value % 1_000),
+            0 => Some(5 + value % 15),
+            _ => (!value.is_multiple_of(7)).then_some(value % 10_000),
+        }
     }
 
     /// Time from which the values of a step are there: 30 to 40 minutes after it began.
@@ -274,7 +283,9 @@ impl VirtualUpstream {
         for (field, name) in SortField::ALL.into_iter().enumerate() {
             let mut points = Vec::new();
             for day in &days {
+                let is_denied = trouble == Some(Trouble::NewestNull) && day + 1 >= to.0;
                 let value = self.value(number, *day, field, now);
+                let value = value.filter(|_| !is_denied);
                 let (point, is_read) = bucket(value, UtcDay(*day), trouble);
                 if let Some(value) = value.filter(|_| is_read && *day < to.0) {
                     let given = self.given.entry((number, *day, field));

@@ -33,6 +33,7 @@ collect_catalogue_islands crawl=newest|believed
 collect_complete_day_values metric=peakCCU|uniquePlayers|minutesPlayed|favorites|plays|recommendations|averageMinutesPerPlayer|retentionD1|retentionD7
 collect_responses_total endpoint=platform|catalogue|genres|rankings|days|steps result=usable|null|vanished|gone|doubtful|throttled|rejected|broken
 collect_islands_due what=fresh|unasked|inactive
+collect_players what=known|contradicted
 http_requests_total route code
 http_request_duration_seconds_bucket le
 http_response_body_bytes_total route encoding=identity|gzip
