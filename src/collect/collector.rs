@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use super::catalogue::{self, Crawl, Rankings};
 use super::dataset_files::{Dataset, DayRows};
-use super::endpoints::{ATTEMPTS, Endpoint, Endpoints, Request};
+use super::endpoints::{ATTEMPTS, Breaker, Breakers, Endpoint, Request};
 use super::error::{CollectError, Result, io_error};
 use super::live::{LivePass, Steps};
 use super::plan::{self, PlanSizes};
@@ -80,7 +80,7 @@ pub(super) struct Collector {
     pub(super) store: Rc<Store>,
     /// The state did not belong to the dataset, or was damaged, at the start.
     pub(super) is_state_replaced: bool,
-    pub(super) endpoints: Endpoints,
+    pub(super) endpoints: Breakers,
     /// Points of the platform that are not written yet.
     pub(super) platform_points: BTreeMap<UnixSeconds, u64>,
     /// Live steps that are not written yet.
@@ -174,7 +174,7 @@ impl Collector {
             started: now,
             store: Rc::new(store),
             is_state_replaced,
-            endpoints: Endpoints::default(),
+            endpoints: Breakers::default(),
             platform_points: BTreeMap::new(),
             live_steps: Steps::new(),
             before: (UtcDay(i32::MIN), DayRows::new()),
@@ -221,10 +221,10 @@ impl Collector {
             Collector::live,
             Collector::island,
         ];
-        let requests = Endpoint::ALL.map(|(endpoint, _)| self.endpoints.requests(endpoint));
         // While islands are due, the others have about every second request. A failed request for an island is followed
         // by an urgent one, so with a period these two could take all turns.
-        let in_turn = if plan::is_chosen(requests.iter().sum(), 2) {
+        let requests = self.endpoints.iter().map(Breaker::requests).sum();
+        let in_turn = if plan::is_chosen(requests, 2) {
             [island, catalogue, rankings, live]
         } else if self.settings.once {
             // Live needs the peaks of the days.
@@ -239,19 +239,24 @@ impl Collector {
         ];
         for queue in first.into_iter().chain(in_turn) {
             let request = queue(self, now)?;
-            let is_ready = |request: &Request| self.endpoints.is_ready(request.endpoint(), now);
+            let is_ready = |request: &Request| self.breaker(request.endpoint()).is_ready(now);
             if let Some(request) = request.filter(is_ready) {
                 return Ok(Next::Send(request));
             }
         }
-        let is_done = self.settings.once && !self.is_waiting(now) && self.endpoints.are_ready(now);
+        let are_ready = self.endpoints.iter().all(|breaker| breaker.is_ready(now));
+        let is_done = self.settings.once && !self.is_waiting(now) && are_ready;
         Ok(if is_done { Next::Done } else { Next::Wait })
+    }
+
+    pub(super) fn breaker(&self, endpoint: Endpoint) -> &Breaker {
+        &self.endpoints[endpoint as usize]
     }
 
     /// Returns whether an island is due perhaps, or becomes known, or is requested again soon.
     fn is_waiting(&self, now: UnixSeconds) -> bool {
-        !self.endpoints.is_ready(Endpoint::Days, now)
-            || !self.endpoints.are_tried(now)
+        !self.breaker(Endpoint::Days).is_ready(now)
+            || !self.endpoints.iter().all(|breaker| breaker.is_tried(now))
             || self.failing_islands.values().any(|count| *count < ATTEMPTS)
     }
 
@@ -289,21 +294,21 @@ impl Collector {
     /// Returns the request of an island that comes first: one at risk, or after a failure another one.
     fn urgent_island(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
         // The queries after a failure read all islands.
-        if !self.endpoints.is_ready(Endpoint::Days, now) {
+        let days = self.breaker(Endpoint::Days);
+        if !days.is_ready(now) {
             return Ok(None);
         }
-        let code = match self.endpoints.failures(Endpoint::Days) {
+        let code = match days.failures {
             0 => plan::next_at_risk(&self.store, now)?,
-            _ => {
-                plan::next_after_failure(&self.store, self.endpoints.requests(Endpoint::Days), now)?
-            }
+            _ => plan::next_after_failure(&self.store, days.requests(), now)?,
         };
         Ok(code.map(|code| Request::Days(code, rules::window(now))))
     }
 
     /// Returns the request of another island that is due.
     fn island(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
-        let code = plan::next(&self.store, self.endpoints.requests(Endpoint::Days), now)?;
+        let turn = self.breaker(Endpoint::Days).requests();
+        let code = plan::next(&self.store, turn, now)?;
         Ok(code.map(|code| Request::Days(code, rules::window(now))))
     }
 
@@ -329,7 +334,7 @@ impl Collector {
     fn platform(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
         let last = self.store.task(Task::PLATFORM)?;
         let to = wire::step(now.0);
-        if to <= wire::step(last) || !self.endpoints.is_ready(Endpoint::Platform, now) {
+        if to <= wire::step(last) || !self.breaker(Endpoint::Platform).is_ready(now) {
             return Ok(None);
         }
         // From the newest point that is written: later ones may be lost by the end of this process. Values come up to

@@ -156,10 +156,11 @@ fn islands_are_read_after_an_outage_while_one_of_them_fails() {
         };
         run.upstream.spells.push(bad);
         for _ in 0..4 {
-            let before = run
-                .collector
-                .endpoints
-                .count(Endpoint::Days, Outcome::Broken);
+            let failures = |run: &Simulation| {
+                let days = run.collector.breaker(Endpoint::Days);
+                days.counts[Outcome::Broken as usize]
+            };
+            let before = failures(&run);
             run.advance(UnixSeconds(run.now.0 + DAY_SECONDS), 5);
             let sql = "SELECT code FROM reading WHERE class > 0 AND covered < ?1 OR class >= 0 AND read_at = 0";
             let newest = [run.now.day().0 - 1];
@@ -168,11 +169,7 @@ fn islands_are_read_after_an_outage_while_one_of_them_fails() {
                 .store
                 .rows(sql, newest, |row| row.get::<_, IslandCode>(0));
             assert_eq!(late.unwrap(), [code(0)]);
-            let failed = run
-                .collector
-                .endpoints
-                .count(Endpoint::Days, Outcome::Broken)
-                - before;
+            let failed = failures(&run) - before;
             assert!(failed <= 100, "{failed} requests failed in a day");
         }
     }
@@ -198,7 +195,7 @@ fn islands_that_always_fail_delay_no_others() {
             run.advance(UnixSeconds(midnight + 40 * 60), 60);
             let failures = |run: &Simulation, endpoint| {
                 let outcomes = [Outcome::Broken, Outcome::Throttled].into_iter();
-                let count = |outcome| run.collector.endpoints.count(endpoint, outcome);
+                let count = |outcome| run.collector.breaker(endpoint).counts[outcome as usize];
                 outcomes.map(count).sum::<u64>()
             };
             let before = failures(&run, Endpoint::Days);
@@ -228,8 +225,8 @@ fn a_crawl_goes_on_where_it_failed_unless_its_cursor_is_refused() {
         let public = (0..200).filter(|number| run.upstream.is_public(*number, run.now.day().0));
         let pages = public.count().div_ceil(40) as u64;
         let read = |run: &Simulation| {
-            let endpoints = &run.collector.endpoints;
-            endpoints.count(Endpoint::Catalogue, Outcome::Usable)
+            let catalogue = run.collector.breaker(Endpoint::Catalogue);
+            catalogue.counts[Outcome::Usable as usize]
         };
         while read(&run) < 3 {
             run.advance(UnixSeconds(run.now.0 + 1), 1);

@@ -101,94 +101,72 @@ const PAUSE_SECONDS: (i64, i64) = (2, 60);
 /// Failures in a row of an endpoint, or failures of an island, after which a request is given up for now.
 pub(super) const ATTEMPTS: u32 = 3;
 
+/// The state of an endpoint. Failures slow down requests to it alone.
 #[derive(Debug, Default)]
-struct Breaker {
+pub(super) struct Breaker {
     /// Failures in a row.
-    failures: u32,
+    pub(super) failures: u32,
     not_before: i64,
     /// Requests by outcome, since the start and at the last summary.
-    counts: [u64; Outcome::ALL.len()],
+    pub(super) counts: [u64; Outcome::ALL.len()],
     summarized: [u64; Outcome::ALL.len()],
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Endpoints([Breaker; Endpoint::ALL.len()]);
-
-impl Endpoints {
-    pub(super) fn is_ready(&self, endpoint: Endpoint, now: UnixSeconds) -> bool {
-        now.0 >= self.0[endpoint as usize].not_before
+impl Breaker {
+    pub(super) fn is_ready(&self, now: UnixSeconds) -> bool {
+        now.0 >= self.not_before
     }
 
-    /// Returns the failures in a row of an endpoint.
-    pub(super) fn failures(&self, endpoint: Endpoint) -> u32 {
-        self.0[endpoint as usize].failures
+    /// Returns whether it does not pause after its first failures: an endpoint that has failed several times is not
+    /// waited for by the others.
+    pub(super) fn is_tried(&self, now: UnixSeconds) -> bool {
+        self.is_ready(now) || self.failures >= ATTEMPTS
     }
 
-    /// Returns the number of requests to an endpoint so far.
-    pub(super) fn requests(&self, endpoint: Endpoint) -> u64 {
-        self.0[endpoint as usize].counts.iter().sum()
+    /// Returns the number of requests so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.counts.iter().sum()
     }
 
-    /// Returns whether no endpoint pauses after its first failures: one that has failed several times is not waited
-    /// for by the others.
-    pub(super) fn are_tried(&self, now: UnixSeconds) -> bool {
-        let is_tried =
-            |breaker: &Breaker| now.0 >= breaker.not_before || breaker.failures >= ATTEMPTS;
-        self.0.iter().all(is_tried)
-    }
-
-    /// Returns whether no endpoint pauses.
-    pub(super) fn are_ready(&self, now: UnixSeconds) -> bool {
-        self.0.iter().all(|breaker| now.0 >= breaker.not_before)
-    }
-
-    /// Records what became of a request. Returns the number of failures in a row of its endpoint, and the seconds of its
-    /// pause.
-    pub(super) fn record(
-        &mut self,
-        endpoint: Endpoint,
-        outcome: Outcome,
-        now: UnixSeconds,
-    ) -> (u32, i64) {
-        let breaker = &mut self.0[endpoint as usize];
-        breaker.counts[outcome as usize] += 1;
+    /// Records what became of a request. Returns the seconds of the pause after it.
+    pub(super) fn record(&mut self, outcome: Outcome, now: UnixSeconds) -> i64 {
+        self.counts[outcome as usize] += 1;
         if !outcome.is_failure() {
-            (breaker.failures, breaker.not_before) = (0, 0);
-            return (0, 0);
+            (self.failures, self.not_before) = (0, 0);
+            return 0;
         }
         let (first, longest) = PAUSE_SECONDS;
-        let pause = longest.min(first << breaker.failures.min(16));
-        breaker.failures = breaker.failures.saturating_add(1);
+        let pause = longest.min(first << self.failures.min(16));
+        self.failures = self.failures.saturating_add(1);
         // The clock shows whole seconds.
-        breaker.not_before = now.0 + pause + 1;
-        (breaker.failures, pause)
+        self.not_before = now.0 + pause + 1;
+        pause
     }
+}
 
-    pub(super) fn count(&self, endpoint: Endpoint, outcome: Outcome) -> u64 {
-        self.0[endpoint as usize].counts[outcome as usize]
-    }
+/// The breakers of all endpoints, by `endpoint as usize`.
+pub(super) type Breakers = [Breaker; Endpoint::ALL.len()];
 
-    /// Returns the number of requests by endpoint and outcome since the last call, as text.
-    pub(super) fn summarize(&mut self) -> String {
-        let mut parts = Vec::new();
-        for (breaker, (_, name)) in self.0.iter_mut().zip(Endpoint::ALL) {
-            let before = std::mem::replace(&mut breaker.summarized, breaker.counts);
-            let mut new = Vec::new();
-            for (outcome, text) in Outcome::ALL {
-                match breaker.counts[outcome as usize] - before[outcome as usize] {
-                    0 => {}
-                    count => new.push(format!("{count} {text}")),
-                }
-            }
-            if !new.is_empty() {
-                parts.push(format!("{name}: {}", new.join(", ")));
+/// Returns the number of requests by endpoint and outcome since the last call, as text.
+pub(super) fn summarize(endpoints: &mut Breakers) -> String {
+    let mut parts = Vec::new();
+    for (breaker, (_, name)) in endpoints.iter_mut().zip(Endpoint::ALL) {
+        let before = std::mem::replace(&mut breaker.summarized, breaker.counts);
+        let mut new = Vec::new();
+        for (outcome, text) in Outcome::ALL {
+            match breaker.counts[outcome as usize] - before[outcome as usize] {
+                0 => {}
+                count => new.push(format!("{count} {text}")),
             }
         }
-        if parts.is_empty() {
-            parts.push("no request".to_owned());
+        if !new.is_empty() {
+            parts.push(format!("{name}: {}", new.join(", ")));
         }
-        parts.join("; ")
     }
+    if parts.is_empty() {
+        parts.push("no request".to_owned());
+    }
+    parts.join("; ")
 }
 
 #[cfg(test)]
@@ -199,22 +177,21 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_fails_slows_down_alone() {
-        let mut endpoints = Endpoints::default();
+        let mut endpoints = Breakers::default();
+        let genres = &mut endpoints[Endpoint::Genres as usize];
         let mut now = NOW;
         for (number, pause) in (1..).zip([2, 4, 8, 16, 32, 60, 60]) {
-            let recorded = endpoints.record(Endpoint::Genres, Outcome::Broken, now);
-            assert_eq!(recorded, (number, pause));
-            assert!(!endpoints.is_ready(Endpoint::Genres, UnixSeconds(now.0 + pause)));
-            assert!(endpoints.is_ready(Endpoint::Days, now));
+            assert_eq!(genres.record(Outcome::Broken, now), pause);
+            assert!(!genres.is_ready(UnixSeconds(now.0 + pause)));
             now.0 += pause + 1;
-            assert!(endpoints.is_ready(Endpoint::Genres, now) && endpoints.are_ready(now));
-            assert_eq!(endpoints.failures(Endpoint::Genres), number);
+            assert!(genres.is_ready(now));
+            assert_eq!(genres.failures, number);
+            assert_eq!(genres.is_tried(UnixSeconds(now.0 - 1)), number >= 3);
         }
-        let recorded = endpoints.record(Endpoint::Genres, Outcome::Usable, now);
-        assert_eq!(recorded, (0, 0));
-        assert!(endpoints.is_ready(Endpoint::Genres, now));
-        assert_eq!(endpoints.summarize(), "genres: 1 usable, 7 broken");
-        assert_eq!(endpoints.summarize(), "no request");
+        assert_eq!(genres.record(Outcome::Usable, now), 0);
+        assert!(genres.is_ready(now) && genres.failures == 0);
+        assert_eq!(summarize(&mut endpoints), "genres: 1 usable, 7 broken");
+        assert_eq!(summarize(&mut endpoints), "no request");
     }
 
     #[test]

@@ -31,7 +31,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         |it, page| {
             for (endpoint, name) in Endpoint::ALL {
                 for (outcome, result) in Outcome::ALL {
-                    let count = it.endpoints.count(endpoint, outcome);
+                    let count = it.breaker(endpoint).counts[outcome as usize];
                     page.sample(&[("endpoint", &name), ("result", &result)], count);
                 }
             }

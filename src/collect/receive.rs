@@ -38,7 +38,9 @@ impl Collector {
         let received = store.write(|| {
             let reply = self.record(request, raw, now)?;
             let (endpoint, outcome) = (request.endpoint(), reply.outcome);
-            let (failures, pause) = self.endpoints.record(endpoint, outcome, now);
+            let breaker = &mut self.endpoints[endpoint as usize];
+            let pause = breaker.record(outcome, now);
+            let failures = breaker.failures;
             if failures == 0 {
                 self.counts.last_usable = now.0;
             } else {

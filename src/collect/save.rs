@@ -2,6 +2,7 @@
 
 use super::catalogue;
 use super::collector::Collector;
+use super::endpoints::summarize;
 use super::error::Result;
 use super::readings::{self, newer};
 use super::rules::{self, WINDOW_DAYS};
@@ -105,7 +106,7 @@ impl Collector {
     pub(super) fn summarize(&mut self, now: UnixSeconds) {
         let minutes = (now.0 - self.summarized.0) / 60;
         self.summarized = now;
-        let counts = self.endpoints.summarize();
+        let counts = summarize(&mut self.endpoints);
         let day = self.sizes.complete_day;
         let day = day.map_or("none".to_owned(), |day| day.to_string());
         let (refused, skipped) = (self.counts.refused, self.counts.skipped);
