@@ -65,8 +65,6 @@ pub(super) struct Counts {
     pub(super) skipped: u64,
     /// Time of the last usable response; 0 for none.
     pub(super) last_usable: i64,
-    /// Time of the last response with a value of an island's day; 0 for none.
-    pub(super) last_value: i64,
     /// Time at which the last live step was written; 0 for none.
     pub(super) live_written: i64,
     /// Time of the newest point of platform.csv that was written; 0 for none.
@@ -272,7 +270,6 @@ impl Collector {
             live_steps: mem::take(&mut self.live_steps),
             counts: Counts {
                 last_usable: self.counts.last_usable.min(now.0),
-                last_value: self.counts.last_value.min(now.0),
                 live_written: self.counts.live_written.min(now.0),
                 platform_point: self.counts.platform_point.min(now.0),
                 ..self.counts

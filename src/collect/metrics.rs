@@ -92,9 +92,6 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
     Gauge "island_metrics_collect_platform_point_timestamp_seconds"
         "Time of the newest point of platform.csv that was written, or of the start if that is later, in Unix seconds."
         |it, page| page.value(it.counts.platform_point.max(it.started.0));
-    Gauge "island_metrics_collect_last_value_timestamp_seconds"
-        "Time of the last response with a value of an island's day, or else of the start, in Unix seconds."
-        |it, page| page.value(it.counts.last_value.max(it.started.0));
     Gauge "island_metrics_collect_full_crawl_timestamp_seconds"
         "End of the last crawl of the whole catalogue, in Unix seconds; 0 before the first."
         |it, page| page.value(task(it, Task::FULL_CRAWL));

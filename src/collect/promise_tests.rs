@@ -2,10 +2,12 @@
 //! alert fires within a day of any fault with which days would be lost.
 
 use std::collections::BTreeMap;
+use std::mem;
 
 use super::endpoints::Endpoint;
 use super::faults_tests::{Spell, Trouble};
 use super::plan;
+use super::reply::Outcome;
 use super::save;
 use super::simulated_collector_tests::Simulation;
 use super::simulation_tests::compare;
@@ -92,16 +94,18 @@ struct HourAgo {
     is_contrary: bool,
     /// Most islands that a believed crawl listed.
     believed: i64,
-    /// Half an hour ago, islands were due and there was no value.
+    /// Half an hour ago, islands were due and there was no value for as long.
     has_no_value: bool,
+    /// Replies with a value until half an hour ago.
+    with_value: u64,
 }
 
-/// Islands are due, and none had a value for half an hour.
-fn has_no_value(run: &Simulation) -> bool {
-    let (collector, now) = (&run.collector, run.now.0);
-    let sizes = plan::sizes(&collector.store, run.now).unwrap();
-    let last = collector.counts.last_value.max(collector.started.0);
-    now - last > HOUR / 2 && sizes.fresh > 0
+/// Islands are due, and none had a value since the last call.
+fn has_no_value(run: &Simulation, with_value: &mut u64) -> bool {
+    let sizes = plan::sizes(&run.collector.store, run.now).unwrap();
+    let days = run.collector.breaker(Endpoint::Days);
+    let before = mem::replace(with_value, days.counts[Outcome::Usable as usize]);
+    before == *with_value && sizes.fresh > 0
 }
 
 /// The alerts of `data/prometheus/rules.yml` that fire now.
@@ -114,6 +118,7 @@ fn alerts(run: &Simulation, before: &mut HourAgo) -> Vec<&'static str> {
     let believed = before.believed.max(task(Task::BELIEVED_ISLANDS));
     let complete_end = collector.sizes.complete_day.map_or(0, |day| day.end().0);
     let unwritten = save::unwritten_since(&collector.store).unwrap();
+    let has_no_value = has_no_value(run, &mut before.with_value);
     let since = |time: i64| now - time.max(started);
     let fired = [
         (
@@ -121,7 +126,7 @@ fn alerts(run: &Simulation, before: &mut HourAgo) -> Vec<&'static str> {
             "DayAtRisk",
         ),
         (now - complete_end > 33 * HOUR, "DayIncomplete"),
-        (before.has_no_value && has_no_value(run), "NoValue"),
+        (has_no_value && before.has_no_value, "NoValue"),
         (before.is_contrary && is_contrary, "Contradictions"),
         (
             unwritten.is_some_and(|time| now - time > 13 * HOUR),
@@ -139,11 +144,8 @@ fn alerts(run: &Simulation, before: &mut HourAgo) -> Vec<&'static str> {
         ),
         (now - task(Task::FULL_CRAWL) > 31 * HOUR, "CatalogueOld"),
     ];
-    *before = HourAgo {
-        is_contrary,
-        believed,
-        has_no_value: false,
-    };
+    before.is_contrary = is_contrary;
+    before.believed = believed;
     let fired = fired.into_iter().filter(|(fires, _)| *fires);
     fired.map(|(_, name)| name).collect()
 }
@@ -153,7 +155,7 @@ fn run_hours(run: &mut Simulation, hours: i64) -> Vec<Vec<&'static str>> {
     let mut before = HourAgo::default();
     let mut each_hour = |_| {
         run.advance(UnixSeconds(run.now.0 + HOUR / 2), PACE);
-        before.has_no_value = has_no_value(run);
+        before.has_no_value = has_no_value(run, &mut before.with_value);
         run.advance(UnixSeconds(run.now.0 + HOUR / 2), PACE);
         check_promises(run);
         alerts(run, &mut before)

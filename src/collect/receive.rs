@@ -200,9 +200,6 @@ impl Collector {
         } else {
             readings::record_missing(&self.store, code, now)?
         };
-        if outcome == Outcome::Usable {
-            self.counts.last_value = now.0;
-        }
         Ok(outcome.into())
     }
 
