@@ -100,8 +100,6 @@ pub(super) struct Collector {
     pub(super) failing_islands: BTreeMap<IslandCode, u32>,
     /// The island of the last request for days, if it failed and the request before did not.
     pub(super) suspect: Option<IslandCode>,
-    /// A live pass has ended since the start.
-    pub(super) has_live: bool,
     /// Times of the last tick, of the last look at the days that are hidden or old, and of the last summary.
     pub(super) ticked: UnixSeconds,
     pub(super) looked: UnixSeconds,
@@ -109,8 +107,6 @@ pub(super) struct Collector {
     /// Sizes of the plan's queues when they were last counted, and the limit of the pace, for the metrics.
     pub(super) sizes: PlanSizes,
     pub(super) rate: f64,
-    /// Failures since the last usable response about the catalogue or an island, and when the first was.
-    pub(super) failing: Option<(u32, UnixSeconds)>,
     /// With `once`: the upstream failed for too long, in the words of the error.
     pub(super) unavailable: Option<String>,
 }
@@ -186,13 +182,11 @@ impl Collector {
             not_before: UnixSeconds(0),
             failing_islands: failing.into_iter().map(|code| (code, ATTEMPTS)).collect(),
             suspect: None,
-            has_live: false,
             ticked: now,
             looked: UnixSeconds(0),
             summarized: now,
             sizes: PlanSizes::default(),
             rate: 0.0,
-            failing: None,
             unavailable: None,
         };
         collector.restore_lost_days(now)?;
@@ -343,14 +337,16 @@ impl Collector {
     }
 
     fn live(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
+        let last = self.store.task(Task::LIVE_STEP)?;
         // One pass, however many steps become due meanwhile.
-        if self.settings.once && (self.has_live || self.is_waiting(now)) {
+        let has_live = last >= LivePass::due_step(self.started).0;
+        if self.settings.once && (has_live || self.is_waiting(now)) {
             return Ok(None);
         }
         self.live.take_if(|pass| pass.is_stale(now));
         if self.live.is_none() && self.settings.live > 0 {
             let step = LivePass::due_step(now);
-            if step.0 > self.store.task(Task::LIVE_STEP)? {
+            if step.0 > last {
                 // None while no island has data.
                 let islands = plan::most_played(&self.store, self.settings.live)?;
                 self.live = LivePass::new(step, islands);

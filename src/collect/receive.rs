@@ -57,23 +57,15 @@ impl Collector {
             (self.crawl, self.rankings) = (None, None);
         }
         let reply = received?;
-        let (count, since) = self.failing.unwrap_or((0, now));
-        if reply.outcome.is_failure() {
-            self.failing = Some((count + 1, since));
-            let is_over = count + 1 >= MAX_FAILURES && now.0 - since.0 >= MAX_FAILURE_SECONDS;
-            if self.settings.once && is_over {
-                self.unavailable = Some(format!(
-                    "the upstream gave no usable response to {} requests; the last one, {}: {}",
-                    count + 1,
-                    request.target(),
-                    reply.reason
-                ));
-            }
-        } else if !matches!(
-            request,
-            Request::Platform(_) | Request::Genres | Request::Ranking { .. }
-        ) {
-            self.failing = None;
+        let failures: u32 = self.endpoints.iter().map(|breaker| breaker.failures).sum();
+        let since = self.counts.last_usable.max(self.started.0);
+        let is_over = failures >= MAX_FAILURES && now.0 - since >= MAX_FAILURE_SECONDS;
+        if self.settings.once && is_over {
+            self.unavailable = Some(format!(
+                "the upstream gave no usable response to {failures} requests; the last one, {}: {}",
+                request.target(),
+                reply.reason
+            ));
         }
         Ok(reply)
     }
@@ -269,7 +261,6 @@ impl Collector {
             return Ok(());
         };
         self.store.set_task(Task::LIVE_STEP, pass.step.0)?;
-        self.has_live = true;
         for (step, players) in pass.into_steps(self.settings.once) {
             self.live_steps.entry(step).or_default().extend(players);
         }
