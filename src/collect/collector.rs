@@ -18,7 +18,7 @@ use std::rc::Rc;
 use super::catalogue::{self, Crawl, Rankings};
 use super::dataset_files::{Dataset, DayRows};
 use super::endpoints::{ATTEMPTS, Breaker, Breakers, Endpoint, Request};
-use super::error::{CollectError, Result, io_error};
+use super::error::{CollectError, Result};
 use super::live::{LivePass, Steps};
 use super::plan::{self, PlanSizes};
 use super::readings;
@@ -157,8 +157,6 @@ impl Collector {
     /// Opens a dataset and a state directory, both locked by the caller.
     pub(super) fn open(settings: CollectSettings, now: UnixSeconds) -> Result<Collector> {
         let dataset = Dataset::open(&settings.dataset)?;
-        let cleaned = dataset.remove_leftovers();
-        cleaned.map_err(io_error("clean up", &settings.dataset))?;
         let mut log = Vec::new();
         let (store, is_state_replaced) = open_store(&settings, now, &mut log)?;
         // Their pauses would be short again otherwise.

@@ -25,6 +25,8 @@ pub(super) type StepRows = BTreeMap<IslandCode, u64>;
 const DAILY: &str = "daily";
 const LIVE: &str = "live";
 
+/// Temporary name of the file that is written. The next write replaces one that a crash left.
+const TEMP_NAME: &str = "collect.csv";
 /// Time for which a write waits for readers. It fails after that and is repeated later, so that a long
 /// publish does not stop collecting.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -140,8 +142,7 @@ impl Dataset {
         let to = self.directory.join(name);
         let replace = || {
             let folder = to.parent().unwrap_or(&self.directory);
-            let temp_name = to.file_name().unwrap_or_default().to_string_lossy();
-            let mut file = AtomicFile::create(folder, &temp_name)?;
+            let mut file = AtomicFile::create(folder, TEMP_NAME)?;
             write_csv(&mut file.out, kind, rows)?;
             file.sync()?;
             let _lock = durable::lock_exclusive(&self.directory, LOCK_TIMEOUT)?;
@@ -156,20 +157,6 @@ impl Dataset {
         let lock = durable::lock_exclusive(&self.directory, LOCK_TIMEOUT);
         let removed = lock.and_then(|_lock| durable::remove(&path));
         removed.map_err(io_error("remove", &path))
-    }
-
-    /// Removes temporary files that a crash left. The lock of the state directory must be held.
-    pub(super) fn remove_leftovers(&self) -> io::Result<()> {
-        for folder in ["", DAILY, LIVE] {
-            for entry in std::fs::read_dir(self.directory.join(folder))? {
-                let path = entry?.path();
-                let name = path.to_string_lossy();
-                if name.ends_with(&format!(".csv{}", durable::TEMP_SUFFIX)) {
-                    durable::remove(&path)?;
-                }
-            }
-        }
-        Ok(())
     }
 }
 
