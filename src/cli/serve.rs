@@ -133,8 +133,8 @@ fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, CliError
         send_rate: arguments.required("send-rate", parsed)?,
         requests: arguments.required("connection-requests", parsed)?,
         age: seconds(arguments, "connection-seconds")?,
-        in_all: arguments.optional("connections", parsed)?,
-        of_address: arguments.required("connections-per-address", parsed)?,
+        connections_max: arguments.optional("connections", parsed)?,
+        connections_per_address_max: arguments.required("connections-per-address", parsed)?,
     })
 }
 

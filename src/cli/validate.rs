@@ -127,7 +127,7 @@ fn access_log(settings: &Settings) -> Option<String> {
 }
 
 fn connections(settings: &Settings) -> Option<String> {
-    let (count, limit) = (settings.connections.in_all?, max_fds()?);
+    let (count, limit) = (settings.connections.connections_max?, max_fds()?);
     let max = limit.saturating_sub(OTHER_FDS);
     (u64::from(count) > max).then(|| {
         format!(

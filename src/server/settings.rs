@@ -41,8 +41,8 @@ pub(crate) struct ConnectionLimits {
     /// Maximum age. The first request after it is the last.
     pub(crate) age: Duration,
     /// Maximum number of connections; by default as many as there are file descriptors for.
-    pub(crate) in_all: Option<u32>,
-    pub(crate) of_address: u16,
+    pub(crate) connections_max: Option<u32>,
+    pub(crate) connections_per_address_max: u16,
 }
 
 impl Default for ConnectionLimits {
@@ -58,8 +58,8 @@ impl Default for ConnectionLimits {
             send_rate: 1024,
             requests: 100_000,
             age: Duration::from_hours(1),
-            in_all: None,
-            of_address: 1024,
+            connections_max: None,
+            connections_per_address_max: 1024,
         }
     }
 }

@@ -24,10 +24,10 @@ const ADDRESSES: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(crate) struct ConnectionLimiter {
-    in_all_max: u32,
-    in_all: AtomicU32,
-    of_address_max: u16,
-    of_address: Box<[AtomicU16]>,
+    total_max: u32,
+    total: AtomicU32,
+    per_address_max: u16,
+    per_address: Box<[AtomicU16]>,
     hasher: RandomState,
 }
 
@@ -40,20 +40,20 @@ pub(crate) struct Permit {
 }
 
 impl ConnectionLimiter {
-    pub(crate) fn new(in_all_max: u32, of_address_max: u16) -> ConnectionLimiter {
+    pub(crate) fn new(total_max: u32, per_address_max: u16) -> ConnectionLimiter {
         ConnectionLimiter {
-            in_all_max,
-            in_all: AtomicU32::new(0),
-            of_address_max,
-            of_address: (0..ADDRESSES).map(|_| AtomicU16::new(0)).collect(),
+            total_max,
+            total: AtomicU32::new(0),
+            per_address_max,
+            per_address: (0..ADDRESSES).map(|_| AtomicU16::new(0)).collect(),
             hasher: RandomState::new(),
         }
     }
 
     pub(crate) fn take(self: &Arc<Self>) -> Option<Permit> {
-        let more = |taken| (taken < self.in_all_max).then_some(taken + 1);
+        let more = |taken| (taken < self.total_max).then_some(taken + 1);
         let taken = self
-            .in_all
+            .total
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.ok().map(|_| Permit {
             limiter: Arc::clone(self),
@@ -79,11 +79,11 @@ impl Permit {
     pub(crate) fn count_for(&mut self, address: IpAddr) -> bool {
         let limiter = &self.limiter;
         let at = limiter.index_of(address);
-        let left = limiter.in_all_max - limiter.in_all.load(Ordering::Relaxed);
+        let left = limiter.total_max - limiter.total.load(Ordering::Relaxed);
         // This permit is taken already: an address without any may have it.
-        let most = u32::from(limiter.of_address_max).min(left.max(1));
+        let most = u32::from(limiter.per_address_max).min(left.max(1));
         let more = |taken| (u32::from(taken) < most).then_some(taken + 1);
-        let count = &limiter.of_address[at];
+        let count = &limiter.per_address[at];
         let taken = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         if taken.is_ok() {
             self.address = Some(at);
@@ -94,9 +94,9 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.limiter.in_all.fetch_sub(1, Ordering::Relaxed);
+        self.limiter.total.fetch_sub(1, Ordering::Relaxed);
         if let Some(at) = self.address {
-            self.limiter.of_address[at].fetch_sub(1, Ordering::Relaxed);
+            self.limiter.per_address[at].fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn taken(limiter: &ConnectionLimiter) -> u32 {
-        limiter.in_all.load(Ordering::Relaxed)
+        limiter.total.load(Ordering::Relaxed)
     }
 
     #[test]
@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn addresses_that_hold_as_many_as_they_may_leave_permits_for_others() {
-        for (in_all_max, of_address_max) in [(16, 4), (64, 32), (67, 1024), (1000, 250)] {
+        for (total_max, per_address_max) in [(16, 4), (64, 32), (67, 1024), (1000, 250)] {
             for attackers in 1..=4 {
-                let limiter = Arc::new(ConnectionLimiter::new(in_all_max, of_address_max));
+                let limiter = Arc::new(ConnectionLimiter::new(total_max, per_address_max));
                 // Addresses that share no count, which depends on the random keys of the hash.
                 let mut counts = HashSet::new();
                 let addresses: Vec<IpAddr> = (0_u32..)
@@ -138,21 +138,21 @@ mod tests {
                 let enter = |at: u32| limiter.take_for(addresses[at as usize]);
                 // All at the same time; one after the other.
                 for at_once in [true, false] {
-                    let order = (0..attackers * in_all_max).map(|at| {
+                    let order = (0..attackers * total_max).map(|at| {
                         if at_once {
                             at % attackers
                         } else {
-                            at / in_all_max
+                            at / total_max
                         }
                     });
                     let mut held: Vec<Permit> = order.filter_map(enter).collect();
-                    let left = in_all_max - taken(&limiter);
+                    let left = total_max - taken(&limiter);
                     let least = if at_once {
-                        in_all_max / (attackers + 1)
+                        total_max / (attackers + 1)
                     } else {
-                        in_all_max >> attackers
+                        total_max >> attackers
                     };
-                    assert!(left >= least, "{attackers} leave {left} of {in_all_max}");
+                    assert!(left >= least, "{attackers} leave {left} of {total_max}");
                     let others: Vec<Permit> = (100..1100).map_while(enter).collect();
                     assert_eq!(others.len(), left as usize, "one for each");
                     // A permit that becomes free is for others too.
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(taken(&limiter), 0);
         assert!(
             limiter
-                .of_address
+                .per_address
                 .iter()
                 .all(|count| count.load(Ordering::Relaxed) == 0)
         );

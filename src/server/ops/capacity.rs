@@ -28,7 +28,7 @@ impl Settings {
     /// A limiter for connections, with an additional permit for each listener.
     pub(in crate::server) fn connection_limiter(&self, listeners: u32) -> ConnectionLimiter {
         let total = self.connections_max();
-        let per_address = u32::from(self.connections.of_address);
+        let per_address = u32::from(self.connections.connections_per_address_max);
         limiter(total.saturating_add(listeners), per_address)
     }
 
@@ -44,8 +44,8 @@ impl Settings {
     /// TLS handshakes that one worker has under way at most.
     #[cfg(feature = "tls")]
     pub(in crate::server) fn handshakes_per_worker(&self) -> usize {
-        let in_all = self.connections_max() / CONNECTIONS_PER_HANDSHAKE;
-        (in_all as usize / self.workers).max(1)
+        let total = self.connections_max() / CONNECTIONS_PER_HANDSHAKE;
+        (total as usize / self.workers).max(1)
     }
 
     /// The maximum number of connections: by default as many as there are file descriptors for.
@@ -54,7 +54,7 @@ impl Settings {
         let share = CONNECTIONS_PER_DOWNLOAD;
         let default = u64::from(fds) * u64::from(share) / u64::from(share + 1);
         let default = u32::try_from(default).expect("less than `fds`").max(16);
-        self.connections.in_all.unwrap_or(default).min(fds)
+        self.connections.connections_max.unwrap_or(default).min(fds)
     }
 }
 
