@@ -51,6 +51,9 @@
 mod accept;
 mod conn;
 mod http;
+#[cfg(any(test, fuzzing))]
+#[path = "../../tests/fuzz/src/in_memory_server.rs"]
+mod in_memory_server;
 mod ops;
 mod pipeline;
 mod settings;
@@ -58,7 +61,8 @@ mod web;
 mod worker;
 
 pub use http::identity::{Caller, ConnectionIdentity, KeyError, QuotaGate};
-pub use ops::in_memory_server::InMemoryServer;
+#[cfg(any(test, fuzzing))]
+pub use in_memory_server::InMemoryServer;
 pub(crate) use ops::run::run;
 pub(crate) use ops::signals::report_size_limit;
 pub(crate) use settings::{ConnectionLimits, OTHER_FDS, Settings, StartError};

@@ -67,12 +67,6 @@ pub(crate) struct ConnectionRegistry {
     pub(crate) heartbeat_due: Notify,
 }
 
-impl Default for ConnectionRegistry {
-    fn default() -> ConnectionRegistry {
-        ConnectionRegistry::new(ConnectionLimits::default(), None)
-    }
-}
-
 impl ConnectionRegistry {
     pub(crate) fn new(
         limits: ConnectionLimits,

@@ -6,14 +6,12 @@
 //! while serving, `certificate_reload` the TLS certificate (feature `tls`); `reload` has their log and
 //! counters. `supervisor` is the main thread, with signals, watchdog and shutdown; `metrics` is
 //! the table of all metrics of a server, with names, help texts and values; `admin` has the responses of
-//! the admin listener. `in_memory_server` is a server without sockets, for fuzzing; `signals` handles
-//! the signal at the limit of a file's size.
+//! the admin listener; `signals` handles the signal at the limit of a file's size.
 
 mod admin;
 mod capacity;
 #[cfg(feature = "tls")]
 mod certificate_reload;
-pub(in crate::server) mod in_memory_server;
 mod metrics;
 mod publish_reload;
 mod quota_poller;

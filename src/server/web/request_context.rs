@@ -1,11 +1,10 @@
 //! `RequestContext`: the state that a response is made of.
 
-use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::calendar::RequestTime;
-use crate::observe::{Log, RateLimitedLog};
+use crate::observe::RateLimitedLog;
 use crate::quota::AnonymousClient;
 use crate::server::conn::connection_state::TimeSlice;
 use crate::server::conn::limiter::{ConnectionLimiter, Permit};
@@ -28,20 +27,6 @@ pub(crate) struct Services {
     pub(crate) ids: RequestIds,
     /// Limits the dumps and long bodies that are being sent.
     pub(crate) downloads: Arc<ConnectionLimiter>,
-}
-
-impl Services {
-    /// The parts of a worker that is alone, without sign-up and limits of downloads.
-    pub(crate) fn alone(gate: QuotaGate) -> io::Result<Services> {
-        Ok(Services {
-            gate,
-            page_limiter: Arc::new(PageRateLimiter::new()),
-            signup: None,
-            complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {})?)),
-            ids: RequestIds::default(),
-            downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
-        })
-    }
 }
 
 /// The head, time and connection of a request, and the state from which its response is made.

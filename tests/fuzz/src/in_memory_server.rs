@@ -1,7 +1,8 @@
-//! [`InMemoryServer`]: a worker without sockets, threads and files, for fuzzing.
+//! [`InMemoryServer`]: a worker without sockets, threads and files. `src/server/mod.rs` compiles it, for tests and
+//! fuzzing only.
 //!
 //! Each connection is served by the code of a real server, but neither the kernel nor another
-//! thread affects the timing. The same input bytes therefore reproduce a finding (`tests/fuzz`).
+//! thread affects the timing. The same input bytes therefore reproduce a finding.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,9 +11,15 @@ use std::sync::Arc;
 use hyper::rt::{Read, Write};
 
 use crate::calendar::Clock;
+use crate::observe::{Log, RateLimitedLog};
 use crate::server::conn::context::ConnectionContext;
+use crate::server::conn::limiter::ConnectionLimiter;
+use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::http::identity::QuotaGate;
+use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::ServedSnapshot;
+use crate::server::settings::ConnectionLimits;
+use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::web::request_context::Services;
 use crate::server::worker::Worker;
 use crate::snapshot::Snapshot;
@@ -42,5 +49,26 @@ impl InMemoryServer {
         let worker = &self.worker;
         let context = ConnectionContext::join(&worker.registry, None, false);
         let _ = worker.serve_io(socket, peer, 0, &context).await;
+    }
+}
+
+impl Services {
+    /// The parts of a worker that is alone, without sign-up and limits of downloads.
+    pub(crate) fn alone(gate: QuotaGate) -> io::Result<Services> {
+        Ok(Services {
+            gate,
+            page_limiter: Arc::new(PageRateLimiter::new()),
+            signup: None,
+            complaints: Arc::new(RateLimitedLog::new(Log::start(|_| {})?)),
+            ids: RequestIds::default(),
+            downloads: Arc::new(ConnectionLimiter::new(u32::MAX, u16::MAX)),
+        })
+    }
+}
+
+/// Without an access log.
+impl Default for ConnectionRegistry {
+    fn default() -> ConnectionRegistry {
+        ConnectionRegistry::new(ConnectionLimits::default(), None)
     }
 }
