@@ -308,6 +308,7 @@ const SERVE: &[Flag] = &[
         "age at which a connection is closed after its next response"),
     flag("first-byte-seconds", UP_TO_A_DAY, Literal("10"), "timeout for the first byte on a connection"),
     flag("head-seconds", UP_TO_A_DAY, Literal("10"), "timeout from the first byte of a request to the end of its head"),
+    // If the server closed first, a proxy could send a request to a closed connection.
     flag("idle-seconds", UP_TO_A_DAY, Literal("75"),
         "timeout from a response to the next request; must be longer than that of a proxy in front"),
     flag("send-seconds", UP_TO_A_DAY, Literal("10"),

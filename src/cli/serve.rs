@@ -125,7 +125,6 @@ fn seconds(arguments: &Arguments, name: &str) -> Result<Duration, CliError> {
 
 fn connection_limits(arguments: &Arguments) -> Result<ConnectionLimits, CliError> {
     Ok(ConnectionLimits {
-        handshake: ConnectionLimits::default().handshake,
         first_byte: seconds(arguments, "first-byte-seconds")?,
         head: seconds(arguments, "head-seconds")?,
         idle: seconds(arguments, "idle-seconds")?,

@@ -24,8 +24,6 @@ pub(crate) const OTHER_FDS: u64 = 128;
 /// Limits of connections, and timeouts after which the server closes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionLimits {
-    /// From the start of a connection to the end of its TLS handshake.
-    pub(crate) handshake: Duration,
     /// From the start of the connection to the first byte of its first request.
     pub(crate) first_byte: Duration,
     /// From the first byte of a request head to the last.
@@ -43,25 +41,6 @@ pub(crate) struct ConnectionLimits {
     /// Maximum number of connections; by default as many as there are file descriptors for.
     pub(crate) connections_max: Option<u32>,
     pub(crate) connections_per_address_max: u16,
-}
-
-impl Default for ConnectionLimits {
-    fn default() -> ConnectionLimits {
-        ConnectionLimits {
-            handshake: Duration::from_secs(10),
-            first_byte: Duration::from_secs(10),
-            head: Duration::from_secs(10),
-            // Longer than the timeouts of proxies: if the server closed first, a proxy could send a
-            // request to a closed connection.
-            idle: Duration::from_secs(75),
-            send: Duration::from_secs(10),
-            send_rate: 1024,
-            requests: 100_000,
-            age: Duration::from_hours(1),
-            connections_max: None,
-            connections_per_address_max: 1024,
-        }
-    }
 }
 
 #[derive(Clone, Debug)]

@@ -24,6 +24,8 @@ const CHECK_TICKS: u64 = 2;
 const HEARTBEAT_TICKS: u64 = 10;
 /// Connections that are checked without releasing the lock, which a new one needs.
 const CHECKED_MAX: usize = 1024;
+/// Ticks from the start of a connection to the end of its TLS handshake.
+const HANDSHAKE_TICKS: u64 = 100;
 /// Ticks to wait for the disk to deliver a piece of a response: ten minutes, as for a mount that comes back.
 const DISK_TICKS: u64 = 6000;
 /// Ticks that a client has to notice that its connection is closed, after it has read its last
@@ -77,7 +79,7 @@ impl ConnectionRegistry {
             metrics: WorkerMetrics::new(Endpoint::LABELS.len()),
             access_log,
             timeouts: [
-                ticks(limits.handshake),
+                HANDSHAKE_TICKS,
                 ticks(limits.first_byte),
                 ticks(limits.head),
                 DISK_TICKS,

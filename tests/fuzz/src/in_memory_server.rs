@@ -7,6 +7,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::rt::{Read, Write};
 
@@ -70,5 +71,22 @@ impl Services {
 impl Default for ConnectionRegistry {
     fn default() -> ConnectionRegistry {
         ConnectionRegistry::new(ConnectionLimits::default(), None)
+    }
+}
+
+/// The defaults in the table of flags, which a test compares.
+impl Default for ConnectionLimits {
+    fn default() -> ConnectionLimits {
+        ConnectionLimits {
+            first_byte: Duration::from_secs(10),
+            head: Duration::from_secs(10),
+            idle: Duration::from_secs(75),
+            send: Duration::from_secs(10),
+            send_rate: 1024,
+            requests: 100_000,
+            age: Duration::from_hours(1),
+            connections_max: None,
+            connections_per_address_max: 1024,
+        }
     }
 }
