@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use hyper::body::Body;
 
 use crate::observe::{LocalCounter, LogBuffer, WorkerMetrics};
 use crate::server::conn::connection_state::{ConnectionPhase, ConnectionState, TimeSlice};
@@ -157,13 +156,21 @@ pub(in crate::server) type ReadyResponse = (Vec<u8>, ResponseBody, Option<LogLin
 /// A line of the access log without the time that the response took, and when the request was read.
 pub(crate) type LogLine = (String, Instant);
 
-pub(crate) type BodyStream = Pin<Box<dyn Body<Data = Bytes, Error = io::Error> + Send>>;
+/// A body, or the rest of one, that comes in pieces.
+pub(crate) struct BodyStream {
+    /// Its length in bytes, which is not 0.
+    pub(crate) left: u64,
+    pub(crate) next: NextPiece,
+}
+
+/// The next piece, and the rest if it is not the last. Nothing is read before this is polled.
+pub(crate) type NextPiece =
+    Pin<Box<dyn Future<Output = io::Result<(Bytes, Option<BodyStream>)>> + Send>>;
 
 pub(crate) enum ResponseBody {
     Whole(Bytes),
     /// No bytes, with the length that there would be if it is known: for HEAD.
     Omitted(Option<u64>),
-    /// A stream of known length.
     Stream(BodyStream),
 }
 
@@ -172,7 +179,7 @@ impl ResponseBody {
         match self {
             ResponseBody::Whole(bytes) => Some(bytes.len() as u64),
             ResponseBody::Omitted(bytes) => *bytes,
-            ResponseBody::Stream(stream) => Some(stream.size_hint().lower()),
+            ResponseBody::Stream(stream) => Some(stream.left),
         }
     }
 

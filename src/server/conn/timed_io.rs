@@ -218,19 +218,23 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> TimedIo<S, F> {
             self.next_head.extend_from_slice(&head[taken..]);
             return Poll::Ready(Ok(()));
         };
-        let piece = match stream.as_mut().poll_frame(cx) {
-            Poll::Ready(piece) => piece,
+        match stream.next.as_mut().poll(cx) {
+            Poll::Ready(Ok((piece, rest))) => {
+                self.buffer.put_body(piece);
+                self.stream = rest;
+                Poll::Ready(Ok(()))
+            }
+            // The connection is closed, so that the client notices that bytes are missing.
+            Poll::Ready(Err(error)) => {
+                stream.next = Box::pin(std::future::ready(Err(error.kind().into())));
+                Poll::Ready(Err(error))
+            }
             Poll::Pending => {
                 ready!(self.flush(cx))?;
                 self.begin_waiting();
-                return Poll::Pending;
+                Poll::Pending
             }
-        };
-        match piece.transpose()? {
-            Some(piece) => self.buffer.put_body(piece.into_data().unwrap_or_default()),
-            None => self.stream = None,
         }
-        Poll::Ready(Ok(()))
     }
 
     /// Writes what TLS has encrypted and the socket has not taken. Without TLS there is nothing.

@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::Empty;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 
-use crate::server::conn::context::{ConnectionContext, ResponseBody};
+use crate::server::conn::context::{BodyStream, ConnectionContext, ResponseBody};
 use crate::server::conn::send_buffer::take_buffer;
 use crate::server::worker::is_last;
 use crate::sync::{AtomicU64, Ordering};
@@ -56,6 +56,7 @@ impl Disk {
 }
 
 /// A body that comes in pieces, each of which is pending at first.
+#[derive(Clone)]
 struct Pieces {
     left: Bytes,
     piece: usize,
@@ -63,19 +64,22 @@ struct Pieces {
     disk: Disk,
 }
 
-impl Body for Pieces {
-    type Data = Bytes;
-    type Error = io::Error;
+impl Pieces {
+    fn body(self) -> Option<BodyStream> {
+        let left = self.left.len() as u64;
+        (left > 0).then(|| BodyStream {
+            left,
+            next: Box::pin(self),
+        })
+    }
+}
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if self.left.is_empty() {
-            return Poll::Ready(None);
-        }
+impl Future for Pieces {
+    type Output = io::Result<(Bytes, Option<BodyStream>)>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if self.disk.sound == 0 {
-            return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
         }
         if let Some(read) = &self.disk.read {
             match read.load(Ordering::Relaxed).checked_sub(1) {
@@ -91,11 +95,8 @@ impl Body for Pieces {
         }
         let bytes = self.piece.min(self.left.len()).min(self.disk.sound);
         self.disk.sound -= bytes;
-        Poll::Ready(Some(Ok(Frame::data(self.left.split_to(bytes)))))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left.len() as u64)
+        let piece = self.left.split_to(bytes);
+        Poll::Ready(Ok((piece, self.clone().body())))
     }
 }
 
@@ -124,12 +125,14 @@ pub(in crate::server) fn respond(
     } else if piece == 0 {
         ResponseBody::Whole(left)
     } else {
-        ResponseBody::Stream(Box::pin(Pieces {
+        let pieces = Pieces {
             left,
             piece,
             is_there: false,
             disk,
-        }))
+        };
+        let empty = ResponseBody::Whole(Bytes::new());
+        pieces.body().map_or(empty, ResponseBody::Stream)
     };
     let mut buffer = take_buffer();
     buffer.extend_from_slice(lines(number).as_bytes());

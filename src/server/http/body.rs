@@ -1,24 +1,21 @@
-//! Response bodies that are read from a disk: `Download` opens one, and `FileStream` reads its pieces.
+//! Response bodies that are read from a disk: `Download` opens one, and a `Source` reads its pieces.
 //!
 //! Threads of the runtime's blocking pool read and inflate dumps and long bodies of the API, so no
 //! other connection of the worker waits for a disk. A stream has one piece in memory, and the next
 //! one is read when the socket has taken it.
 
 use std::fs::File;
-use std::future::{self, Future};
+use std::future;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, SizeHint};
 use tokio::task::spawn_blocking;
 
 use crate::observe::RateLimitedLog;
-use crate::server::conn::context::ResponseBody;
+use crate::server::conn::context::{BodyStream, ResponseBody};
 use crate::server::conn::limiter::Permit;
 use crate::server::http::api_error::ApiError;
 use crate::snapshot::{Dump, SnapshotError, StoredBody};
@@ -26,49 +23,6 @@ use crate::snapshot::{Dump, SnapshotError, StoredBody};
 /// Bytes of a piece. Handing a read to another thread costs tens of microseconds, as much as
 /// copying a piece.
 const PIECE_BYTES: u64 = 128 * 1024;
-
-/// A body that is sent in pieces.
-struct FileStream {
-    /// Bytes that the connection does not have yet.
-    left: u64,
-    next: NextPiece,
-}
-
-/// A piece with its source. It is read when this is polled.
-type NextPiece = Pin<Box<dyn Future<Output = io::Result<(Bytes, Source)>> + Send>>;
-
-impl Body for FileStream {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if self.left == 0 {
-            return Poll::Ready(None);
-        }
-        let (mut piece, source) = match ready!(self.next.as_mut().poll(cx)) {
-            Ok(read) => read,
-            // The connection is closed, so that the client notices that bytes are missing.
-            Err(error) => {
-                self.next = Box::pin(future::ready(Err(error.kind().into())));
-                return Poll::Ready(Some(Err(error)));
-            }
-        };
-        self.left -= piece.len() as u64;
-        if self.left == 0 {
-            piece = source.last_piece(piece);
-        } else {
-            self.next = Box::pin(source.read(self.left));
-        }
-        Poll::Ready(Some(Ok(Frame::data(piece))))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
-    }
-}
 
 /// The source of a stream, with its permit. A thread that reads for a client which has left keeps
 /// the permit until it is done.
@@ -94,6 +48,23 @@ impl Source {
             Ok((filled, self))
         });
         read.await?
+    }
+
+    /// Returns the rest of a body, of the bytes left.
+    fn stream(self, left: u64) -> BodyStream {
+        let next = async move {
+            let (piece, source) = self.read(left).await?;
+            let left = left - piece.len() as u64;
+            Ok(if left == 0 {
+                (source.last_piece(piece), None)
+            } else {
+                (piece, Some(source.stream(left)))
+            })
+        };
+        BodyStream {
+            left,
+            next: Box::pin(next),
+        }
     }
 
     /// Attaches the permit to the last piece, which keeps it until it is sent, or copied because it is
@@ -157,10 +128,11 @@ impl Download {
         if first.len() as u64 == bytes {
             return Ok(ResponseBody::Whole(source.last_piece(first)));
         }
-        Ok(ResponseBody::Stream(Box::pin(FileStream {
+        let rest = source.stream(bytes - first.len() as u64);
+        Ok(ResponseBody::Stream(BodyStream {
             left: bytes,
-            next: Box::pin(future::ready(Ok((first, source)))),
-        })))
+            next: Box::pin(future::ready(Ok((first, Some(rest))))),
+        }))
     }
 }
 

@@ -1,4 +1,3 @@
-use http_body_util::BodyExt;
 use tokio::runtime::{Builder, Runtime};
 use zlib_rs::crc32::crc32;
 
@@ -86,8 +85,12 @@ impl Scene {
             ResponseBody::Whole(bytes) => Some(Ok(std::mem::take(bytes))),
             ResponseBody::Omitted(_) => None,
             ResponseBody::Stream(stream) => {
-                let frame = self.runtime.block_on(stream.frame())?;
-                Some(frame.map(|frame| frame.into_data().unwrap()))
+                let read = self.runtime.block_on(stream.next.as_mut());
+                Some(read.map(|(piece, rest)| {
+                    let end = ResponseBody::Whole(Bytes::new());
+                    *body = rest.map_or(end, ResponseBody::Stream);
+                    piece
+                }))
             }
         }
     }
