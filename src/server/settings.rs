@@ -82,11 +82,10 @@ impl Settings {
     /// Returns what clients can see of the settings of a server at `base_url`.
     pub(crate) fn service(&self, base_url: &str) -> SiteSettings {
         SiteSettings {
-            base_url: base_url.to_owned(),
             limits: self.limits,
             has_sign_up: self.signup.is_some(),
             contact: self.contact.clone(),
-            notice: None,
+            ..SiteSettings::new(base_url)
         }
     }
 }

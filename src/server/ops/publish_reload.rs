@@ -1,19 +1,19 @@
-//! [`PublishReloader`]: loads new publishes while serving. A publish that cannot be loaded is
+//! Loads new publishes while serving. A publish that cannot be loaded is
 //! refused, and the previous one is served on.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::observe::Log;
 use crate::regular_file::Directory;
-use crate::server::ops::reload::ReloadStatus;
-use crate::site::SiteSettings;
+use crate::server::ops::reload::{ReloadStatus, StateMetrics};
+use crate::server::settings::{Settings, StartError};
 use crate::snapshot::{Manifest, Snapshot, SnapshotError};
 use crate::sync::{PollTrigger, Replicated, lower_priority};
 
-pub(crate) struct PublishReloader {
+struct PublishReloader {
     directory: PathBuf,
-    service: SiteSettings,
     status: ReloadStatus,
     snapshot: Arc<Replicated<Snapshot>>,
     /// The last manifest whose files were loaded, or refused as damaged. They are not read again unless a poll
@@ -30,27 +30,40 @@ fn read_manifest(directory: &Path) -> io::Result<Option<(Directory, Manifest)>> 
     Ok(Manifest::read(&published)?.map(|manifest| (published, manifest)))
 }
 
-impl PublishReloader {
-    /// Loads the current publish into `snapshot`, and starts the poller.
-    pub(crate) fn start(
-        (directory, service): (&Path, &SiteSettings),
-        snapshot: &Arc<Replicated<Snapshot>>,
-        status: ReloadStatus,
-    ) -> io::Result<PollTrigger> {
-        let mut reloader = PublishReloader {
-            directory: directory.to_owned(),
-            service: service.clone(),
-            status,
-            snapshot: Arc::clone(snapshot),
-            seen: None,
-        };
-        reloader.poll(false);
-        PollTrigger::start("data", move |is_requested| {
-            lower_priority();
-            reloader.poll(is_requested);
-        })
-    }
+/// Opens what is published and starts the poller of the published directory. The sample has no poller.
+pub(crate) fn start(
+    settings: &Settings,
+    base_url: &str,
+    metrics: &StateMetrics,
+    pollers: &mut Vec<PollTrigger>,
+    log: &Log,
+) -> Result<Arc<Replicated<Snapshot>>, StartError> {
+    let service = settings.service(base_url);
+    let Some(directory) = &settings.published else {
+        let sample = (settings.open_sample)(&service);
+        let sample = sample.map_err(|error| {
+            StartError::Internal(format!("cannot serve the sample dataset: {error}"))
+        })?;
+        return Ok(Arc::new(Replicated::new(sample)));
+    };
+    log.write(&format!("watching {}", directory.display()));
+    let empty = Snapshot::new(None, None, None, &service, None);
+    let snapshot = Arc::new(Replicated::new(empty));
+    let mut reloader = PublishReloader {
+        directory: directory.clone(),
+        status: ReloadStatus::new(log, &metrics.data_reloads),
+        snapshot: Arc::clone(&snapshot),
+        seen: None,
+    };
+    reloader.poll(false);
+    pollers.push(PollTrigger::start("data", move |is_requested| {
+        lower_priority();
+        reloader.poll(is_requested);
+    })?);
+    Ok(snapshot)
+}
 
+impl PublishReloader {
     /// Replaces the snapshot if something else is published now. A requested poll reads everything
     /// again, also what was refused: a damaged file may have been repaired.
     fn poll(&mut self, is_requested: bool) {
@@ -91,7 +104,7 @@ impl PublishReloader {
         }
         let reusable = Some(&*served).filter(|_| !is_requested);
         let named = (&published, &manifest);
-        let opened = Snapshot::open(named, &self.service, reusable);
+        let opened = Snapshot::open(named, &served.service, reusable);
         // An error of the system may be gone at the next poll.
         let is_final = !matches!(opened, Err(SnapshotError::Io(_)));
         self.seen = is_final.then_some(manifest);

@@ -13,8 +13,9 @@ use crate::sync::PollTrigger;
 pub(crate) fn start(
     settings: &Settings,
     metrics: &StateMetrics,
+    pollers: &mut Vec<PollTrigger>,
     log: &Log,
-) -> Result<(QuotaState, PollTrigger), StartError> {
+) -> Result<QuotaState, StartError> {
     let quota = QuotaState::open(settings, log)?;
     let mut keys = quota.key_store.clone().map(|store| KeyReloader {
         store,
@@ -38,8 +39,8 @@ pub(crate) fn start(
             keys.status.refused(error);
         }
     };
-    let trigger = PollTrigger::start("keys", poll)?;
-    Ok((quota, trigger))
+    pollers.push(PollTrigger::start("keys", poll)?);
+    Ok(quota)
 }
 
 /// Loads issued, revoked and restored keys. A key file that cannot be loaded is refused, and the known keys stay in use.

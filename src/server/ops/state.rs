@@ -12,10 +12,10 @@ use crate::server::http::response::RequestIds;
 use crate::server::http::worker_cache::ServedSnapshot;
 #[cfg(feature = "tls")]
 use crate::server::ops::certificate_reload;
-use crate::server::ops::publish_reload::PublishReloader;
+use crate::server::ops::publish_reload;
 use crate::server::ops::quota_poller;
 use crate::server::ops::quota_state::QuotaState;
-use crate::server::ops::reload::{ReloadStatus, StateMetrics};
+use crate::server::ops::reload::StateMetrics;
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::rate_limiter::PageRateLimiter;
 use crate::server::web::request_context::Services;
@@ -25,7 +25,6 @@ use crate::server::worker::Worker;
 use crate::shared::{DayCounts, OwnKeys, SharedQuota};
 #[cfg(feature = "shared-quota")]
 use crate::signup::read_secret;
-use crate::site::SiteSettings;
 use crate::snapshot::Snapshot;
 #[cfg(feature = "shared-quota")]
 use crate::sync::{Mutex, lock};
@@ -62,12 +61,9 @@ impl ServerState {
             open_log(path, log).map_err(failed)
         });
         let access_log = access_log.transpose()?;
-        let service = settings.service(base_url);
-        let metrics = StateMetrics::default();
-        let (quota, key_poller) = quota_poller::start(settings, &metrics, log)?;
-        let (snapshot, data_poller) = open_data(settings, &service, &metrics, log)?;
-        let mut pollers = vec![key_poller];
-        pollers.extend(data_poller);
+        let (metrics, mut pollers) = (StateMetrics::default(), Vec::new());
+        let quota = quota_poller::start(settings, &metrics, &mut pollers, log)?;
+        let snapshot = publish_reload::start(settings, base_url, &metrics, &mut pollers, log)?;
         #[cfg(feature = "tls")]
         let certificate = certificate_reload::start(settings, &metrics, &mut pollers, log)?;
         let page_limiter = Arc::new(PageRateLimiter::new());
@@ -221,28 +217,6 @@ fn shared_quota(
     let clock = Arc::clone(&quota.clock);
     let started = SharedQuota::start(shared.clone(), counts, clock, log.clone(), keys)?;
     Ok((Some(started.0), started.1))
-}
-
-/// Opens what is published and starts the poller of the published directory. The sample has no poller.
-fn open_data(
-    settings: &Settings,
-    service: &SiteSettings,
-    metrics: &StateMetrics,
-    log: &Log,
-) -> Result<(Arc<Replicated<Snapshot>>, Option<PollTrigger>), StartError> {
-    let Some(directory) = &settings.published else {
-        let sample = (settings.open_sample)(service);
-        let sample = sample.map_err(|error| {
-            StartError::Internal(format!("cannot serve the sample dataset: {error}"))
-        })?;
-        return Ok((Arc::new(Replicated::new(sample)), None));
-    };
-    log.write(&format!("watching {}", directory.display()));
-    let empty = Snapshot::new(None, None, None, service, None);
-    let snapshot = Arc::new(Replicated::new(empty));
-    let status = ReloadStatus::new(log, &metrics.data_reloads);
-    let trigger = PublishReloader::start((directory, service), &snapshot, status)?;
-    Ok((snapshot, Some(trigger)))
 }
 
 #[cfg(test)]
