@@ -24,7 +24,7 @@ impl IslandCode {
     }
 
     /// Returns `dddd-dddd-dddd` without the cost of `fmt`: a publish writes it a hundred million times.
-    pub fn text(self) -> CodeText {
+    pub fn text(self) -> [u8; 14] {
         let mut text = *b"0000-0000-0000";
         let mut rest = self.0;
         // By groups, whose divisions do not wait for each other.
@@ -36,20 +36,7 @@ impl IslandCode {
             }
             rest /= 10_000;
         }
-        CodeText(text)
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct CodeText([u8; 14]);
-
-impl CodeText {
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    pub fn as_str(&self) -> &str {
-        str::from_utf8(&self.0).expect("digits and hyphens")
+        text
     }
 }
 
@@ -73,7 +60,7 @@ impl FromStr for IslandCode {
 
 impl fmt::Display for IslandCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text().as_str())
+        f.write_str(str::from_utf8(&self.text()).expect("digits and hyphens"))
     }
 }
 

@@ -226,7 +226,7 @@ pub fn write_csv_row<'c>(
             out.write_all(b",")?;
         }
         match cell {
-            Cell::Code(code) => out.write_all(code.text().as_bytes())?,
+            Cell::Code(code) => out.write_all(&code.text())?,
             Cell::Text(text) => write_text(out, text.unwrap_or_default())?,
             Cell::Tags(tags) => write_text(out, tags)?,
             Cell::Count(Some(count)) => {

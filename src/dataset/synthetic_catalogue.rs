@@ -92,9 +92,10 @@ pub(super) fn write_catalogue(
         let creator = owner.map_or("", |at| &slugs[at]);
         let tool = draw(&mut random, "tool");
         let (title, tags) = (title(&mut random), tags(&mut random));
-        let code = code.text();
-        let texts = [code.as_str(), &title, creator, &tool, &tags];
-        write_csv_row(&mut file, texts.map(|text| Cell::Text(Some(text))))?;
+        let texts = [&*title, creator, &*tool, &*tags];
+        let texts = texts.map(|text| Cell::Text(Some(text)));
+        let code = [Cell::Code(*code)].into_iter();
+        write_csv_row(&mut file, code.chain(texts))?;
     }
     write("islands.csv", &file)?;
     file.clear();

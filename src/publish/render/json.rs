@@ -70,7 +70,7 @@ impl<'o> Object<'o> {
             match cell {
                 Cell::Code(code) => {
                     out.push(b'"');
-                    out.extend_from_slice(code.text().as_bytes());
+                    out.extend_from_slice(&code.text());
                     out.push(b'"');
                 }
                 Cell::Count(Some(count)) => {

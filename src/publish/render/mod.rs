@@ -86,7 +86,7 @@ pub(crate) fn ccu<'a>(
     published: UnixSeconds,
 ) -> Vec<u8> {
     response(published, |body| {
-        body.member("code", code.text().as_str())
+        body.members(&["code"], [Cell::Code(code)])
             .array("ccu", peaks, |out, peak| json(out, &peak))
     })
 }
@@ -178,7 +178,7 @@ pub(crate) fn live(
 ) -> Vec<u8> {
     let row = |out: &mut Vec<u8>, (island, players): &(&Island, u64)| {
         Object::new(out)
-            .member("code", island.code.text().as_str())
+            .members(&["code"], [Cell::Code(island.code)])
             .member("title", &island.title)
             .member("players", players)
             .end();
