@@ -94,12 +94,6 @@ impl From<LoadError> for PublishError {
     }
 }
 
-impl From<SnapshotError> for PublishError {
-    fn from(error: SnapshotError) -> PublishError {
-        PublishError::Published(error)
-    }
-}
-
 /// Adds the path to an error of a published file.
 pub(super) fn in_file<E: Into<SnapshotError>>(path: &Path) -> impl FnOnce(E) -> PublishError {
     |error| PublishError::Published(error.into().in_file(path))

@@ -57,7 +57,6 @@ type HyperResponse = Response<Empty<Bytes>>;
 type DeferredResponse<'a> = Pin<Box<dyn Future<Output = HyperResponse> + Send + 'a>>;
 
 /// The state that the connections of one thread share.
-#[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) services: Services,
     pub(crate) served: Replica<ServedSnapshot>,

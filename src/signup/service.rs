@@ -2,7 +2,7 @@
 //!
 //! Checks are ordered by cost, and writes come last, so that a rejected request costs little.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -94,13 +94,6 @@ pub(crate) struct SignupService {
     /// Any client can repeat an internal error, and a full queue, whose lines hide no other error.
     log: RateLimitedLog,
     queue_log: RateLimitedLog,
-}
-
-/// Shows nothing of the secret.
-impl fmt::Debug for SignupService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignupService").finish_non_exhaustive()
-    }
 }
 
 impl SignupService {

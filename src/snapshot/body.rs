@@ -1,6 +1,5 @@
 //! Response bodies in memory: identity and gzip forms, each with its entity tag.
 
-use std::fmt;
 use std::io::{self, Write};
 
 use bytes::Bytes;
@@ -43,12 +42,6 @@ pub(crate) type GzipSettings = (i32, i32, Strategy);
 pub struct Compressor {
     deflate: Deflate,
     buffer: Box<[u8]>,
-}
-
-impl fmt::Debug for Compressor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Compressor").finish_non_exhaustive()
-    }
 }
 
 impl Default for Compressor {

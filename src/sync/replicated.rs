@@ -3,7 +3,6 @@
 //! The writer replaces every replica, so a reader compares no version, and frees nothing: the
 //! previous value is dropped by the writer, unless a reader has cloned the `Arc`.
 
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
@@ -67,12 +66,6 @@ impl<T: Send + Sync + 'static> Replicated<T> {
         // Last: a value that is reported as the current one is that of all readers.
         let previous = mem::replace(&mut *lock(&self.current), value);
         drop(previous);
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Replicated<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Replicated").field(&self.current).finish()
     }
 }
 

@@ -2,7 +2,6 @@
 //! passes to the I/O adapter, `TimedIo`, all that hyper's own response lacks: header lines, body, and the
 //! line of the access log.
 
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -185,11 +184,5 @@ impl ResponseBody {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.length().unwrap_or(0)
-    }
-}
-
-impl fmt::Debug for ResponseBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.bytes())
     }
 }

@@ -180,7 +180,7 @@ fn a_file_that_is_gone_is_damage_unless_other_dumps_are_published_by_now() {
         let text = format!(r#"{{"history":null,"live":{live},"dumps":{dumps}}}"#);
         crate::durable::replace(&scene.directory.join("manifest.json"), text.as_bytes()).unwrap();
     };
-    let error = || scene.open(0, 9, true).unwrap_err();
+    let error = || scene.open(0, 9, true).err().unwrap();
     assert!(matches!(error(), ApiError::Damaged), "without a manifest");
     manifest("dumps-1.json");
     assert!(matches!(error(), ApiError::Damaged));

@@ -10,7 +10,7 @@ use crate::server::http::identity::QuotaGate;
 use crate::server::settings::{Settings, StartError};
 use crate::sync::Replicated;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct QuotaState {
     pub(crate) clock: Arc<Clock>,
     pub(crate) keys: Arc<Replicated<KeyTable>>,

@@ -30,7 +30,6 @@ use crate::snapshot::Snapshot;
 use crate::sync::{Mutex, lock};
 use crate::sync::{PollTrigger, Replicated};
 
-#[derive(Debug)]
 pub(crate) struct ServerState {
     pub(crate) log: Log,
     pub(crate) access_log: Option<Log>,

@@ -18,7 +18,6 @@ use crate::server::web::signup_handler::SignupHandler;
 use crate::snapshot::{Snapshot, SnapshotError};
 
 /// The parts of a worker from which responses are made.
-#[derive(Debug)]
 pub(crate) struct Services {
     pub(crate) gate: QuotaGate,
     pub(crate) page_limiter: Arc<PageRateLimiter>,
@@ -30,7 +29,7 @@ pub(crate) struct Services {
 }
 
 /// The head, time and connection of a request, and the state from which its response is made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct RequestContext<'a> {
     pub(crate) services: &'a Services,
     pub(crate) head: &'a RequestHead<'a>,

@@ -35,7 +35,7 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// would be lost.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct SignupHandler {
     /// Of all workers. A request waits for it before it takes one of the threads for blocking work.
     service: Arc<Mutex<SignupService>>,

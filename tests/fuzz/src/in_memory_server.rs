@@ -26,7 +26,6 @@ use crate::server::worker::Worker;
 use crate::snapshot::Snapshot;
 use crate::sync::Replicated;
 
-#[derive(Debug)]
 pub struct InMemoryServer {
     worker: Arc<Worker>,
 }
