@@ -18,7 +18,7 @@ use super::packed_day::PackedDay;
 use super::plan::Plan;
 use super::render;
 use crate::calendar::UnixSeconds;
-use crate::dataset::{Cell, DatasetReader, DayFiles, DayRow, FileKind, write_csv, write_csv_row};
+use crate::dataset::{Cell, DatasetReader, DayRow, FileKind, write_csv, write_csv_row};
 use crate::durable::{self, TEMP_SUFFIX};
 use crate::model::IslandCode;
 use crate::snapshot::{
@@ -153,18 +153,18 @@ impl<'a> DumpsWriter<'a> {
         })
     }
 
-    /// Writes one of the files with the rows of many days, from all days and their rows. Each is written anew by each
+    /// Writes one of the files with the rows of many days, from those of all days. Each is written anew by each
     /// publish that renders the history, by one encoder. Parts that end with a full flush could be compressed in
     /// parallel, and be copied to the next publish; `benches/README.md` has the measurements that decided against them.
     pub(super) fn write_days(
         &self,
         text: &mut Vec<u8>,
         codes: &[IslandCode],
-        (days, rows): (&[DayFiles], &[PackedDay]),
+        days: &[PackedDay],
         (name, kind, newest): (&str, FileKind, Option<usize>),
     ) -> Result<(), PublishError> {
         let first = newest.and_then(|count| days.iter().nth_back(count - 1));
-        let since = first.map(|files| files.day);
+        let since = first.map(|packed| packed.day);
         let columns = kind.columns().0;
         // The daily rows; or the known peaks of both kinds.
         let is_in = |row: &DayRow| match kind {
@@ -173,7 +173,7 @@ impl<'a> DumpsWriter<'a> {
         };
         let write_days = |write: &mut dyn FnMut(&[u8]) -> io::Result<()>| {
             write(format!("date,{}\n", columns.join(",")).as_bytes())?;
-            for packed in rows.iter().filter(|packed| Some(packed.day) >= since) {
+            for packed in days.iter().filter(|packed| Some(packed.day) >= since) {
                 text.clear();
                 let date = format!("{},", packed.day);
                 for row in packed.rows().filter(is_in) {
@@ -275,24 +275,20 @@ mod tests {
     fn each_file_is_one_whole_member_however_long_the_days_are() {
         let codes = (0..30_000).map(|number| IslandCode::from_number(number).unwrap());
         let codes: Vec<IslandCode> = codes.collect();
-        let days: Vec<DayFiles> = (1..=40)
-            .map(|day| {
-                let files = vec![(FileKind::Daily, format!("daily/{day}.csv"))];
-                let day = UtcDay(day);
-                DayFiles { day, files }
-            })
-            .collect();
         let (mut state, mut packed, mut lines) = (1, Vec::new(), Vec::new());
-        for (files, count) in days.iter().zip([0, 1, 20, 30_000].into_iter().cycle()) {
-            let (rows, of_day) = rows(&mut state, files.day, &codes[..count]);
-            packed.push(PackedDay::new(files.day, &rows, codes.len()));
+        for (day, count) in (1..=40)
+            .map(UtcDay)
+            .zip([0, 1, 20, 30_000].into_iter().cycle())
+        {
+            let (rows, of_day) = rows(&mut state, day, &codes[..count]);
+            packed.push(PackedDay::new(day, &rows, codes.len()));
             lines.push(of_day);
         }
         let plan = Plan::default();
         let dumps = DumpsWriter::new(None, (&plan, None), UnixSeconds(0));
         for file in WHOLE_FILES {
             let text = &mut Vec::new();
-            let written = dumps.write_days(text, &codes, (&days, &packed), file);
+            let written = dumps.write_days(text, &codes, &packed, file);
             written.unwrap();
         }
         let (_, contents) = dumps.finish(("", None)).unwrap();

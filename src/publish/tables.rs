@@ -70,7 +70,7 @@ fn read_days(
     let keep = |day| packed.push(day);
     for_all("reading days", days.len(), read, keep, notify)?;
     let (what, files) = ("writing dumps of all days", WHOLE_FILES);
-    let write = |text: &mut _, at: usize| dumps.write_days(text, codes, (days, &packed), files[at]);
+    let write = |text: &mut _, at: usize| dumps.write_days(text, codes, &packed, files[at]);
     for_all(what, files.len(), write, drop, notify)?;
     Ok(packed)
 }
