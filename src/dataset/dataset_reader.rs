@@ -29,7 +29,7 @@ pub struct DatasetReader<'a> {
     /// Days that have a file, ascending.
     pub days: Vec<DayFiles>,
     /// Live steps, ascending.
-    pub steps: Vec<StepFile>,
+    pub steps: Vec<UnixSeconds>,
     /// Whether warnings are faults.
     pub strict: bool,
     /// Whether a file that cannot be read is a fault, and the others are read too.
@@ -51,14 +51,6 @@ impl DayFiles {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|(_, name)| name.as_str())
     }
-}
-
-/// `live/UNIXSECONDS.csv`.
-#[derive(Clone, Debug)]
-pub struct StepFile {
-    pub time: UnixSeconds,
-    /// File name, relative to the dataset.
-    pub name: String,
 }
 
 impl<'a> DatasetReader<'a> {
@@ -91,15 +83,21 @@ impl<'a> DatasetReader<'a> {
     }
 
     /// Iterates over the names of the files that a dataset may have, of which those of days and steps exist.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = String> {
         let tables = [
             DatasetReader::ISLANDS,
             DatasetReader::CREATORS,
             DatasetReader::PLATFORM,
         ];
         let days = self.days.iter().flat_map(DayFiles::names);
-        let steps = self.steps.iter().map(|step| step.name.as_str());
-        tables.into_iter().chain(days).chain(steps)
+        let steps = self.steps.iter().copied();
+        let named = tables.into_iter().chain(days).map(str::to_owned);
+        named.chain(steps.map(DatasetReader::step_name))
+    }
+
+    /// Returns the name of the file of a live step.
+    pub fn step_name(time: UnixSeconds) -> String {
+        format!("live/{}.csv", time.0)
     }
 
     /// Returns the metadata of a file, or `None` if it does not exist.
@@ -199,8 +197,7 @@ impl<'a> DatasetReader<'a> {
             time.map(UnixSeconds)
         };
         let listed = self.list("live", ["the step", WANT_STEP], parse, time_text)?;
-        let listed = listed.into_iter();
-        self.steps = listed.map(|(time, name)| StepFile { time, name }).collect();
+        self.steps = listed.into_iter().map(|(time, _)| time).collect();
         Ok(())
     }
 

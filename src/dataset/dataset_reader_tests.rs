@@ -52,7 +52,7 @@ fn load(files: &[(&str, Vec<u8>)]) -> Result<Whole, LoadError> {
     let live: Result<_, _> = source
         .steps
         .iter()
-        .map(|step| source.step(&catalogue, step))
+        .map(|step| source.step(&catalogue, *step))
         .collect();
     let live = live?;
     source.finish_checks()?;

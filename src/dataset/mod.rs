@@ -25,7 +25,7 @@ mod synthetic_catalogue;
 mod tables;
 mod warnings;
 
-pub use dataset_reader::{DatasetReader, DayFiles, StepFile};
+pub use dataset_reader::{DatasetReader, DayFiles};
 pub use distributions::{STEP_SECONDS, SyntheticSpec};
 pub use fault::{Fault, Faults, LoadError};
 pub use files::{FileStamp, Files};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read as _};
 
 use super::csv_table::{CsvTable, WANT_SLUG, WANT_TIME, step_time};
-use super::dataset_reader::{DatasetReader, DayFiles, StepFile, late_fault, time_text};
+use super::dataset_reader::{DatasetReader, DayFiles, late_fault, time_text};
 use super::fault::{LoadError, quoted};
 use super::island_resolver::IslandResolver;
 use super::rows::{DayRow, FileKind, Island, LiveStep, Metrics, Profile};
@@ -174,13 +174,12 @@ impl DatasetReader<'_> {
         Ok(rows)
     }
 
-    pub fn step(&self, catalogue: &Catalogue, file: &StepFile) -> Result<LiveStep, LoadError> {
-        let mut players = Vec::new();
-        self.for_each_island(catalogue, &file.name, FileKind::Live, |table, island| {
+    pub fn step(&self, catalogue: &Catalogue, time: UnixSeconds) -> Result<LiveStep, LoadError> {
+        let (name, mut players) = (DatasetReader::step_name(time), Vec::new());
+        self.for_each_island(catalogue, &name, FileKind::Live, |table, island| {
             players.extend(island.zip(table.count(1)));
         })?;
         players.sort_unstable();
-        let time = file.time;
         Ok(LiveStep { time, players })
     }
 
@@ -197,7 +196,7 @@ impl DatasetReader<'_> {
 
     /// Reads the rows of a live step. The codes need not be in islands.csv; a missing file has no rows.
     pub fn live_rows(&self, step: UnixSeconds) -> Result<Vec<(IslandCode, u64)>, LoadError> {
-        let name = format!("live/{}.csv", step.0);
+        let name = DatasetReader::step_name(step);
         let mut rows = Vec::new();
         self.for_each_row(&name, FileKind::Live, |table| {
             rows.extend(table.code().zip(table.count(1)));
@@ -270,7 +269,7 @@ pub fn validate(
         || (),
         |(), at| match days.get(at) {
             Some(files) => source.day(&catalogue, files).map(|rows| rows.len()),
-            None => source.step(&catalogue, &steps[at - days.len()]).map(|_| 0),
+            None => source.step(&catalogue, steps[at - days.len()]).map(|_| 0),
         },
         |at, rows: Result<usize, LoadError>| {
             progress(at + 1, all);

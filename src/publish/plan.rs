@@ -32,13 +32,13 @@ impl Plan {
             Some(_) => Sources::default(),
         };
         let (mut changed, mut count) = (Vec::new(), 0);
-        let names = known.files.keys().map(String::as_str);
-        let names: BTreeSet<&str> = names.chain(dataset.names()).collect();
+        let names = known.files.keys().cloned();
+        let names: BTreeSet<String> = names.chain(dataset.names()).collect();
         for name in names {
-            let found = dataset.stamp(name)?;
+            let found = dataset.stamp(&name)?;
             count += usize::from(found.is_some());
-            if known.files.get(name).copied() != found.map(Some) {
-                changed.push(name.to_owned());
+            if known.files.get(&name).copied() != found.map(Some) {
+                changed.push(name);
             }
         }
         for name in &changed {
@@ -106,7 +106,7 @@ impl Plan {
         (live, warnings): (&LiveInput, &Faults),
     ) -> Sources {
         let read = dataset.stamps().into_iter();
-        let names = dataset.steps.iter().map(|step| step.name.clone());
+        let names = dataset.steps.iter().copied().map(DatasetReader::step_name);
         Sources {
             program: Sources::program(),
             published,

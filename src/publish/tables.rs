@@ -84,18 +84,18 @@ fn read_live(
 ) -> Result<LiveInput, PublishError> {
     let steps = &dataset.steps;
     let read = |text: &mut Vec<u8>, at: usize| {
-        let step = &steps[at];
-        let kept = dumps.plan.kept_players(&step.name);
+        let (step, name) = (steps[at], DatasetReader::step_name(steps[at]));
+        let kept = dumps.plan.kept_players(&name);
         if let Some(players) = kept.filter(|_| at + 1 < steps.len()) {
-            return Ok(((step.time, players), None));
+            return Ok(((step, players), None));
         }
         let read = dataset.step(catalogue, step)?;
         let rows = read.players.iter().map(|(island, players)| {
             let code = catalogue.codes[*island as usize];
             [Cell::Code(code), Cell::Count(Some(*players))]
         });
-        dumps.write(text, (&step.name, FileKind::Live), rows)?;
-        Ok(((step.time, read.total()), Some(read)))
+        dumps.write(text, (&name, FileKind::Live), rows)?;
+        Ok(((step, read.total()), Some(read)))
     };
     let mut live = LiveInput::default();
     let keep = |(total, step)| {

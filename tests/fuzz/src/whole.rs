@@ -33,7 +33,7 @@ impl Whole {
         let steps: Result<_, LoadError> = source
             .steps
             .iter()
-            .map(|step| source.step(&catalogue, step))
+            .map(|step| source.step(&catalogue, *step))
             .collect();
         let steps = steps?;
         source.finish_checks()?;
