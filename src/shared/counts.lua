@@ -98,6 +98,10 @@ if is_due and (sent[own] or ARGV[8] == '1' and ARGV[1] == marker) then
   sent[own] = now
   redis.call('HSET', KEYS[1], own, string.format('%d', now))
 end
+if is_due then
+  -- A clock of the store that is set forward ends figures of the day. It ends the marker too: they expire later.
+  redis.call('EXPIREAT', KEYS[1], seconds + 3600)
+end
 -- A server that has ended may have been replaced by one that counts too.
 local count = 0
 for _, last in pairs(sent) do
