@@ -199,7 +199,7 @@ fn request(
     let server = &servers[at];
     let mut has_waited = false;
     loop {
-        let admitted = server.leases.admit(client, limit, NOW, true, &server.count);
+        let admitted = server.leases.admit(client, limit, NOW, None, &server.count);
         while let Ok(request) = server.sent.try_recv() {
             sums.calls += 1;
             let answer = day.handle(at, servers.len() as u32, &request);

@@ -116,7 +116,7 @@ fn admitted(
                     day: UtcDay(day),
                     reset_seconds: 1,
                 };
-                let decision = gate.admit(caller.unwrap(), now, true);
+                let decision = gate.admit(caller.unwrap(), now, None);
                 assert_ne!(black_box(decision.unwrap()), Decision::Refuse);
             }
         }

@@ -32,7 +32,7 @@ pub use decision::Decision;
 pub use keyed::KeyedQuota;
 pub use lease::{
     ClientCounter, GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest,
-    LeaseTable, NoLease, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
+    LeaseTable, LeaseWait, NoLease, OutagePolicy, STORE_WAIT_MAX, SharingSettings, StoreState,
 };
 #[cfg(all(test, not(island_metrics_loom), feature = "shared-quota"))]
 pub(crate) use lease::{JoinModel, StoreModel};

@@ -271,10 +271,10 @@ impl RequestContext<'_> {
 
     /// Counts a request and responds to it, if its quota is not spent. Returns also what remains.
     fn admit(&self, caller: Caller, respond: impl FnOnce() -> ApiResponse) -> (ApiResponse, u32) {
-        match self.services.gate.admit(caller, self.now, self.may_wait) {
+        match self.services.gate.admit(caller, self.now, self.waited) {
             Ok(Decision::Admit { remaining }) => (respond(), remaining),
             Ok(Decision::Refuse) => (self.quota_exceeded(caller), 0),
-            Err(NoLease::Wait(client)) => (ApiResponse::after(PendingBody::Lease(client)), 0),
+            Err(NoLease::Wait(wait)) => (ApiResponse::after(PendingBody::Lease(wait)), 0),
             Err(NoLease::Unavailable) => (ApiError::NoQuotaStore.into(), self.remaining(caller)),
         }
     }

@@ -107,7 +107,7 @@ impl Scene {
             now: NOW,
             identity: &self.identity,
             time_slice: &TimeSlice::default(),
-            may_wait: true,
+            waited: None,
             is_logged: false,
             snapshot: &self.snapshot,
         };

@@ -21,7 +21,7 @@ use tokio::time::timeout_at;
 
 use crate::calendar::Clock;
 use crate::observe::CloseReason;
-use crate::quota::STORE_WAIT_MAX;
+use crate::quota::{LeaseWait, STORE_WAIT_MAX};
 use crate::server::conn::connection_state::TimeSlice;
 use crate::server::conn::context::{ConnectionContext, ResponseBody};
 #[cfg(feature = "tls")]
@@ -103,7 +103,7 @@ impl Worker {
         context: &'a ConnectionContext,
     ) -> Result<HyperResponse, DeferredResponse<'a>> {
         let head = RequestHead::new(&request);
-        let handled = self.respond(&head, identity, &context.time_slice, true);
+        let handled = self.respond(&head, identity, &context.time_slice, None);
         if handled.response.pending_body.is_some() {
             let deferred = self.complete(request, handled, identity.peer, context);
             return Err(Box::pin(deferred));
@@ -130,17 +130,18 @@ impl Worker {
     ) -> HyperResponse {
         let end = Instant::now() + STORE_WAIT_MAX;
         let received = handled.record.as_ref().map(|(_, received)| *received);
-        let mut pending = handled.response.pending_body.take();
-        while let Some(PendingBody::Lease(client)) = pending.as_deref() {
+        let (mut pending, mut first) = (handled.response.pending_body.take(), None);
+        while let Some(PendingBody::Lease(wait)) = pending.as_deref() {
+            first = first.or(Some(*wait));
             if let Some(leases) = &self.services.gate.leases {
                 // Whether the store has answered is found out by the request itself.
-                let answered = timeout_at(end.into(), leases.wait(*client));
+                let answered = timeout_at(end.into(), leases.wait(*wait));
                 let _ = context.wait(answered).await;
             }
             let head = RequestHead::new(&request);
             let identity = self.services.gate.connect(peer);
-            let may_wait = Instant::now() < end;
-            handled = self.respond(&head, &identity, &context.time_slice, may_wait);
+            let waited = first.filter(|_| Instant::now() >= end);
+            handled = self.respond(&head, &identity, &context.time_slice, waited);
             pending = handled.response.pending_body.take();
         }
         // The wait for the store is a part of the request's duration.
@@ -185,7 +186,7 @@ impl Worker {
         head: &RequestHead<'_>,
         identity: &ConnectionIdentity,
         time_slice: &TimeSlice,
-        may_wait: bool,
+        waited: Option<LeaseWait>,
     ) -> Handled {
         let served = &mut *lock(&self.served);
         let context = RequestContext {
@@ -194,7 +195,7 @@ impl Worker {
             now: self.clock.now(),
             identity,
             time_slice,
-            may_wait,
+            waited,
             is_logged: self.registry.access_log.is_some(),
             snapshot: &served.snapshot,
         };
@@ -320,7 +321,7 @@ impl Worker {
         let time_slice = TimeSlice::default();
         let head = RequestHead::get(&Method::GET, "/v1/health", &headers);
         loop {
-            let handled = self.respond(&head, &identity, &time_slice, true);
+            let handled = self.respond(&head, &identity, &time_slice, None);
             if handled.response.status == StatusCode::OK {
                 self.registry.beat();
             }

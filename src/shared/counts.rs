@@ -33,8 +33,6 @@ const HEARTBEAT_SETTLING: Duration = Duration::from_millis(50);
 /// After the first of some requests, for the others of the same moment. They are sent in one call: the store handles
 /// a third as many of them.
 const GATHERING: Duration = Duration::from_micros(250);
-/// An answer is late after this: requests began to wait for it a moment before the call.
-const LATE: Duration = STORE_WAIT_MAX.saturating_sub(Duration::from_millis(1));
 /// Late answers in a row after which the store is slow.
 const LATE_MAX: u32 = 3;
 /// A store is slow until no answer has been late for this long.
@@ -219,10 +217,11 @@ impl CountSharing {
         async move {
             let (answer, is_late) = {
                 let mut answer = pin!(server.call(&node, random(), tag_seed, now, &batch));
-                if let Ok(answer) = timeout(LATE, &mut answer).await {
+                if let Ok(answer) = timeout(STORE_WAIT_MAX, &mut answer).await {
                     (answer, false)
                 } else {
-                    leases.set_late(&batch);
+                    // From now on no request begins to wait for the store.
+                    leases.set_late();
                     (answer.await, true)
                 }
             };
@@ -278,7 +277,7 @@ impl CountSharing {
         }
     }
 
-    /// Records an answer, and whether it was late.
+    /// Records an answer, and whether it came later than [`STORE_WAIT_MAX`].
     fn set_pace(&mut self, is_late: bool) {
         let (count, latest) = &mut self.late;
         *count = if is_late { *count + 1 } else { 0 };

@@ -101,7 +101,7 @@ mod tests {
             reset_seconds: 9,
         };
         let counter = (&*counts.anonymous, client);
-        let refused = leases.admit(name, LIMIT.into(), now, true, &counter);
+        let refused = leases.admit(name, LIMIT.into(), now, None, &counter);
         assert!(refused.is_err() && leases.clients() == 1);
         let sent: Vec<_> = sent.map(|one| (one.client, one.counted)).collect();
         assert_eq!(sent, [(name, 3); 2], "of the lease, and of the counts");

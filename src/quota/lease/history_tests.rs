@@ -338,7 +338,7 @@ fn a_share_taken_before_all_have_settled_depends_on_what_was_known_before() {
     let (client, counts) = (LeaseClient::Key(7), Counts::default());
     let counter = Counter(&counts, (client, NOW.day));
     let admit = || {
-        let outcome = table.admit(client, 60, NOW, true, &counter);
+        let outcome = table.admit(client, 60, NOW, None, &counter);
         matches!(outcome, Ok(Decision::Admit { .. }))
     };
     let answer = |request: &LeaseRequest, total| {

@@ -70,7 +70,7 @@ use tokio::sync::watch;
 use crate::calendar::UtcDay;
 use crate::sync::{AtomicU64, Ordering};
 
-pub use table::{ClientCounter, LeaseTable, NoLease};
+pub use table::{ClientCounter, LeaseTable, LeaseWait, NoLease};
 
 /// The longest time that a request waits for the store (CONTRACT section 9).
 pub const STORE_WAIT_MAX: Duration = Duration::from_millis(20);
@@ -177,7 +177,7 @@ pub struct LeaseAnswer {
 pub struct LeaseMetrics {
     /// Answers within [`STORE_WAIT_MAX`].
     pub answered: AtomicU64,
-    /// Requests without an answer within [`STORE_WAIT_MAX`].
+    /// Requests that a client no longer waits for.
     pub late: AtomicU64,
     /// Requests without an answer when the connection failed.
     pub failed: AtomicU64,
@@ -200,7 +200,8 @@ pub struct LeaseMetrics {
 enum PendingRequest {
     #[default]
     None,
-    InTime,
+    /// The number of the request among those of this server.
+    InTime(u32),
     /// It takes too long to wait for the answer, which may still come.
     Overdue,
 }
@@ -314,7 +315,7 @@ impl Credits {
 
     /// Counts how the request under way ended for those that wait for it, if it did not end before.
     fn end_request(&mut self, outcomes: &AtomicU64) {
-        if self.pending == PendingRequest::InTime {
+        if matches!(self.pending, PendingRequest::InTime(_)) {
             self.pending = PendingRequest::Overdue;
             outcomes.fetch_add(1, Ordering::Relaxed);
         }

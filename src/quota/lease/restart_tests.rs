@@ -24,12 +24,12 @@ fn a_server_that_starts_without_the_store_shows_what_it_admits_then() {
         for left in (0..70).rev().take(returns_after) {
             // The limit may not be reached when the share is.
             let remaining = left.max(1);
-            let admitted = table.admit(client, 200, NOW, true, &counter);
+            let admitted = table.admit(client, 200, NOW, None, &counter);
             assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
             assert_eq!(peek(), remaining);
         }
         if returns_after == 70 {
-            let refused = table.admit(client, 200, NOW, true, &counter);
+            let refused = table.admit(client, 200, NOW, None, &counter);
             assert!(matches!(refused, Err(NoLease::Unavailable)));
             assert_eq!(peek(), 1);
         }
@@ -81,13 +81,13 @@ fn a_restarted_server_shows_what_the_store_knows_of_a_client_that_was_counted() 
         assert_eq!(table.clients(), u64::from(state.grants()));
         // As for a request that is not counted.
         assert_eq!(table.peek(client, 200, NOW.day, &counter), shown);
-        let admitted = table.admit(client, 200, NOW, true, &counter);
+        let admitted = table.admit(client, 200, NOW, None, &counter);
         match (state, admitted) {
             (StoreState::Ready, Err(NoLease::Wait(_))) => {
                 let request = lock(&sent).remove(0);
                 assert_eq!((request.limit, request.counted), (200, 30));
                 answer(&table, &request, 10, 30 + others);
-                let admitted = table.admit(client, 200, NOW, true, &counter);
+                let admitted = table.admit(client, 200, NOW, None, &counter);
                 assert!(matches!(admitted, Ok(Decision::Admit { remaining: 69 })));
             }
             (StoreState::Late, Ok(Decision::Refuse))
@@ -104,10 +104,10 @@ fn the_only_server_refuses_what_is_beyond_the_limit_without_the_store() {
     let (client, counts) = (LeaseClient::Key(1), Counts::default());
     let counter = Counter(&counts, (client, NOW.day));
     for remaining in (0..20).rev() {
-        let admitted = table.admit(client, 20, NOW, true, &counter);
+        let admitted = table.admit(client, 20, NOW, None, &counter);
         assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
     }
-    let refused = table.admit(client, 20, NOW, true, &counter);
+    let refused = table.admit(client, 20, NOW, None, &counter);
     assert!(matches!(refused, Ok(Decision::Refuse)));
 }
 
@@ -120,7 +120,7 @@ fn a_restarted_server_asks_again_before_it_refuses_a_client() {
     let counter = Counter(&counts, (client, NOW.day));
     count_before_a_restart(&counter);
     answer(&table, &table.settlement(client, NOW.day, 30), 0, 200);
-    let admit = || table.admit(client, 200, NOW, true, &counter);
+    let admit = || table.admit(client, 200, NOW, None, &counter);
     assert!(matches!(admit(), Err(NoLease::Wait(_))));
     answer(&table, &lock(&sent).remove(0), 1, 150);
     assert!(matches!(admit(), Ok(Decision::Admit { remaining: 49 })));

@@ -25,10 +25,10 @@ fn a_client_without_a_counter_or_with_a_limit_of_0_sends_the_store_nothing() {
         table.set_state(state);
         let client = LeaseClient::Key(1);
         assert_eq!(table.peek(client, 200, NOW.day, &NoCounter), 0);
-        let refused = table.admit(client, 200, NOW, true, &NoCounter);
+        let refused = table.admit(client, 200, NOW, None, &NoCounter);
         assert!(matches!(refused, Ok(Decision::Refuse)));
         let (counts, of_day) = (Counts::default(), (client, NOW.day));
-        let refused = table.admit(client, 0, NOW, true, &Counter(&counts, of_day));
+        let refused = table.admit(client, 0, NOW, None, &Counter(&counts, of_day));
         assert!(matches!(refused, Ok(Decision::Refuse)));
         assert!(table.settlements().next().is_none() && lock(&sent).is_empty());
     }
@@ -39,7 +39,7 @@ fn figures_that_no_server_counts_end_in_a_refusal() {
     let (table, sent) = table(2, OutagePolicy::Share);
     let (client, counts) = (LeaseClient::Key(1), Counts::default());
     let counter = Counter(&counts, (client, NOW.day));
-    let admitted = table.admit(client, 200, NOW, true, &counter);
+    let admitted = table.admit(client, 200, NOW, None, &counter);
     assert!(matches!(admitted, Ok(Decision::Admit { .. })));
     table.set_state(StoreState::Ready);
     let settlement = table.settlement(client, NOW.day, u32::MAX);
@@ -49,7 +49,7 @@ fn figures_that_no_server_counts_end_in_a_refusal() {
         limit: 200,
     };
     table.answer(&settlement, lost, UnixSeconds(0));
-    let refused = table.admit(client, 200, NOW, true, &counter);
+    let refused = table.admit(client, 200, NOW, None, &counter);
     assert!(matches!(refused, Ok(Decision::Refuse)));
     assert!(lock(&sent).iter().all(|request| request.counted == 0));
     // Also if the damaged figure is that of this server.
@@ -64,7 +64,7 @@ fn admit_each(table: &LeaseTable, keys: std::ops::Range<u64>, now: RequestTime) 
     for key in keys {
         let (client, counts) = (LeaseClient::Key(key), Counts::default());
         let counter = Counter(&counts, (client, now.day));
-        let admitted = table.admit(client, 200, now, true, &counter);
+        let admitted = table.admit(client, 200, now, None, &counter);
         assert!(matches!(admitted, Ok(Decision::Admit { .. })));
     }
 }
@@ -81,20 +81,20 @@ fn a_full_table_shows_the_share_that_it_admits() {
     let (client, counts) = (LeaseClient::Key(1), Counts::default());
     let counter = Counter(&counts, (client, NOW.day));
     for remaining in [99, 98, 97] {
-        let admitted = table.admit(client, 200, NOW, true, &counter);
+        let admitted = table.admit(client, 200, NOW, None, &counter);
         assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
         assert_eq!(table.peek(client, 200, NOW.day, &counter), remaining);
     }
     table.settings.outage = OutagePolicy::Refuse;
     for state in [StoreState::Ready, StoreState::Away] {
         table.set_state(state);
-        let refused = table.admit(client, 200, NOW, true, &counter);
+        let refused = table.admit(client, 200, NOW, None, &counter);
         assert!(matches!(refused, Err(NoLease::Unavailable)));
         assert_eq!(table.peek(client, 200, NOW.day, &counter), 0);
     }
     let counter = Counter(&counts, (client, TOMORROW.day));
     table.settings.outage = OutagePolicy::Share;
-    let admitted = table.admit(client, 200, TOMORROW, true, &counter);
+    let admitted = table.admit(client, 200, TOMORROW, None, &counter);
     assert!(admitted.is_ok() && table.shard(client).leases.contains_key(&client));
 }
 
@@ -161,7 +161,7 @@ fn only_unspent_credits_are_given_back() {
     for (key, granted) in [(1, 1), (2, 5)] {
         let client = LeaseClient::Key(key);
         let counter = Counter(&counts, (client, NOW.day));
-        let waits = table.admit(client, 200, NOW, true, &counter);
+        let waits = table.admit(client, 200, NOW, None, &counter);
         assert!(matches!(waits, Err(NoLease::Wait(_))));
         let answer = LeaseAnswer {
             granted,
@@ -169,7 +169,7 @@ fn only_unspent_credits_are_given_back() {
             limit: 200,
         };
         table.answer(&lock(&sent).remove(0), answer, UnixSeconds(0));
-        let admitted = table.admit(client, 200, NOW, true, &counter);
+        let admitted = table.admit(client, 200, NOW, None, &counter);
         assert!(matches!(admitted, Ok(Decision::Admit { .. })));
     }
     let returned = table.give_back();
@@ -183,7 +183,7 @@ fn a_settled_lease_is_not_settled_again() {
     table.set_state(StoreState::Settling);
     let (client, counts) = (LeaseClient::Key(1), Counts::default());
     let counter = Counter(&counts, (client, NOW.day));
-    let refused = table.admit(client, 200, NOW, true, &counter);
+    let refused = table.admit(client, 200, NOW, None, &counter);
     assert!(matches!(refused, Err(NoLease::Unavailable)));
     assert!(lock(&sent).is_empty());
 }
@@ -194,7 +194,7 @@ fn no_request_waits_for_a_store_that_is_late() {
     for state in [StoreState::Away, StoreState::Settling, StoreState::Ready] {
         let (table, _) = table(2, OutagePolicy::Share);
         table.set_state(state);
-        table.set_late(&[]);
+        table.set_late();
         let is_late = state == StoreState::Ready;
         assert_eq!(
             table.state(),
@@ -202,7 +202,7 @@ fn no_request_waits_for_a_store_that_is_late() {
         );
         let (client, counts) = (LeaseClient::Key(1), Counts::default());
         let counter = Counter(&counts, (client, NOW.day));
-        let admitted = table.admit(client, 200, NOW, true, &counter);
+        let admitted = table.admit(client, 200, NOW, None, &counter);
         assert!(matches!(admitted, Ok(Decision::Admit { .. })));
     }
 }

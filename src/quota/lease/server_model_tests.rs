@@ -117,7 +117,7 @@ fn a_grant_under_way_is_given_back_when_the_server_stops() {
     };
     let client = LeaseClient::Key(1);
     let counter = Counter(&counts, (client, now.day));
-    let waits = table.admit(client, 60, now, true, &counter);
+    let waits = table.admit(client, 60, now, None, &counter);
     assert!(matches!(waits, Err(NoLease::Wait(_))));
     assert_eq!(lock(&sent).len(), 1);
     let given = table.give_back();

@@ -147,7 +147,7 @@ impl World {
         let answer = self.store.handle(from, request, self.settings.servers);
         let Some(answer) = answer else {
             server.marker = None;
-            server.table.set_late(std::slice::from_ref(request));
+            server.table.set_late();
             return self.join(at);
         };
         if server.link == Link::Up {
@@ -197,7 +197,7 @@ impl World {
             }
         }
         if link == Link::Mute {
-            self.servers[at].table.set_late(&sent);
+            self.servers[at].table.set_late();
         }
     }
 
@@ -211,14 +211,14 @@ impl World {
 
     /// A client sends a request; returns `None` if the server refuses alone.
     fn request(&mut self, at: usize, client: LeaseClient) -> Option<Decision> {
-        let (now, mut may_wait) = (self.now(at), true);
+        let (now, mut waited) = (self.now(at), None);
         let of_day = (client, now.day);
         loop {
             let before = self.taken_alone(at, of_day);
             let server = &self.servers[at];
             let (table, counts) = (Arc::clone(&server.table), Arc::clone(&server.counts));
             let counter = Counter(&counts, of_day);
-            let outcome = table.admit(client, self.limit, now, may_wait, &counter);
+            let outcome = table.admit(client, self.limit, now, waited, &counter);
             let after = self.taken_alone(at, of_day);
             if after > before {
                 *self.shares.entry(of_day).or_default() += after - before;
@@ -233,10 +233,10 @@ impl World {
                 Err(NoLease::Unavailable) => {
                     (None, table.peek(client, self.limit, now.day, &counter))
                 }
-                Err(NoLease::Wait(client)) => {
+                Err(NoLease::Wait(wait)) => {
                     let mut context = Context::from_waker(Waker::noop());
-                    let _ = pin!(table.wait(client)).poll(&mut context);
-                    may_wait = false;
+                    let _ = pin!(table.wait(wait)).poll(&mut context);
+                    waited = Some(wait);
                     continue;
                 }
             };

@@ -19,9 +19,16 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub enum NoLease {
     /// Credits have been requested. The request can be repeated after [`LeaseTable::wait`].
-    Wait(LeaseClient),
+    Wait(LeaseWait),
     /// The store has not answered in time, and no credits are left here.
     Unavailable,
+}
+
+/// A wait for the store, with the number of the request that was under way when it began.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseWait {
+    client: LeaseClient,
+    request: u32,
 }
 
 /// The counter of a client at this server, which survives a restart.
@@ -41,6 +48,8 @@ pub struct LeaseTable {
     /// The day on which this server has a reserve for each client, as its number.
     reserve_day: AtomicU32,
     pub metrics: LeaseMetrics,
+    /// Requests to the store so far.
+    requests: AtomicU32,
     /// Sends a request to the store, without blocking.
     send: Box<dyn Fn(LeaseRequest) + Send + Sync>,
 }
@@ -58,6 +67,7 @@ impl LeaseTable {
             state: AtomicU32::new(StoreState::Away as u32),
             reserve_day: AtomicU32::new(0),
             metrics: LeaseMetrics::default(),
+            requests: AtomicU32::new(0),
             send: Box::new(send),
         }
     }
@@ -98,14 +108,14 @@ impl LeaseTable {
         shards.map(|shard| lock(shard).leases.len() as u64).sum()
     }
 
-    /// Counts a request of a client against its lease, and in its counter of this server. `may_wait` is false for one
-    /// that has waited long enough. It gets no share while the store answers in time: it may have waited for two answers.
+    /// Counts a request of a client against its lease, and in its counter of this server. `waited` is the wait of one
+    /// that has waited long enough. It gets no share if the store is in time: the request under way may be younger.
     pub fn admit(
         &self,
         client: LeaseClient,
         limit: u32,
         now: RequestTime,
-        may_wait: bool,
+        waited: Option<LeaseWait>,
         counter: &impl ClientCounter,
     ) -> Result<Decision, NoLease> {
         let mut shard = self.shard(client);
@@ -120,7 +130,7 @@ impl LeaseTable {
         let state = self.state();
         // Credits of a client that was counted before a restart may have been given back since.
         let is_asked = credits.recheck != 0 || credits.counted >= credits.limit;
-        let may_ask = !is_asked && may_wait && state == StoreState::Ready;
+        let may_ask = !is_asked && waited.is_none() && state == StoreState::Ready;
         if credits.is_limit_reached() && !may_ask {
             if now.moment().0 >= credits.recheck {
                 self.request(client, credits);
@@ -128,13 +138,15 @@ impl LeaseTable {
             credits.shown = 0;
             return Ok(Decision::Refuse);
         }
+        if waited.is_some_and(|wait| credits.pending == PendingRequest::InTime(wait.request)) {
+            credits.end_request(&self.metrics.late);
+        }
         if state == StoreState::Ready && credits.pending != PendingRequest::Overdue {
             self.request(client, credits);
-            return Err(if may_wait {
-                NoLease::Wait(client)
-            } else {
-                NoLease::Unavailable
-            });
+            if let PendingRequest::InTime(request) = credits.pending {
+                let wait = LeaseWait { client, request };
+                return Err(waited.map_or(NoLease::Wait(wait), |_| NoLease::Unavailable));
+            }
         }
         if self.settings.outage == OutagePolicy::Share && credits.take_alone() {
             if credits.taken_alone == 1 {
@@ -149,11 +161,11 @@ impl LeaseTable {
 
     /// Waits until a client has credits, or no answer of the store is to be waited for. The request that waits must
     /// then be admitted again.
-    pub async fn wait(&self, client: LeaseClient) {
+    pub async fn wait(&self, LeaseWait { client, .. }: LeaseWait) {
         let answered = {
             let mut shard = self.shard(client);
             let credits = shard.leases.get_mut(&client).filter(|credits| {
-                credits.unspent() == 0 && credits.pending == PendingRequest::InTime
+                credits.unspent() == 0 && matches!(credits.pending, PendingRequest::InTime(_))
             });
             credits.map(|credits| credits.waiting.get_or_insert_default().subscribe())
         };
@@ -218,19 +230,10 @@ impl LeaseTable {
         }
     }
 
-    /// Records that the answer to requests is late. Those that wait for it are admitted again, and no other one begins to
-    /// wait for it, or for any other answer until the state is set again.
-    pub fn set_late(&self, requests: &[LeaseRequest]) {
+    /// Records that an answer is late: no request begins to wait until the state is set again.
+    pub fn set_late(&self) {
         if self.state() == StoreState::Ready {
             self.set_state(StoreState::Late);
-        }
-        for request in requests {
-            let mut shard = self.shard(request.client);
-            let credits = shard.leases.get_mut(&request.client);
-            if let Some(credits) = credits.filter(|credits| credits.day == request.day) {
-                credits.end_request(&self.metrics.late);
-                credits.waiting = None;
-            }
         }
     }
 
@@ -362,7 +365,8 @@ impl LeaseTable {
             StoreState::Late | StoreState::Ready => LeaseAction::Grant(credits.wanted),
         };
         if credits.pending == PendingRequest::None {
-            credits.pending = PendingRequest::InTime;
+            let number = self.requests.fetch_add(1, Ordering::Relaxed);
+            credits.pending = PendingRequest::InTime(number);
             (self.send)(credits.request(client, action));
         }
     }

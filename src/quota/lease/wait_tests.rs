@@ -36,11 +36,10 @@ fn each_request_that_waits_is_woken_however_often_it_is_polled() {
                 0 => {
                     let client = LeaseClient::Key(u.int_in_range(1..=3)?);
                     let counter = Counter(&counts, (client, NOW.day));
-                    if let Err(NoLease::Wait(client)) = table.admit(client, 60, NOW, true, &counter)
-                    {
+                    if let Err(NoLease::Wait(wait)) = table.admit(client, 60, NOW, None, &counter) {
                         let mut request = Waiting {
                             client,
-                            wait: Box::pin(table.wait(client)),
+                            wait: Box::pin(table.wait(wait)),
                             woken: Arc::default(),
                         };
                         assert!(request.poll().is_pending());
@@ -93,12 +92,8 @@ pub(super) fn admit_without_answer(
     client: LeaseClient,
     counter: &Counter<'_>,
 ) -> Result<Decision, NoLease> {
-    match table.admit(client, 200, NOW, true, counter) {
-        Err(NoLease::Wait(_)) => {
-            let request = table.settlement(client, NOW.day, 0);
-            table.set_late(&[request]);
-            table.admit(client, 200, NOW, true, counter)
-        }
+    match table.admit(client, 200, NOW, None, counter) {
+        Err(NoLease::Wait(wait)) => table.admit(client, 200, NOW, Some(wait), counter),
         other => other,
     }
 }
@@ -129,7 +124,7 @@ fn credits_are_taken_without_the_store_only_while_it_does_not_answer() {
         // The other servers have admitted all but one of the day.
         let granted = request.granted.max(1);
         answer(&table, &request, granted, 199);
-        let more = (0..300).filter_map(|_| table.admit(client, 200, NOW, true, &counter).ok());
+        let more = (0..300).filter_map(|_| table.admit(client, 200, NOW, None, &counter).ok());
         let more = more.filter(|decision| *decision != Decision::Refuse);
         assert_eq!(more.count(), 0, "after an outage: {is_outage}");
     }
@@ -142,16 +137,19 @@ fn no_share_is_taken_while_each_answer_comes_in_time() {
     table.set_state(StoreState::Ready);
     let (client, counts) = (LeaseClient::Key(1), Counts::default());
     let counter = Counter(&counts, (client, NOW.day));
-    let admit = |may_wait| table.admit(client, 200, NOW, may_wait, &counter);
-    for _ in 0..2 {
-        assert!(matches!(admit(true), Err(NoLease::Wait(_))));
-    }
+    let admit = |waited| table.admit(client, 200, NOW, waited, &counter);
+    let waits = [admit(None), admit(None)].map(|outcome| match outcome {
+        Err(NoLease::Wait(wait)) => wait,
+        other => panic!("{other:?}"),
+    });
     answer(&table, &lock(&sent).remove(0), 1, 100);
-    assert!(matches!(admit(true), Ok(Decision::Admit { .. })));
+    assert!(matches!(admit(None), Ok(Decision::Admit { .. })));
     // The credit before the last is spent: the second request is under way, and the time of the waiting ones ends.
-    assert!(matches!(admit(false), Err(NoLease::Unavailable)));
+    for wait in waits {
+        assert!(matches!(admit(Some(wait)), Err(NoLease::Unavailable)));
+    }
     answer(&table, &lock(&sent).remove(0), 1, 199);
-    assert!(matches!(admit(true), Ok(Decision::Refuse)));
+    assert!(matches!(admit(None), Ok(Decision::Refuse)));
 }
 
 /// Answers a request of which this server gets `granted` credits, and all servers have `others` more.
@@ -224,7 +222,7 @@ fn a_client_at_its_limit_is_looked_up_again_after_five_seconds() {
             reset_seconds,
             ..NOW
         };
-        table.admit(client, 1, now, true, &counter)
+        table.admit(client, 1, now, None, &counter)
     };
     assert!(matches!(admit(9), Err(NoLease::Wait(_))));
     let request = lock(&sent).remove(0);
@@ -245,13 +243,15 @@ fn each_request_to_the_store_ends_once_as_answered_late_or_failed() {
     let (table, outbox) = table(2, OutagePolicy::Refuse);
     let counts = Counts::default();
     // The last one takes no request to the store: one is under way.
-    for key in [1, 2, 3, 2] {
+    let mut wait = None;
+    for (key, waits) in [(1, false), (2, false), (2, true), (3, false), (2, false)] {
         let client = LeaseClient::Key(key);
         let counter = Counter(&counts, (client, NOW.day));
         table.set_state(StoreState::Ready);
-        assert!(table.admit(client, 60, NOW, true, &counter).is_err());
-        if key == 2 {
-            table.set_late(&[table.settlement(client, NOW.day, 0)]);
+        let waited = wait.take().filter(|_| waits);
+        let refused = table.admit(client, 60, NOW, waited, &counter).unwrap_err();
+        if let NoLease::Wait(begun) = refused {
+            wait = Some(begun);
         }
     }
     let requests = std::mem::take(&mut *lock(&outbox));
@@ -265,7 +265,7 @@ fn each_request_to_the_store_ends_once_as_answered_late_or_failed() {
         } = &table.metrics;
         [answered, late, failed].map(|count| count.load(Ordering::Relaxed))
     };
-    assert_eq!(outcomes(), [0, 1, 0], "one is late, and was late before");
+    assert_eq!(outcomes(), [0, 1, 0], "a client has given up");
     for request in &requests[..2] {
         let answer = LeaseAnswer {
             granted: 1,

@@ -13,7 +13,7 @@ use crate::keys::{KeyEntry, KeyId, KeyStatus, KeyTable, constant_time_eq};
 use crate::model::TierLimits;
 use crate::quota::{
     AnonymousClient, AnonymousQuota, ClientCounter, Decision, KeyedQuota, LeaseClient, LeaseTable,
-    NoLease,
+    LeaseWait, NoLease,
 };
 use crate::request::{SentKey, SentKeys, TrustedProxies};
 use crate::server::http::request_head::values;
@@ -233,18 +233,18 @@ impl QuotaGate {
     }
 
     /// Counts a request of a caller, if its quota is not spent. With shared limits it may require an
-    /// answer of the store, unless it has waited long enough.
+    /// answer of the store, unless it has waited long enough, which is `waited`.
     #[inline]
     pub fn admit(
         &self,
         caller: Caller,
         now: RequestTime,
-        may_wait: bool,
+        waited: Option<LeaseWait>,
     ) -> Result<Decision, NoLease> {
         let (limit, counter) = (self.limit(caller), (self, caller, now.day));
         match &self.leases {
             None => Ok(counter.admit(limit)),
-            Some(leases) => leases.admit(caller.lease_client(), limit, now, may_wait, &counter),
+            Some(leases) => leases.admit(caller.lease_client(), limit, now, waited, &counter),
         }
     }
 

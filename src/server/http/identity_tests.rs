@@ -244,7 +244,7 @@ fn each_tier_has_its_own_limit_and_counter() {
         day: DAY,
         reset_seconds: 1,
     };
-    let admit = |caller| world.gate.admit(caller, now, true).unwrap();
+    let admit = |caller| world.gate.admit(caller, now, None).unwrap();
     for (key, limit) in issued.iter().zip(3_u32..) {
         let query = format!("key={key}");
         let caller = world.gate.authenticate(

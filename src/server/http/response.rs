@@ -13,7 +13,7 @@ use hyper::StatusCode;
 
 use crate::calendar::UnixSeconds;
 use crate::observe::LocalCounter;
-use crate::quota::LeaseClient;
+use crate::quota::LeaseWait;
 use crate::request::Endpoint;
 use crate::server::conn::context::ResponseBody;
 use crate::server::conn::send_buffer::take_buffer;
@@ -89,7 +89,7 @@ pub(crate) struct ApiResponse {
 pub(crate) enum PendingBody {
     Download(Download),
     /// The store of shared quotas grants credits of a client; then the request is handled again.
-    Lease(LeaseClient),
+    Lease(LeaseWait),
     /// The form of sign-up is read, unless the request of this address has none, and the sign-up service responds with
     /// a page. Errors are JSON unless the client accepts HTML, which is the last value.
     SignUp(IpAddr, Result<Option<SignupRequest>, InvalidForm>, bool),

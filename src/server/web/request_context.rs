@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::calendar::RequestTime;
 use crate::observe::RateLimitedLog;
-use crate::quota::AnonymousClient;
+use crate::quota::{AnonymousClient, LeaseWait};
 use crate::server::conn::connection_state::TimeSlice;
 use crate::server::conn::limiter::{ConnectionLimiter, Permit};
 use crate::server::http::api_error::ApiError;
@@ -37,8 +37,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) identity: &'a ConnectionIdentity,
     /// Counts work that may take long against the connection.
     pub(crate) time_slice: &'a TimeSlice,
-    /// Whether the request may wait for the store of shared quotas.
-    pub(crate) may_wait: bool,
+    /// The wait for the store of shared quotas, if its time is over.
+    pub(crate) waited: Option<LeaseWait>,
     pub(crate) is_logged: bool,
     pub(crate) snapshot: &'a Snapshot,
 }
