@@ -1,14 +1,24 @@
 //! The admin listener: metrics that agree with the requests sent, liveness and readiness.
 
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicU16;
+
 use crate::prelude::*;
 
 /// A free address, and its text. The port is outside the system's ephemeral range, whose ports are
-/// soon reused by the thousands of connections of other tests.
+/// soon reused by the thousands of connections of other tests. Each process has a block of ports, of which it holds the
+/// first: another process must not take the port of a server that starts again.
 pub(crate) fn address() -> (SocketAddr, String) {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const BLOCK: u16 = 1_000;
+    static HELD: LazyLock<(u16, TcpListener)> = LazyLock::new(|| {
+        let mut firsts = (20_000..32_000).step_by(BLOCK.into()).cycle();
+        let held =
+            firsts.find_map(|first| Some((first, TcpListener::bind(("127.0.0.1", first)).ok()?)));
+        held.unwrap()
+    });
+    static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
-        let next = std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed) * 101;
-        let port = 20_000 + u16::try_from(next % 12_000).unwrap();
+        let port = HELD.0 + 1 + NEXT.fetch_add(1, Ordering::Relaxed) % (BLOCK - 1);
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         if TcpListener::bind(address).is_ok() {
             return (address, address.to_string());
