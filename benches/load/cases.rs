@@ -6,7 +6,11 @@ use crate::common::nginx;
 use crate::common::prelude::*;
 use crate::common::requests::{Compared, PAGE, compared, pages, searches};
 use crate::epoll;
-use crate::rounds::round_count;
+
+/// Number of rounds. Full ones are many and short: the speed of a shared machine changes within a second.
+pub(crate) fn round_count() -> usize {
+    full_or_quick(25, 1)
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {

@@ -1,6 +1,6 @@
 //! Measurement: in each round, each server of each case.
 
-use crate::cases::{Case, Contestant, Kind};
+use crate::cases::{Case, Contestant, Kind, round_count};
 use crate::common::prelude::*;
 
 const CONNECTIONS: usize = 32;
@@ -8,11 +8,6 @@ const CONNECTIONS: usize = 32;
 pub(crate) const RATE_SHARE: f64 = 0.5;
 /// No round begins later, so that a slow machine ends too.
 const DEADLINE: Duration = Duration::from_mins(6);
-
-/// Number of rounds. Full ones are many and short: the speed of a shared machine changes within a second.
-pub(crate) fn round_count() -> usize {
-    full_or_quick(25, 1)
-}
 
 /// Result of one server in one case of one round.
 pub(crate) struct Record {
