@@ -52,7 +52,7 @@ mod accept;
 mod conn;
 mod http;
 #[cfg(any(test, fuzzing))]
-#[path = "../../tests/fuzz/src/in_memory_server.rs"]
+#[path = "in_memory_server_tests.rs"]
 mod in_memory_server;
 mod ops;
 mod pipeline;

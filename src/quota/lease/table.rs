@@ -48,8 +48,8 @@ pub struct LeaseTable {
     /// The day on which this server has a reserve for each client, as its number.
     reserve_day: AtomicU32,
     pub metrics: LeaseMetrics,
-    /// Requests to the store so far.
-    requests: AtomicU32,
+    /// Requests sent to the store so far.
+    sent: AtomicU32,
     /// Sends a request to the store, without blocking.
     send: Box<dyn Fn(LeaseRequest) + Send + Sync>,
 }
@@ -67,7 +67,7 @@ impl LeaseTable {
             state: AtomicU32::new(StoreState::Away as u32),
             reserve_day: AtomicU32::new(0),
             metrics: LeaseMetrics::default(),
-            requests: AtomicU32::new(0),
+            sent: AtomicU32::new(0),
             send: Box::new(send),
         }
     }
@@ -365,7 +365,7 @@ impl LeaseTable {
             StoreState::Late | StoreState::Ready => LeaseAction::Grant(credits.wanted),
         };
         if credits.pending == PendingRequest::None {
-            let number = self.requests.fetch_add(1, Ordering::Relaxed);
+            let number = self.sent.fetch_add(1, Ordering::Relaxed);
             credits.pending = PendingRequest::InTime(number);
             (self.send)(credits.request(client, action));
         }
