@@ -291,7 +291,8 @@ fn a_file_in_another_format_is_one_fault_that_names_it() {
 fn a_notice_is_one_line() {
     let fault = |notice: &[u8]| faults_with("notice.txt", notice);
     let long = "x".repeat(1024);
-    for notice in ["made up", "made up\n", "made up\r\n", &long] {
+    let ended = format!("{long}\r\n");
+    for notice in ["made up", "made up\n", "made up\r\n", &long, &ended] {
         assert_eq!(fault(notice.as_bytes()), "", "{notice:?}");
     }
     let want = "notice.txt: the notice must be one line of at most 1024 bytes in UTF-8, not empty and without control \
@@ -300,5 +301,7 @@ fn a_notice_is_one_line() {
         let found = fault(notice);
         assert!(found.starts_with(want), "{notice:?}: {found}");
     }
-    assert!(fault(format!("{long}x").as_bytes()).starts_with(want));
+    for longer in [format!("{long}x"), format!("{ended}\n"), long.repeat(9)] {
+        assert!(fault(longer.as_bytes()).starts_with(want));
+    }
 }

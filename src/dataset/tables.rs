@@ -122,7 +122,9 @@ impl DatasetReader<'_> {
         let name = DatasetReader::NOTICE;
         let bytes = self.read(name, None, |file| {
             let mut bytes = Vec::new();
-            let mut content = file.content.take(NOTICE_BYTES_MAX + 1);
+            let mut content = file
+                .content
+                .take(NOTICE_BYTES_MAX + "\r\n".len() as u64 + 1);
             content.read_to_end(&mut bytes)?;
             Ok(bytes)
         })?;
@@ -132,7 +134,7 @@ impl DatasetReader<'_> {
         let lossy = String::from_utf8_lossy(&bytes);
         let notice = lossy.strip_suffix('\n').unwrap_or(&lossy);
         let notice = notice.strip_suffix('\r').unwrap_or(notice);
-        let is_short = bytes.len() as u64 <= NOTICE_BYTES_MAX;
+        let is_short = notice.len() as u64 <= NOTICE_BYTES_MAX;
         let is_line = !notice.trim().is_empty() && !notice.contains(char::is_control);
         if !is_short || !is_line || str::from_utf8(&bytes).is_err() {
             let problem = format!(
