@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,8 @@ pub(super) struct Previous {
     pub(super) manifest: Manifest,
     /// `None` if there are none or their index is missing or damaged.
     pub(super) dumps: Option<Dumps>,
+    /// Empty if it is not the list of what the manifest names: a publish that ended before it wrote the manifest has
+    /// published none of these files.
     pub(super) sources: Sources,
 }
 
@@ -33,15 +35,20 @@ impl Previous {
         let path = directory.join(Manifest::FILE);
         let directory = Directory::open(directory).map_err(in_file(&path))?;
         let invalid = [ErrorKind::InvalidData, ErrorKind::UnexpectedEof];
-        let manifest = match Manifest::read(&directory) {
-            Err(error) if invalid.contains(&error.kind()) => None,
+        let read = Manifest::read(&directory);
+        let is_invalid = |error: &io::Error| invalid.contains(&error.kind());
+        let is_damaged = read.as_ref().is_err_and(is_invalid);
+        let manifest = match read {
+            Err(_) if is_damaged => None,
             read => read.map_err(in_file(&path))?,
         };
         let manifest = manifest.unwrap_or_default();
+        let sources = Some(Sources::read(&directory));
+        let sources = sources.filter(|sources| is_damaged || sources.published == manifest);
         let named = manifest.dumps.as_ref();
         let dumps = named.and_then(|named| Dumps::open(&directory, named).ok());
         Ok(Previous {
-            sources: Sources::read(&directory),
+            sources: sources.unwrap_or_default(),
             directory,
             manifest,
             dumps,
@@ -53,12 +60,11 @@ impl Previous {
         let Some(history) = &self.manifest.history else {
             return Some("nothing was published before");
         };
-        let sources = &self.sources;
         if options.force {
             Some("--force was given")
         } else if options.full {
             Some("--full was given")
-        } else if sources.program != Sources::program() || sources.published != self.manifest {
+        } else if self.sources.program != Sources::program() {
             Some("the inputs of the previous publish are unknown")
         } else if history.open(&self.directory, History::open).is_err() {
             Some("the published history cannot be opened")

@@ -17,8 +17,8 @@ use crate::snapshot::{Dumps, Manifest};
 /// Number of missing days that a message names; more are only counted.
 const DAYS_NAMED: usize = 5;
 
-/// Refuses a directory that is the dataset or lies in it, or that holds a file of another program under
-/// a name that a publish replaces.
+/// Refuses a directory that is the dataset or lies in it, or whose folder of dumps does, or that holds a file of another
+/// program under a name that a publish replaces.
 pub(super) fn refuse_target(
     files: &Files<'_>,
     options: &PublishOptions<'_>,
@@ -32,7 +32,7 @@ pub(super) fn refuse_target(
         let text = format!("{path}: {problem}; --force publishes there");
         Err(PublishError::Refused(text))
     };
-    if is_within(files, directory)? {
+    if is_within(files, directory)? || is_within(files, &directory.join(Dumps::FOLDER))? {
         return refused(directory, "the target must be outside the dataset");
     }
     let problem =

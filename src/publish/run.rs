@@ -1,5 +1,6 @@
 //! Entry point of publishing: the steps from a dataset to a published directory.
 
+use std::fs;
 use std::io::Write as _;
 
 use zlib_rs::crc32::crc32;
@@ -27,12 +28,18 @@ pub fn publish(
     options: &PublishOptions<'_>,
     notify: EventSink<'_>,
 ) -> Result<Published, PublishError> {
-    let directory = options.directory;
     // A missing dataset is a mistake of the operator. It is detected first, so that no directory is
     // created.
     DatasetReader::open(files, UnixSeconds::now().day())?;
     refuse_target(files, options)?;
-    durable::create_directory(directory).map_err(in_file(directory))?;
+    let target = options.directory;
+    durable::create_directory(target).map_err(in_file(target))?;
+    // Once: a link that is changed during the publish must not divide the files among two directories.
+    let directory = &*fs::canonicalize(target).map_err(in_file(target))?;
+    let options = &PublishOptions {
+        directory,
+        ..*options
+    };
     let lock = durable::lock(directory, None);
     let _lock = lock.map_err(in_file(&directory.join(durable::LOCK_FILE)))?;
     let previous = Previous::read(directory)?;
@@ -49,8 +56,9 @@ pub fn publish(
     let time = options.published.unwrap_or_else(UnixSeconds::now);
     let refused = refuse_loss(&dataset, &previous, options, time);
     refused.inspect_err(|_| notify(PublishEvent::Warnings(&dataset.take_warnings())))?;
-    let plan = Plan::new(&dataset, &previous, options)?;
+    // Before it is known which dumps can be kept: those behind a link cannot.
     create_dumps_folder(directory)?;
+    let plan = Plan::new(&dataset, &previous, options)?;
     // Frees disk space first: the leftovers of a killed publish may fill most of the disk. Without
     // a manifest they cannot be distinguished from published files.
     let kept = previous.names();

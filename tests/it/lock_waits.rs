@@ -1,5 +1,7 @@
 //! Commands that wait for a lock: they report the lock after a second, and go on when they get it.
 
+use std::os::unix::fs::symlink;
+
 use island_metrics::calendar::UnixSeconds;
 
 use crate::killed_publishes::succeeds;
@@ -150,4 +152,28 @@ fn a_publish_without_a_time_has_that_of_the_end_of_its_wait() {
     let stderr = stderr_of(&spawn().wait_with_output().unwrap(), 65);
     let want = "the clock of this machine must be at least 9999-01-01T00:00:00Z, the time of the";
     assert!(stderr.contains(want), "{stderr}");
+}
+
+#[test]
+fn a_link_to_the_target_that_is_changed_during_a_publish_divides_no_files() {
+    let mut scene = Scene::new();
+    succeeds(scene.publish());
+    let [link, other] = ["link", "other"].map(|name| scene.dir.join(name));
+    symlink(scene.published.path(), &link).unwrap();
+    fs::create_dir(&other).unwrap();
+    let edition = scene.editions.turn(Change::All);
+    let mut publish = scene.editions.publish(&edition, &link);
+    let lock = held(scene.editions.dataset());
+    let mut publishing = publish.stderr(Stdio::piped()).spawn().unwrap();
+    let mut waits = String::new();
+    let mut stderr = BufReader::new(publishing.stderr.take().unwrap());
+    stderr.read_line(&mut waits).unwrap();
+    assert_eq!(waits, waits_for(scene.editions.dataset()));
+    fs::remove_file(&link).unwrap();
+    symlink(&other, &link).unwrap();
+    drop(lock);
+    assert!(publishing.wait().unwrap().success());
+    assert!(files(&other).is_empty());
+    let manifest = scene.published.manifest().unwrap();
+    assert_eq!(manifest["history"]["generatedAt"], *edition.generated_at);
 }

@@ -96,6 +96,45 @@ fn a_dataset_that_lost_days_is_refused_and_the_days_are_named() {
 }
 
 #[test]
+fn days_of_a_publish_that_ended_before_its_manifest_are_not_lost() {
+    let dir = TempDir::new();
+    let (dataset, to, all) = (dataset(&dir), dir.join("published"), dir.join(""));
+    let (manifest, more) = (to.join("manifest.json"), dataset.join("ccu/2001-02-01.csv"));
+    succeeds(&all, &dataset, &to, &[]);
+    let first = fs::read_to_string(&manifest).unwrap();
+    for before in [Some(&first), None] {
+        write_file(&more, "code,peakCCU\n");
+        succeeds(&all, &dataset, &to, &[]);
+        match before {
+            Some(first) => write_file(&manifest, first),
+            None => fs::remove_file(&manifest).unwrap(),
+        }
+        fs::remove_file(&more).unwrap();
+        succeeds(&all, &dataset, &to, &[]);
+    }
+    // A manifest that is damaged may have named them.
+    write_file(&more, "code,peakCCU\n");
+    succeeds(&all, &dataset, &to, &[]);
+    write_file(&manifest, "{");
+    fs::remove_file(&more).unwrap();
+    has(&is_refused(&all, &dataset, &to), "for 2001-02-01; --force");
+}
+
+#[test]
+fn dumps_behind_a_link_are_written_again() {
+    let dir = TempDir::new();
+    let (dataset, to, all) = (dataset(&dir), dir.join("published"), dir.join(""));
+    succeeds(&all, &dataset, &to, &[]);
+    let names: Vec<String> = files(&to.join("dumps")).into_keys().collect();
+    fs::rename(to.join("dumps"), dir.join("disk")).unwrap();
+    symlink("../disk", to.join("dumps")).unwrap();
+    succeeds(&all, &dataset, &to, &[]);
+    let found: Vec<String> = files(&to.join("dumps")).into_keys().collect();
+    assert_eq!(found, names);
+    assert!(!to.join("dumps").is_symlink());
+}
+
+#[test]
 fn a_target_in_the_dataset_is_refused_by_every_path() {
     let dir = TempDir::new();
     let (dataset, all) = (dataset(&dir), dir.join(""));
@@ -125,6 +164,13 @@ fn a_target_in_the_dataset_is_refused_by_every_path() {
     }
     fs::remove_file(&daily).unwrap();
     fs::rename(&elsewhere, &daily).unwrap();
+    // Files of a publish would be among those of the dataset.
+    let inside = dir.join("site/dumps");
+    fs::create_dir(dir.join("site")).unwrap();
+    fs::rename(&dataset, &inside).unwrap();
+    let stderr = is_refused(&all, &inside, Path::new("site"));
+    assert!(stderr.contains("must be outside the dataset"), "{stderr}");
+    fs::rename(&inside, &dataset).unwrap();
     for to in words("dataset/../published dataset-published dataset/daily/../../other/deep .") {
         succeeds(&all, &dataset, Path::new(to), &[]);
     }
