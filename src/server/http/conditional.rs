@@ -38,7 +38,9 @@ pub(crate) fn select(
     let is_not_modified = if headers.contains_key(IF_NONE_MATCH) {
         is_not_modified(headers, file.etag.as_bytes())
     } else {
-        date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| file.modified <= since)
+        // Not a later date: the date of a file is the time at which its publish began, and clients got the file before
+        // it until the publish ended.
+        date(headers, &IF_MODIFIED_SINCE) == Some(file.modified)
     };
     if is_not_modified {
         return Ok((StatusCode::NOT_MODIFIED, None));

@@ -79,15 +79,15 @@ impl RequestContext<'_> {
         if is_page && names_html(head.headers) {
             return self.dumps(dumps);
         }
-        // By the clock of `Date`, which no date of a file may exceed (RFC 9110 section 8.8.2.1); the
-        // publisher's clock, or `--generated-at`, may be ahead.
-        let modified = dump.modified.min(UnixSeconds::now());
         let validators = Validators {
             etag: &dump.etag,
-            modified,
+            modified: dump.modified,
             bytes: dump.file.bytes,
         };
         let (status, range) = conditional::select(head.method, head.headers, validators)?;
+        // By the clock of `Date`, which no date of a file may exceed (RFC 9110 section 8.8.2.1); the
+        // publisher's clock, or `--generated-at`, may be ahead. Such a date is no condition: it may be that of two files.
+        let modified = dump.modified.min(UnixSeconds::now());
         let mut response = ApiResponse::dump(dump, modified, (status, range.as_ref()), is_page);
         let part = range.unwrap_or(0..dump.file.bytes);
         match &dump.content {
