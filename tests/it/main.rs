@@ -105,6 +105,7 @@ mod shared_pairs;
 #[cfg(feature = "shared-quota")]
 mod shared_quota;
 #[cfg(feature = "shared-quota")]
+mod shared_settings;
 mod shared_slow;
 #[cfg(all(feature = "shared-quota", feature = "tls"))]
 mod shared_tls;
