@@ -1,6 +1,7 @@
 //! Keys issued and revoked while a server runs, and many requested concurrently.
 
 use crate::prelude::*;
+use crate::store::copy_keys;
 use crate::support::{printed_key, try_issue};
 
 /// Time for a change of the keys to be effective everywhere.
@@ -62,6 +63,26 @@ impl Holder {
             }
         }
     }
+}
+
+#[test]
+fn a_revocation_counts_more_than_earlier_restorations_that_it_does_not_know() {
+    let dir = TempDir::new();
+    let [one, other] = ["one", "other"].map(|name| dir.join(name));
+    let key = issue(&one, "a@x.test", "free");
+    copy_keys(&one, &other);
+    for _ in 0..3 {
+        change_key("revoke", &one, &key);
+        change_key("restore", &one, &key);
+    }
+    change_key("revoke", &other, &key);
+    let server = serve(&other);
+    // Merged with the file that the server has read.
+    fs::copy(one.join("keys.jsonl"), other.join("keys.jsonl")).unwrap();
+    let mut holder = Holder::new(&server, key);
+    holder.gets_soon(403);
+    thread::sleep(2 * SOON);
+    holder.gets_soon(403);
 }
 
 #[test]
