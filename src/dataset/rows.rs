@@ -88,7 +88,7 @@ impl Island {
 }
 
 /// A row of creators.csv. All members except the slug are optional.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Profile {
     pub slug: CreatorSlug,
     pub name: Option<Box<str>>,
@@ -110,7 +110,7 @@ impl Profile {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayRow {
     /// Position in [`super::Catalogue::islands`].
     pub island: u32,
@@ -187,7 +187,7 @@ impl Metrics {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct LiveStep {
     /// Time of the step, a multiple of 600.
     pub time: UnixSeconds,

@@ -16,7 +16,7 @@ use crate::sync::{cores, in_order, lock};
 const NOTICE_BYTES_MAX: u64 = 1024;
 
 /// All islands and all creator profiles. Other types refer to an island by its position here.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Catalogue {
     /// islands.csv, by code ascending.
     pub islands: Vec<Island>,

@@ -8,7 +8,7 @@ use island_metrics::dataset::{
 use island_metrics::model::IslandCode;
 
 /// All data of a dataset.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Whole {
     catalogue: Catalogue,
     days: Vec<(UtcDay, Vec<DayRow>)>,
