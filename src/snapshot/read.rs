@@ -135,6 +135,27 @@ impl Snapshot {
         service: &SiteSettings,
         current: Option<&Snapshot>,
     ) -> Snapshot {
+        let mut snapshot = Snapshot::unrendered(history, live, dumps, service);
+        let same = current.filter(|current| current.service == snapshot.service);
+        // In the order of the table, in which the API comes before the pages that show it.
+        for endpoint in Endpoint::all() {
+            let same = same.filter(|_| endpoint.source() == Some(Source::File));
+            let body = match same {
+                Some(same) => same.in_memory(endpoint).cloned(),
+                None => snapshot.render(endpoint),
+            };
+            snapshot.bodies.push(body);
+        }
+        snapshot
+    }
+
+    /// Combines payloads and dumps, without any body in memory.
+    pub fn unrendered(
+        history: Option<Arc<History>>,
+        live: Option<Live>,
+        dumps: Option<Result<Arc<Dumps>, SnapshotError>>,
+        service: &SiteSettings,
+    ) -> Snapshot {
         let published = history.as_ref().map(|history| history.identity.published);
         let published = published.max(live.as_ref().map(|live| live.identity.published));
         let tags = history.as_ref();
@@ -148,7 +169,7 @@ impl Snapshot {
             notice,
             ..service.clone()
         };
-        let mut snapshot = Snapshot {
+        Snapshot {
             tags: tags.map_or_else(Vec::new, |history| history.largest_tags(TAGS_MAX)),
             history,
             live,
@@ -156,18 +177,7 @@ impl Snapshot {
             dumps,
             service: Arc::new(service),
             bodies: Vec::new(),
-        };
-        let same = current.filter(|current| current.service == snapshot.service);
-        // In the order of the table, in which the API comes before the pages that show it.
-        for endpoint in Endpoint::all() {
-            let same = same.filter(|_| endpoint.source() == Some(Source::File));
-            let body = match same {
-                Some(same) => same.in_memory(endpoint).cloned(),
-                None => snapshot.render(endpoint),
-            };
-            snapshot.bodies.push(body);
         }
-        snapshot
     }
 
     /// Returns the body in memory of an endpoint; `None` if it has none.

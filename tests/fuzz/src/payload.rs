@@ -26,6 +26,8 @@ pub(crate) struct Payload {
     in_table: Vec<(usize, u32)>,
     in_trailer: Vec<(usize, u32)>,
     published: u64,
+    /// Whether the gzip forms contain the other forms, at [`STORED_AT`].
+    is_stored: bool,
 }
 
 impl Payload {
@@ -46,6 +48,7 @@ impl Payload {
             in_table: Vec::new(),
             in_trailer: Vec::new(),
             published: long(trailer, 8) as u64,
+            is_stored: false,
         }
     }
 
@@ -58,6 +61,7 @@ impl Payload {
         gzip.extend(plain);
         gzip.extend(crc32(0, &plain).to_le_bytes());
         gzip.extend(40_u32.to_le_bytes());
+        self.is_stored = true;
         self.head.truncate(MAGIC_BYTES);
         self.head.extend(&gzip);
         let mut record = (MAGIC_BYTES as u64).to_le_bytes().to_vec();
@@ -107,12 +111,20 @@ impl Payload {
     /// The file with correct checksums; those of the bodies only on request.
     pub(crate) fn sealed(mut self, seal_bodies: bool) -> Vec<u8> {
         if seal_bodies {
-            let head = &self.head;
+            let (head, is_stored) = (&self.head, self.is_stored);
             let of_bodies = self.sections.iter_mut().filter(|(id, _)| is_of_bodies(*id));
             for (_, bytes) in of_bodies {
-                bytes
-                    .chunks_exact_mut(BODY_REF_BYTES)
-                    .for_each(|record| seal_body(record, head));
+                // Most records are the same.
+                let mut last: Option<([u8; 16], [u8; BODY_REF_BYTES])> = None;
+                for record in bytes.chunks_exact_mut(BODY_REF_BYTES) {
+                    let place: [u8; 16] = record[..16].try_into().expect("sixteen bytes");
+                    match &last {
+                        Some((same, sealed)) if *same == place => record.copy_from_slice(sealed),
+                        _ => seal_body(record, head, is_stored),
+                    }
+                    let sealed = (&*record).try_into().expect("a record");
+                    last = Some((place, sealed));
+                }
             }
         }
         let start = self.head.len();
@@ -206,8 +218,11 @@ fn change_section(bytes: &mut Vec<u8>, what: u8, at: usize, value: u32) {
 }
 
 /// Sets the checksums of a body record to those of the bytes at its position, if there are any.
-fn seal_body(record: &mut [u8], head: &[u8]) {
+fn seal_body(record: &mut [u8], head: &[u8], is_stored: bool) {
     let (offset, plain, gzip) = (long(record, 0), word(record, 8), word(record, 12));
+    if gzip > 0 && !is_stored {
+        return;
+    }
     let part = |at: usize, length: u32| {
         let start = offset.saturating_add(at);
         head.get(start..start.saturating_add(length as usize))
