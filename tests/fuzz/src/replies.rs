@@ -158,7 +158,7 @@ impl<'a> Reply<'a> {
 /// Values seen in other inputs.
 #[derive(Default)]
 pub struct Seen {
-    ids: HashSet<String>,
+    ids: HashSet<u64>,
     /// Checksums and lengths of complete bodies.
     bodies: HashSet<(u32, usize, bool)>,
 }
@@ -214,7 +214,8 @@ impl Seen {
         if self.ids.len() >= SEEN_MAX {
             self.ids.clear();
         }
-        let id = reply.header("x-request-id").expect("just seen").to_owned();
+        let id = reply.header("x-request-id").expect("just seen");
+        let id = u64::from_str_radix(id, 16).expect("sixteen digits");
         if !self.ids.insert(id) {
             return Err("an id comes twice".into());
         }
@@ -365,10 +366,12 @@ fn status_line(line: &str) -> Result<(bool, u16), Fault> {
         let Some(rest) = line.strip_prefix(version) else {
             continue;
         };
-        for (status, reason) in STATUSES {
-            if rest == format!("{status} {reason}") {
-                return Ok((is_old, *status));
-            }
+        let found = rest.split_once(' ').and_then(|(digits, reason)| {
+            let known = STATUSES.iter().find(|(_, known)| *known == reason)?;
+            (digits.len() == 3 && digits.parse() == Ok(known.0)).then_some(known.0)
+        });
+        if let Some(status) = found {
+            return Ok((is_old, status));
         }
     }
     Err(format!("no status line: {line:?}"))

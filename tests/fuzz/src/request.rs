@@ -17,7 +17,7 @@ mod tls;
 use std::cell::RefCell;
 use std::fs;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use island_metrics::calendar::{Clock, ManualTime};
 use island_metrics::model::TierLimits;
@@ -236,21 +236,56 @@ fn certain<'r, 'a>(replies: &'r [Reply<'a>], asked: &[Asked<'_>]) -> &'r [Reply<
 /// Whether the received bytes contain a part of a secret that was sent as a key, and of which no part is
 /// elsewhere in the input.
 fn leaks(input: &[u8], received: &[u8]) -> bool {
-    known::TEXTS.into_iter().any(|key| {
-        let (_, secret) = key.rsplit_once('_').expect("a key's parts");
-        let secret = secret.as_bytes();
-        let mut rest = input.to_vec();
-        for at in places(input, key.as_bytes()) {
-            if is_sent_as_key(&input[..at]) {
-                rest[at..at + key.len()].fill(b'\n');
+    known::TEXTS
+        .into_iter()
+        .zip(&*SECRETS)
+        .any(|(key, secret)| {
+            if places(input, key.as_bytes()).next().is_none() {
+                return false;
             }
+            let mut rest = input.to_vec();
+            for at in places(input, key.as_bytes()) {
+                if is_sent_as_key(&input[..at]) {
+                    rest[at..at + key.len()].fill(b'\n');
+                }
+            }
+            rest != input
+                && !secret.is_partly_in(&rest, ELSEWHERE_BYTES)
+                && secret.is_partly_in(received, PART_BYTES)
+        })
+}
+
+/// The last part of a key.
+struct Secret {
+    text: &'static [u8],
+    /// Whether two bytes follow each other in the text, by both.
+    pairs: Vec<bool>,
+}
+
+static SECRETS: LazyLock<Vec<Secret>> = LazyLock::new(|| {
+    let secret = |key: &'static str| {
+        let (_, text) = key.rsplit_once('_').expect("a key's parts");
+        let text = text.as_bytes();
+        let mut pairs = vec![false; 1 << 16];
+        for pair in text.windows(2) {
+            pairs[place_of(pair)] = true;
         }
-        let holds = |text: &[u8], bytes: usize| {
-            let mut parts = secret.windows(bytes);
-            parts.any(|part| places(text, part).next().is_some())
-        };
-        rest != input && !holds(&rest, ELSEWHERE_BYTES) && holds(received, PART_BYTES)
-    })
+        Secret { text, pairs }
+    };
+    known::TEXTS.into_iter().map(secret).collect()
+});
+
+fn place_of(begin: &[u8]) -> usize {
+    usize::from(begin[0]) << 8 | usize::from(begin[1])
+}
+
+impl Secret {
+    /// Whether a text contains so many bytes of the secret in a row.
+    fn is_partly_in(&self, text: &[u8], bytes: usize) -> bool {
+        // One pass for all parts.
+        let mut may_be = text.windows(bytes).filter(|it| self.pairs[place_of(it)]);
+        may_be.any(|it| places(self.text, it).next().is_some())
+    }
 }
 
 /// Whether these bytes are followed by the value of the `key` of a query, or of `Authorization`.
