@@ -1,10 +1,16 @@
 //! A second parser of request targets, written from CONTRACT sections 4 to 6 and SPEC section 4 alone.
 //! The oracle of `tests/it` reads targets with it too. It shares only the lists of paths and parameters with the server's parser, and is simple instead of fast.
 
+use std::sync::LazyLock;
+
 use island_metrics::request::{CREATOR_PARAMETERS, Endpoint, ISLAND_PARAMETERS, Kind};
 
-/// The paths of the table. Each parameter stands for one segment.
-const PATHS: &[&str] = Endpoint::LABELS;
+/// The paths of the table, each with its segments. Each parameter stands for one segment.
+static PATHS: LazyLock<Vec<(&str, Vec<&str>)>> = LazyLock::new(|| {
+    let paths = Endpoint::LABELS.iter();
+    let split = paths.map(|path| (*path, path.split('/').skip(1).collect()));
+    split.collect()
+});
 const DUMP: &str = "/dumps/{name}";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,18 +124,15 @@ impl Plain {
         if segments.last().is_some_and(String::is_empty) {
             return Meaning::Unknown;
         }
-        let fits = |path: &&&str| {
-            let mut parts = path.split('/').skip(1).zip(segments);
-            path.split('/').count() == segments.len() + 1
-                && parts.all(|(part, sent)| part == sent || part.starts_with('{'))
+        let fits = |(_, parts): &&(&str, Vec<&str>)| {
+            let mut pairs = parts.iter().zip(segments);
+            parts.len() == segments.len()
+                && pairs.all(|(part, sent)| part == sent || part.starts_with('{'))
         };
-        let Some(path) = PATHS.iter().find(fits) else {
+        let Some((path, parts)) = PATHS.iter().find(fits) else {
             return Meaning::Unknown;
         };
-        let at = path
-            .split('/')
-            .skip(1)
-            .position(|part| part.starts_with('{'));
+        let at = parts.iter().position(|part| part.starts_with('{'));
         let text = at.map_or("", |at| &segments[at]);
         let meaning = match *path {
             "/v1/islands" | "/v1/creators" => return self.list(path, query),
@@ -303,8 +306,11 @@ impl Plain {
     }
 
     fn decode_once(self, text: &str, is_form: bool) -> Option<String> {
-        let mut bytes = Vec::new();
         let mut left = text.as_bytes();
+        if !left.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+            return Some(text.to_owned());
+        }
+        let mut bytes = Vec::with_capacity(left.len());
         while !left.is_empty() {
             left = match left {
                 [b'%', high, low, rest @ ..] => {

@@ -97,7 +97,7 @@ fn links_lead_back(path: &str, query: Option<&str>) {
 
 /// One step of lenient decoding, as a reader of logs may do it.
 fn decoded(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(text.len());
     let mut left = text;
     while let [first, rest @ ..] = left {
         let digits = rest.get(..2).and_then(|it| std::str::from_utf8(it).ok());
@@ -131,9 +131,13 @@ fn spoils_log(logged: &str) -> Option<&'static str> {
     }
     let mut text = logged.as_bytes().to_vec();
     loop {
-        let lower = text.to_ascii_lowercase();
-        if lower.windows(6).any(|word| word == b"_live_") {
+        // Compares one byte first: most are not the mark's.
+        let is_mark = |word: &[u8]| word[0] == b'_' && word.eq_ignore_ascii_case(b"_live_");
+        if text.windows(6).any(is_mark) {
             return Some("it holds a key");
+        }
+        if !text.contains(&b'%') {
+            return None;
         }
         let next = decoded(&text);
         if next == text {
