@@ -194,7 +194,12 @@ const QUOTA_CLIENTS: ValueKind = Integer(1, TableSize::CLIENTS_MAX);
 
 const STATE: Flag = flag("state", DIRECTORY, Absent, "state directory of the server");
 const STRICT: Flag = switch("strict", "treats warnings of the dataset as faults");
-const KEY_PREFIX: Flag = flag("key-prefix", PREFIX, Literal("im"), "prefix of all keys, the same for serve and keys issue");
+const KEY_PREFIX: Flag = flag(
+    "key-prefix",
+    PREFIX,
+    Literal("im"),
+    "prefix of all keys of the service",
+);
 
 /// All commands; the first one runs when none is named.
 #[rustfmt::skip] // one row per flag
