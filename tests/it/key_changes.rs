@@ -1,8 +1,7 @@
 //! Keys issued and revoked while a server runs, and many requested concurrently.
 
 use crate::prelude::*;
-use crate::store::copy_keys;
-use crate::support::{printed_key, try_issue};
+use crate::support::{copy_keys, printed_key, try_issue};
 
 /// Time for a change of the keys to be effective everywhere.
 const SOON: Duration = Duration::from_secs(1);

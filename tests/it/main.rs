@@ -106,6 +106,7 @@ mod shared_pairs;
 mod shared_quota;
 #[cfg(feature = "shared-quota")]
 mod shared_settings;
+#[cfg(feature = "shared-quota")]
 mod shared_slow;
 #[cfg(all(feature = "shared-quota", feature = "tls"))]
 mod shared_tls;

@@ -4,7 +4,8 @@
 //! loaded machine, is repeated.
 
 use crate::prelude::*;
-use crate::store::{LIMIT, Peer, Store, await_all, copy_keys, password_file};
+use crate::store::{LIMIT, Peer, Store, await_all, password_file};
+use crate::support::copy_keys;
 
 pub(crate) const TARGET: &str = "/v1/islands?limit=1";
 /// Trials until the store answers each request in time.

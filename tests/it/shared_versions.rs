@@ -5,7 +5,8 @@
 
 use crate::prelude::*;
 use crate::shared_quota::{TARGET, admits_exactly, admitted_of, all_in_time, spend, spend_in_turn};
-use crate::store::{LIMIT, Store, copy_keys};
+use crate::store::{LIMIT, Store};
+use crate::support::copy_keys;
 
 /// Credits that the later version has leased.
 const LEASED: u32 = 20;

@@ -139,12 +139,6 @@ pub(crate) fn await_all(peers: &[Peer], is_up: bool) {
     }
 }
 
-/// Copies the keys of a state directory to a new one.
-pub(crate) fn copy_keys(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    fs::copy(from.join("keys.jsonl"), to.join("keys.jsonl")).unwrap();
-}
-
 /// A server that shares quotas.
 pub(crate) struct Peer {
     pub(crate) server: Server,

@@ -70,6 +70,12 @@ impl Drop for TempDir {
     }
 }
 
+/// Copies the keys of a state directory to a new one.
+pub(crate) fn copy_keys(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    fs::copy(from.join("keys.jsonl"), to.join("keys.jsonl")).unwrap();
+}
+
 /// Writes a file of a test, and the directories above it.
 pub(crate) fn write_file(path: &Path, text: &str) {
     write_bytes(path, text.as_bytes());
