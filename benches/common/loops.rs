@@ -49,10 +49,6 @@ impl Requests {
         Ok(batch)
     }
 
-    pub(crate) fn are_distinct(&self) -> bool {
-        self.share.is_some()
-    }
-
     /// Batches that a run may take.
     fn limit(&self) -> usize {
         let left = self.batches.len() - self.next;

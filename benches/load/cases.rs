@@ -58,6 +58,8 @@ pub(crate) struct Contestant {
     pub(crate) kind: Kind,
     pub(crate) server: Rc<Server>,
     pub(crate) requests: Requests,
+    /// What its connections send first, if not the same.
+    pub(crate) warm_up: Option<Requests>,
 }
 
 pub(crate) struct Case {
@@ -113,6 +115,7 @@ impl Maker<'_> {
             kind: Kind::Real,
             server: Rc::clone(&self.real),
             requests: Requests::same(request, depth, status),
+            warm_up: None,
         }];
         for kind in Kind::ALL.into_iter().skip(1) {
             let (server, request) = match self.start(kind, &path, &captured, request) {
@@ -132,6 +135,7 @@ impl Maker<'_> {
                 kind,
                 server: Rc::new(server),
                 requests: Requests::same(&request, depth, status),
+                warm_up: None,
             });
         }
         Ok(Case {
@@ -183,14 +187,16 @@ impl Maker<'_> {
         let bytes = fetch(address, first)?.raw.len();
         // A server is under load once to warm up, and twice in each round.
         let runs = 2 * round_count() + 1;
+        let page = || Requests::same(&get(PAGE, ""), 1, 200);
         let contestants = [
             (Kind::Real, Requests::distinct(requests, runs)),
-            (Kind::Cached, Requests::same(&get(PAGE, ""), 1, 200)),
+            (Kind::Cached, page()),
         ];
         let contestants = contestants.map(|(kind, requests)| Contestant {
             kind,
             server: Rc::clone(&self.real),
             requests,
+            warm_up: Some(page()),
         });
         Ok(Case {
             name,

@@ -34,10 +34,10 @@ fn busy(sources: &mut Sources, contestant: &mut Contestant) -> Outcome<Busy> {
     let run = Duration::from_millis(full_or_quick(100, 20));
     let server = &contestant.server;
     let mut pool = sources.pool(server.address, CONNECTIONS)?;
-    // The first requests on a connection cost more; distinct requests cannot be spent on that.
-    if !contestant.requests.are_distinct() {
-        closed(&mut pool, &mut contestant.requests, run / 10)?;
-    }
+    // The first requests on a connection cost more.
+    let first = contestant.warm_up.as_mut();
+    let first = first.unwrap_or(&mut contestant.requests);
+    closed(&mut pool, first, run / 10)?;
     let (before, mut responses, mut seconds) = (server.waited_nanos(), 0, 0.0);
     let cpu = server.cpu_micros_each(|| {
         (responses, seconds) = closed(&mut pool, &mut contestant.requests, run)?;
