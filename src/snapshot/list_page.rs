@@ -19,16 +19,17 @@ const LINK_BYTES_MAX: usize = ">; rel=\"first\", <".len() + 20;
 const SHARED_END: u8 = 0;
 
 /// Reads a byte of every cache line of the rows, which are spread over memory: copied one after the
-/// other, each would be waited for separately; touched first, they are loaded in parallel.
-fn touch(rows: &[Row<'_>]) {
+/// other, each would be waited for separately; touched first, they are loaded in parallel. Rows are
+/// split after this, since that depends on their last bytes.
+fn touch(rows: &[&[u8]]) {
     const LINE_BYTES: usize = 64;
     let mut mixed = 0;
-    for [row, _] in rows {
-        let mut at = 0;
-        while let Some(byte) = row.get(at) {
-            mixed ^= byte;
-            at += LINE_BYTES;
+    for row in rows {
+        for line in row.chunks(LINE_BYTES) {
+            mixed ^= line[0];
         }
+        // It may be in one line more.
+        mixed ^= row.last().copied().unwrap_or_default();
     }
     std::hint::black_box(mixed);
 }
@@ -55,19 +56,21 @@ impl ListPage<'_> {
             (history.select_islands(query), &history.rows)
         };
         let total = selected.total;
-        let row = |at: &u32| row_parts(texts.get(*at as usize), &history.row_end);
-        let rows: Vec<Row<'_>> = selected.rows.iter().map(row).collect();
+        let rows = selected.rows.iter().map(|at| texts.get(*at as usize));
+        let rows: Vec<&[u8]> = rows.collect();
+        if needs_content {
+            touch(&rows);
+        }
         let has_more = page.offset.saturating_add(page.limit.into()) < total;
         let start = service_bodies::list_start(self.endpoint);
         let end = service_bodies::list_end(&history.published, total, has_more, page);
-        let bytes = start.len() + rows_bytes(&rows) + end.len();
+        let bytes = start.len() + rows_bytes(&rows, &history.row_end) + end.len();
         // Even if the page is short: its entity tag is known before its length.
         let is_gzip = self.accepts_gzip;
         let content = if needs_content {
-            touch(&rows);
             let mut plain = Vec::with_capacity(bytes);
             plain.extend_from_slice(start.as_bytes());
-            append_rows(&mut plain, &rows);
+            append_rows(&mut plain, &rows, &history.row_end);
             plain.extend_from_slice(end.as_bytes());
             if is_gzip {
                 plain = Compressor::default().gzip(&plain);
@@ -86,10 +89,8 @@ impl ListPage<'_> {
     }
 }
 
-/// A row in two parts: the second one is the shared end, or empty.
-type Row<'a> = [&'a [u8]; 2];
-
-fn row_parts<'a>(row: &'a [u8], shared_end: &'a [u8]) -> Row<'a> {
+/// Returns a row in two parts: the second one is the shared end, or empty.
+fn row_parts<'a>(row: &'a [u8], shared_end: &'a [u8]) -> [&'a [u8]; 2] {
     match row {
         [start @ .., SHARED_END] => [start, shared_end],
         _ => [row, &[]],
@@ -97,17 +98,21 @@ fn row_parts<'a>(row: &'a [u8], shared_end: &'a [u8]) -> Row<'a> {
 }
 
 /// Returns the length of what [`append_rows`] appends.
-fn rows_bytes(rows: &[Row<'_>]) -> usize {
-    let row_bytes = |[start, end]: &Row<'_>| start.len() + end.len();
+fn rows_bytes(rows: &[&[u8]], shared_end: &[u8]) -> usize {
+    let row_bytes = |row: &&[u8]| {
+        let [start, end] = row_parts(row, shared_end);
+        start.len() + end.len()
+    };
     rows.iter().map(row_bytes).sum::<usize>() + rows.len().saturating_sub(1)
 }
 
 /// Appends the rows of a page, with commas between them.
-fn append_rows(out: &mut Vec<u8>, rows: &[Row<'_>]) {
-    for (at, [start, end]) in rows.iter().enumerate() {
+fn append_rows(out: &mut Vec<u8>, rows: &[&[u8]], shared_end: &[u8]) {
+    for (at, row) in rows.iter().enumerate() {
         if at > 0 {
             out.push(b',');
         }
+        let [start, end] = row_parts(row, shared_end);
         out.extend_from_slice(start);
         out.extend_from_slice(end);
     }
@@ -170,11 +175,11 @@ mod tests {
     #[test]
     fn the_rows_of_a_page_are_separated_and_their_shared_end_is_inserted() {
         let rows: [&[u8]; 3] = [b"{\"a\":1\0", b"{}", b"{\"b\":2\0"];
-        let rows = rows.map(|row| row_parts(row, b",\"end\":null}"));
+        let end = b",\"end\":null}";
         let joined = |count| {
             let mut out = Vec::new();
-            append_rows(&mut out, &rows[..count]);
-            assert_eq!(out.len(), rows_bytes(&rows[..count]), "{count}");
+            append_rows(&mut out, &rows[..count], end);
+            assert_eq!(out.len(), rows_bytes(&rows[..count], end), "{count}");
             String::from_utf8(out).unwrap()
         };
         assert_eq!(
