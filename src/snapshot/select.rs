@@ -18,6 +18,7 @@ use crate::request::{ListQuery, Page};
 
 /// Checking one row in so many costs less than sets of all rows; so does checking [`FEW_MIN`] rows.
 const FEW_SHARE: usize = 1024;
+/// Checking so many also costs less than caching a page.
 const FEW_MIN: usize = 48;
 /// The cost of sorting one key in steps of a walk.
 const STEPS_PER_KEY: usize = 40;
@@ -29,8 +30,8 @@ pub struct SelectedRows {
     pub rows: Vec<u32>,
     /// The number of matches on all pages.
     pub total: u64,
-    /// Whether the rows are a slice of a vector in final order, so that selecting them again costs nothing.
-    pub is_slice: bool,
+    /// Whether selecting them again takes longer than caching their page.
+    pub is_costly: bool,
 }
 
 impl SelectedRows {
@@ -38,7 +39,7 @@ impl SelectedRows {
         SelectedRows {
             rows,
             total: total as u64,
-            is_slice: false,
+            is_costly: true,
         }
     }
 
@@ -46,7 +47,7 @@ impl SelectedRows {
     fn slice_of(order: &[U32], page: Page) -> SelectedRows {
         let rows = order[window(order.len(), page)].iter();
         SelectedRows {
-            is_slice: true,
+            is_costly: false,
             ..SelectedRows::new(rows.map(|row| row.get()).collect(), order.len())
         }
     }
@@ -137,7 +138,10 @@ impl History {
             .collect();
         keys.sort_unstable();
         keys.dedup();
-        SelectedRows::of_matches(keys.into_iter().map(row_of), page)
+        SelectedRows {
+            is_costly: rarest.max_len() > FEW_MIN,
+            ..SelectedRows::of_matches(keys.into_iter().map(row_of), page)
+        }
     }
 
     /// Selects a page of the members of `set`, all of which are in `order`.
@@ -162,7 +166,7 @@ impl History {
         let Some(needle) = needle.filter(|folded| !folded.is_empty()) else {
             let rows = window(creators, query.page).map(number).collect();
             return SelectedRows {
-                is_slice: true,
+                is_costly: false,
                 ..SelectedRows::new(rows, creators)
             };
         };
