@@ -296,8 +296,15 @@ fn an_inherited_socket_named_tls_is_for_tls() {
     let output = start(&[]).output().unwrap();
     let stderr = stderr_of(&output, 78);
     has(&stderr, "the socket named tls requires --tls-certificate");
-    let _running = Running(start(&arguments(&scene.pair)).spawn().unwrap());
+    let unused = ["--listen-tls", "127.0.0.1:0"];
+    let mut running = start(&[&arguments(&scene.pair)[..], &unused].concat());
+    let mut running = running.spawn().unwrap();
+    let stderr = BufReader::new(running.stderr.take().unwrap());
+    let running = Running(running);
     let response = fetch(address, &scene.client_config(), "/v1/islands?limit=1");
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     has(&response, &format!("link: <https://{address}/"));
+    signal(running.0.id(), "-TERM");
+    let mut lines = stderr.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("--listen-tls is not used")));
 }

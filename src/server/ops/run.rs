@@ -51,6 +51,9 @@ fn serve(
     // Before the address is announced: connections could use up the file descriptors.
     let events = Events::new()?;
     drop(entered);
+    if sockets.are_inherited && !settings.listen_tls.is_empty() {
+        log.write("--listen-tls is not used, since the service manager has passed sockets");
+    }
     let addresses = &sockets.addresses;
     if addresses.iter().any(|(_, is_tls)| *is_tls) && settings.certificate.is_none() {
         let problem = "the socket named tls requires --tls-certificate and --tls-key";
