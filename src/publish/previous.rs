@@ -24,7 +24,7 @@ pub(super) struct Previous {
     /// `None` if there are none or their index is missing or damaged.
     pub(super) dumps: Option<Dumps>,
     /// Empty if it is not the list of what the manifest names: a publish that ended before it wrote the manifest has
-    /// published none of these files.
+    /// published none of these files. If the manifest is damaged, it may be the one of the list.
     pub(super) sources: Sources,
 }
 
@@ -43,15 +43,17 @@ impl Previous {
             read => read.map_err(in_file(&path))?,
         };
         let manifest = manifest.unwrap_or_default();
-        let sources = Some(Sources::read(&directory));
-        let sources = sources.filter(|sources| is_damaged || sources.published == manifest);
+        let mut sources = Sources::read(&directory);
+        if !is_damaged && sources.published != manifest {
+            sources = Sources::default();
+        }
         let named = manifest.dumps.as_ref();
         let dumps = named.and_then(|named| Dumps::open(&directory, named).ok());
         Ok(Previous {
-            sources: sources.unwrap_or_default(),
             directory,
             manifest,
             dumps,
+            sources,
         })
     }
 
@@ -84,7 +86,9 @@ impl Previous {
     fn has_all_dumps(&self) -> bool {
         let folder = self.directory.path().join(Dumps::FOLDER);
         let listed = fs::read_dir(folder).into_iter().flatten().flatten();
-        let listed: HashSet<OsString> = listed.map(|entry| entry.file_name()).collect();
+        // Servers follow no links.
+        let files = listed.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+        let listed: HashSet<OsString> = files.map(|entry| entry.file_name()).collect();
         let is_listed = |dump: &Dump| listed.contains(OsStr::new(&dump.file.sha256));
         self.dumps.is_some() && self.dump_files().all(is_listed)
     }

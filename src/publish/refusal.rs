@@ -17,8 +17,8 @@ use crate::snapshot::{Dumps, Manifest};
 /// Number of missing days that a message names; more are only counted.
 const DAYS_NAMED: usize = 5;
 
-/// Refuses a directory that is the dataset or lies in it, or whose folder of dumps does, or that holds a file of another
-/// program under a name that a publish replaces.
+/// Refuses a directory if it, or its folder `dumps`, is the dataset or lies in it, or if it holds a file of another program
+/// under a name that a publish replaces.
 pub(super) fn refuse_target(
     files: &Files<'_>,
     options: &PublishOptions<'_>,
@@ -32,8 +32,14 @@ pub(super) fn refuse_target(
         let text = format!("{path}: {problem}; --force publishes there");
         Err(PublishError::Refused(text))
     };
-    if is_within(files, directory)? || is_within(files, &directory.join(Dumps::FOLDER))? {
+    let folder = directory.join(Dumps::FOLDER);
+    if is_within(files, directory)? {
         return refused(directory, "the target must be outside the dataset");
+    }
+    // A link is replaced, and what it leads to is left alone.
+    if !folder.is_symlink() && is_within(files, &folder)? {
+        let problem = "the folder of the dumps must be outside the dataset";
+        return refused(&folder, problem);
     }
     let problem =
         "the target must be a new, empty or published directory, got a file that no publish wrote";
@@ -48,14 +54,14 @@ fn is_within(files: &Files<'_>, directory: &Path) -> Result<bool, PublishError> 
     };
     // Its folders may be links to other places.
     let folders = ["", "daily", "ccu", "live"].map(|folder| inode(&dataset.join(folder)).ok());
-    let target = resolved(directory).map_err(in_file(directory))?;
+    let target = resolved(directory)?;
     let mut above = target.ancestors();
     Ok(above.any(|above| inode(above).is_ok_and(|inode| folders.contains(&Some(inode)))))
 }
 
 /// Returns the absolute path without links and `..`. Components that do not exist are resolved like the
 /// directories that will be created.
-fn resolved(path: &Path) -> io::Result<PathBuf> {
+pub(super) fn resolved(path: &Path) -> Result<PathBuf, PublishError> {
     let step = |mut resolved: PathBuf, component| {
         if component == Component::ParentDir {
             resolved.pop();
@@ -64,7 +70,7 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
         }
         fs::canonicalize(&resolved).unwrap_or(resolved)
     };
-    let absolute = path::absolute(path)?;
+    let absolute = path::absolute(path).map_err(in_file(path))?;
     Ok(absolute.components().fold(PathBuf::new(), step))
 }
 

@@ -1,6 +1,5 @@
 //! Entry point of publishing: the steps from a dataset to a published directory.
 
-use std::fs;
 use std::io::Write as _;
 
 use zlib_rs::crc32::crc32;
@@ -14,7 +13,7 @@ use super::options::{EventSink, PublishEvent, PublishOptions, Published};
 use super::options::{PublishError, in_file};
 use super::plan::Plan;
 use super::previous::{Previous, Sources};
-use super::refusal::{inode, refuse_loss, refuse_target};
+use super::refusal::{inode, refuse_loss, refuse_target, resolved};
 use super::{history_payload, live_payload, tables};
 use crate::calendar::UnixSeconds;
 use crate::dataset::{DatasetReader, Files};
@@ -31,15 +30,19 @@ pub fn publish(
     // A missing dataset is a mistake of the operator. It is detected first, so that no directory is
     // created.
     DatasetReader::open(files, UnixSeconds::now().day())?;
-    refuse_target(files, options)?;
-    let target = options.directory;
-    durable::create_directory(target).map_err(in_file(target))?;
-    // Once: a link that is changed during the publish must not divide the files among two directories.
-    let directory = &*fs::canonicalize(target).map_err(in_file(target))?;
+    // Once: a link that is changed during the publish must not mix two directories.
+    let directory = &*resolved(options.directory)?;
     let options = &PublishOptions {
         directory,
         ..*options
     };
+    let mut files = files.clone();
+    if let Files::Directory(dataset) = &mut files {
+        *dataset = resolved(dataset)?;
+    }
+    let files = &files;
+    refuse_target(files, options)?;
+    durable::create_directory(directory).map_err(in_file(directory))?;
     let lock = durable::lock(directory, None);
     let _lock = lock.map_err(in_file(&directory.join(durable::LOCK_FILE)))?;
     let previous = Previous::read(directory)?;
@@ -56,7 +59,7 @@ pub fn publish(
     let time = options.published.unwrap_or_else(UnixSeconds::now);
     let refused = refuse_loss(&dataset, &previous, options, time);
     refused.inspect_err(|_| notify(PublishEvent::Warnings(&dataset.take_warnings())))?;
-    // Before it is known which dumps can be kept: those behind a link cannot.
+    // The folder comes first: dumps behind a link cannot be kept.
     create_dumps_folder(directory)?;
     let plan = Plan::new(&dataset, &previous, options)?;
     // Frees disk space first: the leftovers of a killed publish may fill most of the disk. Without

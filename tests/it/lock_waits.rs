@@ -155,22 +155,28 @@ fn a_publish_without_a_time_has_that_of_the_end_of_its_wait() {
 }
 
 #[test]
-fn a_link_to_the_target_that_is_changed_during_a_publish_divides_no_files() {
+fn links_that_are_changed_during_a_publish_mix_no_directories() {
     let mut scene = Scene::new();
     succeeds(scene.publish());
-    let [link, other] = ["link", "other"].map(|name| scene.dir.join(name));
-    symlink(scene.published.path(), &link).unwrap();
+    let [to, from, other] = ["to", "from", "other"].map(|name| scene.dir.join(name));
+    symlink(scene.published.path(), &to).unwrap();
+    symlink(scene.editions.dataset(), &from).unwrap();
     fs::create_dir(&other).unwrap();
     let edition = scene.editions.turn(Change::All);
-    let mut publish = scene.editions.publish(&edition, &link);
+    let mut publish = command();
+    publish.args(["publish", "--force", "--dataset"]).arg(&from);
+    publish.arg("--to").arg(&to);
+    publish.args(["--generated-at", &edition.generated_at]);
     let lock = held(scene.editions.dataset());
     let mut publishing = publish.stderr(Stdio::piped()).spawn().unwrap();
     let mut waits = String::new();
     let mut stderr = BufReader::new(publishing.stderr.take().unwrap());
     stderr.read_line(&mut waits).unwrap();
     assert_eq!(waits, waits_for(scene.editions.dataset()));
-    fs::remove_file(&link).unwrap();
-    symlink(&other, &link).unwrap();
+    for link in [&to, &from] {
+        fs::remove_file(link).unwrap();
+        symlink(&other, link).unwrap();
+    }
     drop(lock);
     assert!(publishing.wait().unwrap().success());
     assert!(files(&other).is_empty());

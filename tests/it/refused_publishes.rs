@@ -112,6 +112,13 @@ fn days_of_a_publish_that_ended_before_its_manifest_are_not_lost() {
         fs::remove_file(&more).unwrap();
         succeeds(&all, &dataset, &to, &[]);
     }
+    // Those of the publish before are.
+    let day = files(&dataset.join("daily")).into_keys().next().unwrap();
+    let (daily, aside) = (dataset.join("daily").join(&day), dir.join("aside"));
+    fs::rename(&daily, &aside).unwrap();
+    let want = format!("for {}; --force", day.trim_end_matches(".csv"));
+    has(&is_refused(&all, &dataset, &to), &want);
+    fs::rename(&aside, &daily).unwrap();
     // A manifest that is damaged may have named them.
     write_file(&more, "code,peakCCU\n");
     succeeds(&all, &dataset, &to, &[]);
@@ -125,13 +132,20 @@ fn dumps_behind_a_link_are_written_again() {
     let dir = TempDir::new();
     let (dataset, to, all) = (dataset(&dir), dir.join("published"), dir.join(""));
     succeeds(&all, &dataset, &to, &[]);
-    let names: Vec<String> = files(&to.join("dumps")).into_keys().collect();
-    fs::rename(to.join("dumps"), dir.join("disk")).unwrap();
-    symlink("../disk", to.join("dumps")).unwrap();
-    succeeds(&all, &dataset, &to, &[]);
-    let found: Vec<String> = files(&to.join("dumps")).into_keys().collect();
-    assert_eq!(found, names);
-    assert!(!to.join("dumps").is_symlink());
+    let dumps = to.join("dumps");
+    let names: Vec<String> = files(&dumps).into_keys().collect();
+    let one = dumps.join(&names[0]);
+    for linked in [&dumps, &one] {
+        let disk = dir.join("disk");
+        fs::rename(linked, &disk).unwrap();
+        symlink(&disk, linked).unwrap();
+        succeeds(&all, &dataset, &to, &[]);
+        let found: Vec<String> = files(&dumps).into_keys().collect();
+        assert_eq!(found, names);
+        assert!(!dumps.is_symlink() && !one.is_symlink());
+        let _is_a_directory = fs::remove_file(&disk);
+        let _is_a_file = fs::remove_dir_all(&disk);
+    }
 }
 
 #[test]
