@@ -1,8 +1,6 @@
 //! The commands `keys issue`, `list`, `revoke` and `restore`.
 
 use std::path::PathBuf;
-use std::thread::sleep;
-use std::time::Duration;
 
 use serde_json::json;
 
@@ -76,32 +74,16 @@ fn json_of(record: &KeyRecord) -> serde_json::Value {
     })
 }
 
-/// Longest time by which the last change of a key may be ahead of the clock so that a restoration waits, in seconds. More
-/// is the time of another clock.
-const AHEAD_MAX: i64 = 3;
-
-/// Waits until the second after the last change of a key. The time of a restoration is later than that; ahead of the
-/// clock, it would outweigh a revocation that is made afterwards at a server that does not know of it.
-fn wait_for_last_change(store: &KeyStore, id: KeyId) -> Result<(), CliError> {
-    let records = store.current()?;
-    let record = records.as_slice().iter().find(|record| record.id == id);
-    let next = record.map_or(0, |record| record.changed.0 + 1);
-    let ahead = next - UnixSeconds::now().0;
-    if ahead <= AHEAD_MAX {
-        sleep(Duration::from_secs(ahead.try_into().unwrap_or(0)));
-    }
-    Ok(())
-}
-
 /// Disables the key that the operand names, or enables it again. Reports its state.
 pub(super) fn set_revoked(arguments: &Arguments, is_revoked: bool) -> Result<(), CliError> {
     let expected = "the <id> segment of a key, ten letters and digits";
     let id: KeyId = arguments.operand(expected, parsed)?;
     let store = KeyStore::new(&arguments.required::<PathBuf>("state", parsed)?);
-    if !is_revoked {
-        wait_for_last_change(&store, id)?;
-    }
-    let is_change = store.set_revoked(id, is_revoked, UnixSeconds::now())?;
+    let is_change = if is_revoked {
+        store.set_revoked(id, true, UnixSeconds::now())?
+    } else {
+        store.restore(id)?
+    };
     let state = match (is_revoked, is_change) {
         (true, true) => "is revoked",
         (true, false) => "was already revoked",

@@ -190,6 +190,14 @@ impl KeyRecords {
         Ok(())
     }
 
+    /// Returns the seconds until the clock has passed the last change of a revoked key; 0 for another one.
+    pub(super) fn revoked_ahead(&self, id: KeyId, now: UnixSeconds) -> u64 {
+        let is_meant = |record: &&KeyRecord| record.id == id && record.revoked.is_some();
+        let record = self.records.iter().find(is_meant);
+        let ahead = record.map_or(0, |record| record.changed.0 + 1 - now.0);
+        ahead.try_into().unwrap_or(0)
+    }
+
     /// Disables a key, or enables it again. Returns `true` if it was in the other state. The limit of free keys per
     /// address applies to an enabled key as to a new one.
     ///

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use super::address::KeyAddress;
@@ -25,6 +26,8 @@ const HEADER_BYTES_MAX: u64 = 512;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same for records that are written again: a revocation that is received next must not wait for longer.
 const REPAIR_LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+/// Seconds by which the last change of a key may be ahead of the clock so that its restoration waits.
+const AHEAD_MAX: u64 = 3;
 
 /// The keys of a state directory. Changes are atomic and durable.
 ///
@@ -187,6 +190,27 @@ impl KeyStore {
         self.change(LOCK_TIMEOUT, |records| {
             records.set_revoked(id, is_revoked, now)
         })
+    }
+
+    /// Enables a key again. Returns `true` if that changed it. Waits for the second after the last change of the key: a
+    /// change is later than the one before, and ahead of the clock it would outweigh a revocation that is made afterwards
+    /// at another server, which does not know of it. A change that is further ahead was made by another clock.
+    pub(crate) fn restore(&self, id: KeyId) -> Result<bool, KeyStoreError> {
+        let mut waits = 0..AHEAD_MAX;
+        loop {
+            let restored = self.change(LOCK_TIMEOUT, |records| {
+                let now = UnixSeconds::now();
+                let ahead = records.revoked_ahead(id, now);
+                if (1..=AHEAD_MAX).contains(&ahead) && waits.next().is_some() {
+                    return Ok(Err(ahead));
+                }
+                records.set_revoked(id, false, now).map(Ok)
+            })?;
+            match restored {
+                Ok(is_change) => return Ok(is_change),
+                Err(ahead) => sleep(Duration::from_secs(ahead)),
+            }
+        }
     }
 
     /// Merges records of other servers into the known ones. `repair` writes them to the file: a revocation must not wait

@@ -162,7 +162,7 @@ fn a_server_waits_for_another_process_for_a_limited_time() {
             assert!(begun.elapsed() < REPAIR_LOCK_TIMEOUT / 2, "a change waits");
             assert_eq!(server.known().as_slice()[0].revoked.is_some(), is_revoked);
             let repair = scope.spawn(|| assert!(server.repair().unwrap_err().is_busy()));
-            std::thread::sleep(REPAIR_LOCK_TIMEOUT / 5);
+            sleep(REPAIR_LOCK_TIMEOUT / 5);
             assert!(!repair.is_finished());
         }
     });
