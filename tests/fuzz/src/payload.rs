@@ -120,10 +120,12 @@ impl Payload {
                     let place: [u8; 16] = record[..16].try_into().expect("sixteen bytes");
                     match &last {
                         Some((same, sealed)) if *same == place => record.copy_from_slice(sealed),
-                        _ => seal_body(record, head, is_stored),
+                        _ => {
+                            let is_sealed = seal_body(record, head, is_stored);
+                            let sealed = (&*record).try_into().expect("a record");
+                            last = is_sealed.then_some((place, sealed));
+                        }
                     }
-                    let sealed = (&*record).try_into().expect("a record");
-                    last = Some((place, sealed));
                 }
             }
         }
@@ -217,11 +219,11 @@ fn change_section(bytes: &mut Vec<u8>, what: u8, at: usize, value: u32) {
     }
 }
 
-/// Sets the checksums of a body record to those of the bytes at its position, if there are any.
-fn seal_body(record: &mut [u8], head: &[u8], is_stored: bool) {
+/// Sets the checksums of a body record to those of the bytes at its position. Returns `false` if there are none.
+fn seal_body(record: &mut [u8], head: &[u8], is_stored: bool) -> bool {
     let (offset, plain, gzip) = (long(record, 0), word(record, 8), word(record, 12));
     if gzip > 0 && !is_stored {
-        return;
+        return false;
     }
     let part = |at: usize, length: u32| {
         let start = offset.saturating_add(at);
@@ -229,10 +231,12 @@ fn seal_body(record: &mut [u8], head: &[u8], is_stored: bool) {
     };
     // If there is a gzip form, it contains the other form.
     let plain_at = if gzip == 0 { 0 } else { STORED_AT };
-    if let (Some(plain), Some(gzip)) = (part(plain_at, plain), part(0, gzip)) {
-        put(record, 16, &crc32(0, plain).to_le_bytes());
-        put(record, 20, &crc32(0, gzip).to_le_bytes());
-    }
+    let (Some(plain), Some(gzip)) = (part(plain_at, plain), part(0, gzip)) else {
+        return false;
+    };
+    put(record, 16, &crc32(0, plain).to_le_bytes());
+    put(record, 20, &crc32(0, gzip).to_le_bytes());
+    true
 }
 
 fn write_over(bytes: &mut [u8], changes: &[(usize, u32)]) {
