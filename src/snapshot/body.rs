@@ -131,7 +131,7 @@ pub struct Encoded {
     pub links: Option<Bytes>,
     /// When newer content is due, if that is known.
     pub next_due: Option<UnixSeconds>,
-    /// Whether it costs much more to make than to cache: a read, a search, a compression.
+    /// Whether it costs more to make than to cache: a read, a compression, a search among many rows.
     pub is_costly: bool,
 }
 

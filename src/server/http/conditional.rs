@@ -38,8 +38,8 @@ pub(crate) fn select(
     let is_not_modified = if headers.contains_key(IF_NONE_MATCH) {
         is_not_modified(headers, file.etag.as_bytes())
     } else {
-        // Not a later date: the date of a file is the time at which its publish began, and clients got the file before
-        // it until the publish ended.
+        // A later date does not count: the date of a file is the time at which its publish began, and clients got the
+        // file before it until the publish ended.
         date(headers, &IF_MODIFIED_SINCE) == Some(file.modified)
     };
     if is_not_modified {
