@@ -58,7 +58,7 @@ pub(crate) struct Contestant {
     pub(crate) kind: Kind,
     pub(crate) server: Rc<Server>,
     pub(crate) requests: Requests,
-    /// What its connections send first, if not the same.
+    /// Requests before the measured ones; `None` if they are the same.
     pub(crate) warm_up: Option<Requests>,
 }
 
