@@ -79,8 +79,6 @@ impl ConnectionPhase {
 /// The state of a connection, which its task and the registry share.
 #[derive(Debug)]
 pub(in crate::server) struct ConnectionState {
-    /// Index in the registry.
-    pub(in crate::server) index: AtomicU64,
     /// The phase, and the tick at which it began.
     pub(in crate::server) phase: AtomicU64,
     /// Ticks beyond the timeout in which the slowest client would have read what this one has taken before, or has
@@ -92,9 +90,8 @@ pub(in crate::server) struct ConnectionState {
 }
 
 impl ConnectionState {
-    pub(in crate::server) fn new(index: usize, tick: u64) -> ConnectionState {
+    pub(in crate::server) fn new(tick: u64) -> ConnectionState {
         ConnectionState {
-            index: AtomicU64::new(index as u64),
             phase: AtomicU64::new(ConnectionPhase::New.since(tick)),
             grace: AtomicU64::new(0),
             closing: AtomicU64::new(IN_TIME),
@@ -135,10 +132,6 @@ impl ConnectionState {
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
-    }
-
-    pub(in crate::server) fn index(&self) -> usize {
-        usize::try_from(self.index.load(Ordering::Relaxed)).expect("it was a length")
     }
 
     /// Polls the connection's work, unless the connection is to end. The task is woken when that

@@ -4,9 +4,12 @@
 //! A connection records its phase with one store. The time comes from [`ConnectionRegistry::tick`],
 //! which another thread calls; so no request registers a timer, and a worker's runtime has none.
 
+use std::collections::HashMap;
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ahash::RandomState;
 use tokio::sync::Notify;
 
 use crate::observe::{CloseReason, LogBuffer, WorkerMetrics};
@@ -22,8 +25,6 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// check of fifteen thousand takes a millisecond.
 const CHECK_TICKS: u64 = 2;
 const HEARTBEAT_TICKS: u64 = 10;
-/// Connections that are checked without releasing the lock, which a new one needs.
-const CHECKED_MAX: usize = 1024;
 /// Ticks from the start of a connection to the end of its TLS handshake.
 const HANDSHAKE_TICKS: u64 = 100;
 /// Ticks to wait for the disk to deliver a piece of a response: ten minutes, as for a mount that comes back.
@@ -42,12 +43,15 @@ const EVICTED_OF: usize = 64;
 /// Ticks after which a connection that waits for its client can be one of those. The request of a
 /// newer one may have come and not been read yet.
 const EVICTED_AFTER_TICKS: u64 = 5;
-/// Ticks after which a client that takes a response at less than [`SPARED_RATES`] times the minimum rate is evicted, before
-/// all others.
-/// A client with a tiny window that reads 5 KB/s takes half of what its system stores in 6.6 seconds.
+/// Ticks after which a client that takes a response at less than [`SPARED_RATES`] times the minimum rate is evicted,
+/// before all others. For a client with a tiny window that reads 5 KB/s, the kernel reports progress once in 6.6
+/// seconds.
 const SLOW_AFTER_TICKS: u64 = 80;
 /// A client that takes this many times the minimum rate is not evicted.
 const SPARED_RATES: u64 = 4;
+
+/// Connections by their addresses in memory.
+type Connections = HashMap<usize, Arc<ConnectionState>, RandomState>;
 
 /// The connections of one worker, and what they share.
 #[derive(Debug)]
@@ -57,7 +61,7 @@ pub(crate) struct ConnectionRegistry {
     /// `None` where there is no access log.
     pub(crate) access_log: Option<LogBuffer>,
     timeouts: [u64; ConnectionPhase::ALL.len()],
-    connections: Mutex<Vec<Arc<ConnectionState>>>,
+    connections: Mutex<Connections>,
     ticks: AtomicU64,
     /// The tick of the worker's last heartbeat.
     heartbeat: AtomicU64,
@@ -98,19 +102,15 @@ impl ConnectionRegistry {
     }
 
     pub(in crate::server) fn join(&self) -> Arc<ConnectionState> {
-        let mut connections = self.connections();
-        let state = Arc::new(ConnectionState::new(connections.len(), self.now()));
-        connections.push(Arc::clone(&state));
+        let state = Arc::new(ConnectionState::new(self.now()));
+        let address = Arc::as_ptr(&state).addr();
+        self.connections().insert(address, Arc::clone(&state));
         state
     }
 
     pub(in crate::server) fn leave(&self, state: &ConnectionState) {
         let mut connections = self.connections();
-        let index = state.index();
-        connections.swap_remove(index);
-        if let Some(moved) = connections.get(index) {
-            moved.index.store(index as u64, Ordering::Relaxed);
-        }
+        connections.remove(&ptr::from_ref(state).addr());
         let is_empty = connections.is_empty();
         drop(connections);
         self.freed.notify_one();
@@ -136,21 +136,13 @@ impl ConnectionRegistry {
         }
     }
 
-    /// Closes connections that are overdue. From the last to the first: one that leaves meanwhile
-    /// is replaced by the last, so none is missed.
+    /// Closes connections that are overdue.
     fn check(&self, ticks: u64) {
-        let mut end = usize::MAX;
-        while end > 0 {
-            let connections = self.connections();
-            end = end.min(connections.len());
-            let start = end.saturating_sub(CHECKED_MAX);
-            for state in &connections[start..end] {
-                let (phase, since) = state.phase();
-                // The tick that was recorded may have been an old one.
-                let is_overdue = ticks.saturating_sub(since) > self.timeout(phase, state) + 1;
-                state.check(is_overdue, phase.close_reason());
-            }
-            end = start;
+        for state in self.connections().values() {
+            let (phase, since) = state.phase();
+            // The tick that was recorded may have been an old one.
+            let is_overdue = ticks.saturating_sub(since) > self.timeout(phase, state) + 1;
+            state.check(is_overdue, phase.close_reason());
         }
     }
 
@@ -174,7 +166,7 @@ impl ConnectionRegistry {
         let now = self.now();
         let connections = self.connections();
         let (mut slow, mut waiting) = (Vec::new(), Vec::new());
-        for state in connections.iter().filter(|state| !state.is_closing()) {
+        for state in connections.values().filter(|state| !state.is_closing()) {
             let (phase, since) = state.phase();
             let spared = SLOW_AFTER_TICKS + state.grace.load(Ordering::Relaxed) / SPARED_RATES;
             if phase == ConnectionPhase::Sending && since + spared <= now {
@@ -234,7 +226,7 @@ impl ConnectionRegistry {
         self.ticks.load(Ordering::Relaxed)
     }
 
-    fn connections(&self) -> MutexGuard<'_, Vec<Arc<ConnectionState>>> {
+    fn connections(&self) -> MutexGuard<'_, Connections> {
         lock(&self.connections)
     }
 }

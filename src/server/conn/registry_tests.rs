@@ -266,11 +266,7 @@ fn connections_leave_in_any_order() {
             } else {
                 contexts.swap_remove(u.choose_index(contexts.len())?);
             }
-            let connections = registry.connections();
-            assert_eq!(connections.len(), contexts.len());
-            for (at, state) in connections.iter().enumerate() {
-                assert_eq!(state.index(), at);
-            }
+            assert_eq!(registry.size(), contexts.len() as u64);
         }
         Ok(())
     });
