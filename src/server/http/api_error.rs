@@ -1,10 +1,10 @@
 //! `ApiError`: the reason why a request fails, with its status, code and message (SPEC section 7).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use serde::Serialize;
 
 use crate::request::{Argument, Payload, Quoted, Route, RouteError};
 use crate::server::http::identity::KeyError;
@@ -195,19 +195,10 @@ impl ApiError {
 
     /// The body of SPEC section 7.
     pub(crate) fn body(&self) -> Bytes {
-        #[derive(Serialize)]
-        struct Error<'a> {
-            code: &'static str,
-            message: &'a str,
-        }
-        #[derive(Serialize)]
-        struct Body<'a> {
-            error: Error<'a>,
-        }
         let (_, code) = self.kind();
-        let message = &self.message();
-        let error = Error { code, message };
-        serde_json::to_vec(&Body { error })
+        let message = self.message();
+        let error = BTreeMap::from([("code", code), ("message", &message)]);
+        serde_json::to_vec(&BTreeMap::from([("error", error)]))
             .expect("two strings serialize")
             .into()
     }
