@@ -2,9 +2,9 @@
 
 use super::{DAY_SECONDS, RequestTime, UnixSeconds, UtcDay};
 
-/// Seconds by which a day may begin before its expected time: more than any honest correction.
+/// Seconds by which a day may begin before its expected time: more than any usual correction.
 const EARLY_SECONDS_MAX: i64 = 3600;
-/// Seconds for which a clock has to insist on an implausible day before it is believed.
+/// Seconds for which the wall clock must show an implausible day before the day is accepted.
 pub(super) const DOUBT_SECONDS: i64 = 600;
 
 /// Relation of the wall clock to the current day at the last reading.

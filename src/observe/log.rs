@@ -1,4 +1,4 @@
-//! [`Log`]: lines that a thread of their own writes, and two filters in front of it.
+//! [`Log`]: a log whose lines a separate thread writes, and two filters in front of it.
 //!
 //! Lines are queued, so a slow disk or a blocked standard error never blocks the server. Lines that do not fit in the
 //! queue, or that its target does not take, are dropped and counted.

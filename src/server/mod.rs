@@ -5,7 +5,7 @@
 //! `settings`.
 //!
 //! ```text
-//!   accept.rs           Worker::spawn: a permit, a ConnectionContext, a task for each connection
+//!   accept.rs           accept, spawn: a permit, a ConnectionContext, a task for each connection
 //!      │
 //!   worker.rs           Worker::serve_io: ConnectionIdentity, TimedIo
 //!      │
@@ -45,7 +45,7 @@
 //! - `http`: request heads, callers, conditions, responses and their bodies;
 //! - `conn`: listening sockets, limits, timeouts, and the socket as hyper sees it;
 //! - `worker`, `accept`: the requests of a connection; the connections of a worker from accept to close;
-//! - `web`: the state of a worker, HTML pages and the sign-up forms;
+//! - `web`: what responses are made from, HTML pages and the sign-up forms;
 //! - `settings`, `ops`: starting and stopping, reloading, logs, metrics, the admin listener.
 
 mod accept;

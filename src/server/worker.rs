@@ -1,5 +1,5 @@
-//! [`Worker`]: the state that the connections of one thread share, and how it handles their requests, also those
-//! whose responses wait: for a disk, for a form of sign-up, or for the store of shared quotas.
+//! [`Worker`]: the state that the connections of one thread share. It handles their requests, including those
+//! whose responses wait for the store of shared quotas, a disk, or a form of sign-up.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -163,17 +163,17 @@ impl Worker {
                 }
                 self.message(&mut request, context)
             }
-            Some(PendingBody::SignUp(client, parsed, accepts_html)) => {
+            Some(PendingBody::SignUp(form)) => {
                 let Some(signup) = &self.services.signup else {
                     unreachable!("a form is read only where sign-up is open");
                 };
                 let message = self.message(&mut request, context);
-                let form = SignupHandler::read(parsed, request.into_body()).await;
+                let form = SignupHandler::read(form, request.into_body()).await;
                 // With the time of the request, a rate limiter's clock could go back.
                 let now = self.clock.now().moment();
                 let site = Arc::clone(&lock(&self.served).snapshot.service);
                 let pages = (&*self.services.page_limiter, &*site);
-                let responding = signup.respond(pages, client, (form, accepts_html), now);
+                let responding = signup.respond(pages, form, now);
                 handled.response = context.wait(responding).await;
                 message
             }

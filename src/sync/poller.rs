@@ -39,8 +39,8 @@ pub(crate) struct PollTrigger {
 }
 
 impl PollTrigger {
-    /// Starts a polling thread, which runs `poll` for the first time immediately. It is told whether the poll
-    /// was requested.
+    /// Starts a polling thread, which runs `poll` for the first time immediately. `poll` receives `true`
+    /// if it was requested.
     pub(crate) fn start(
         source: &'static str,
         mut poll: impl FnMut(bool) + Send + 'static,

@@ -9,12 +9,12 @@ use crate::observe::CloseReason;
 use crate::sync::{AtomicU64, Ordering};
 
 const IN_TIME: u64 = 0;
-/// It was found overdue, and its task was woken. A busy worker may not have noticed what the client
+/// The connection is overdue, and its task was woken. A busy worker may not have noticed what the client
 /// has sent or taken.
 const OVERDUE: u64 = 1;
-/// Its task has run since, and is to run again when the runtime has polled for new events.
+/// The task has run since, and runs once more after the runtime has polled for events.
 const OVERDUE_AND_POLLED: u64 = 2;
-/// Its task has run a second time, after new events were polled. If it is overdue at the next check, it ends.
+/// The task has run after that poll. If the connection is still overdue at the next check, it is closed.
 const OVERDUE_AND_IDLE: u64 = 3;
 /// The task of the connection must close it; the number of the reason is added.
 const CLOSING: u64 = 4;

@@ -1,6 +1,6 @@
 //! `ConnectionLimiter`: limits the number of connections, or of downloads, in all and per address.
 //!
-//! An address has at most as many permits as are left, besides its fixed limit, so that a few addresses keep
+//! Besides its fixed limit, an address can hold at most as many permits as are free, so that a few addresses keep
 //! no other client out, even if none of their connections is idle or slow. One address has at most half
 //! of all; each further one leaves at least half of the rest, and N that renew their connections leave
 //! one in N + 1. (Network switches share memory by the same rule: A. Choudhury and E. Hahne, dynamic queue

@@ -37,6 +37,7 @@ use crate::server::conn::send_buffer::{SendBuffer, put_buffer};
 /// Writes from this length on count against the connection's time slice: they take tens of
 /// microseconds.
 const TIMED_BYTES_MIN: usize = 64 * 1024;
+
 /// A socket that completes hyper's heads. `error_response` makes the whole response of a status
 /// that hyper responds with by itself.
 pub(crate) struct TimedIo<S, F> {
@@ -57,7 +58,7 @@ pub(crate) struct TimedIo<S, F> {
     /// Whether there was a response since the connection was idle.
     responded: bool,
     sent_bytes: u64,
-    /// The number of them at the last wait for the client; at first, those that the socket takes for a client that
+    /// `sent_bytes` at the last wait for the client; initially the bytes that the socket stores for a client that
     /// reads nothing.
     counted_bytes: u64,
 }
@@ -143,7 +144,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
         self.buffer.reserve();
         // Before a form that its client holds back until then.
         if head.starts_with(CONTINUE) {
-            // A response that is ready already stands behind it, and is offered again by itself.
+            // If the response is ready, its head follows in the same call; hyper passes that part again.
             let bytes = memmem::find(head, b"\r\n\r\n").map_or(head.len(), |at| at + 4);
             self.buffer.extend(&head[..bytes]);
             self.continues = true;
@@ -162,7 +163,7 @@ impl<S, F: Fn(u16) -> Vec<u8>> TimedIo<S, F> {
             return Ok(());
         };
         let Some(head) = HyperHead::parse(head) else {
-            // It is never sent, and logged so.
+            // It is never sent; the log line says `cut=yes`.
             self.context.put_response((lines, body, log_line));
             self.context.metrics().counters.unexpected_heads.add(1);
             return Err(io::Error::other(
@@ -328,7 +329,7 @@ impl<S: Write + Unpin, F: Fn(u16) -> Vec<u8> + Unpin> Write for TimedIo<S, F> {
             ready!(self.drain(cx))?;
         }
         if std::mem::take(&mut self.continues) {
-            // The form has as long as if it had come with its head.
+            // The timeout of a request head begins again for the form.
             self.context.enter(ConnectionPhase::Head);
         }
         if self.context.waits() {

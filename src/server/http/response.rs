@@ -32,8 +32,9 @@ const SAME_ORIGIN: &str = "x-content-type-options: nosniff\r\n";
 /// For bodies that stay the same for as long as a refresh may go unnoticed.
 pub(in crate::server) const CACHED_A_MINUTE: &str = "cache-control: private, max-age=60\r\n\
     vary: Accept-Encoding, Authorization\r\n";
-/// The bounds of `max-age` of a body whose next version is due at a known time. Below: it may come late, and
-/// must not be asked for in a loop. Above: the interval of live steps, for times that are wrong.
+/// The bounds of `max-age` of a body whose next version is due at a known time. The minimum keeps clients from
+/// requesting a late version in a loop. The maximum is the interval of live steps; it limits the effect of a
+/// wrong time.
 const MAX_AGE: (i64, i64) = (60, 600);
 pub(in crate::server) const REVALIDATED: &str = "cache-control: private, max-age=0\r\n\
     vary: Accept-Encoding, Authorization\r\n";
@@ -42,7 +43,7 @@ pub(in crate::server) const REVALIDATED: &str = "cache-control: private, max-age
 const PUBLIC: &str = "cache-control: public, max-age=60, must-revalidate\r\n";
 pub(in crate::server) const JSON: &str = "content-type: application/json\r\n";
 const GZIP: &str = "content-encoding: gzip\r\n";
-/// Any header may be sent: none of them is believed but the named ones. `*` does not cover
+/// Clients may send any header: the server ignores those that it does not know. `*` does not cover
 /// `Authorization`, and older browsers do not support it, so headers that clients and tracing libraries
 /// add are named too. Browsers cache this for a day at most.
 const PREFLIGHT: &str = "access-control-allow-methods: GET, HEAD, OPTIONS\r\n\
@@ -90,9 +91,16 @@ pub(crate) enum PendingBody {
     Download(Download),
     /// The store of shared quotas grants credits of a client; then the request is handled again.
     Lease(LeaseWait),
-    /// The form of sign-up is read, unless the request of this address has none, and the sign-up service responds with
-    /// a page. Errors are JSON unless the client accepts HTML, which is the last value.
-    SignUp(IpAddr, Result<Option<SignupRequest>, InvalidForm>, bool),
+    /// The body is read if it has a form, and the sign-up service responds with a page.
+    SignUp(SignupForm<Option<SignupRequest>>),
+}
+
+/// A request for `/keys`, parsed; before its body is read, `None` stands for a form in the body.
+pub(crate) struct SignupForm<R> {
+    pub(crate) client: IpAddr,
+    /// Whether errors are pages. They are JSON otherwise.
+    pub(crate) accepts_html: bool,
+    pub(crate) request: Result<R, InvalidForm>,
 }
 
 /// A form that is rejected without passing it to the sign-up service.
@@ -192,7 +200,7 @@ impl ApiResponse {
         response.body = match body.content {
             Content::Whole(bytes) => ResponseBody::Whole(bytes),
             Content::Omitted(bytes) => ResponseBody::Omitted(bytes),
-            // Whoever has the permit opens it.
+            // The caller opens it, with a permit.
             Content::Long(body) => ResponseBody::Omitted(Some(body.bytes())),
         };
         response

@@ -33,7 +33,7 @@ const TARGET_BYTES_MAX: usize = 1024;
 const ALLOCATION_BYTES: usize = 32;
 /// Blocks of an entry: the target, the lines of both responses, the body and its reference counts.
 const BLOCKS: usize = 6;
-/// The probation queue has at least one part in so many of the cache. No entry is larger.
+/// At least an eighth of the cache belongs to the probation queue. No entry is larger than that.
 const PROBATION_SHARE: usize = 8;
 /// One recently requested target is remembered for each so many bytes: about as many as the cache has
 /// space for entries. A client that requests more in turn would find nothing cached on its second pass.

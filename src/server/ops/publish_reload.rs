@@ -1,5 +1,5 @@
 //! Loads new publishes while serving. A publish that cannot be loaded is
-//! refused, and the previous one is served on.
+//! refused, and the previous one stays in use.
 
 use std::io;
 use std::path::{Path, PathBuf};

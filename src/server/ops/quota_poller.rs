@@ -79,7 +79,7 @@ impl KeyReloader {
             // The next poll tries again.
             loaded = self.load(records).map(|()| self.status.loaded());
         }
-        // Keys that cannot be loaded are written too: one of them may have been shown.
+        // Keys that cannot be loaded are written too: a user may have seen one of them.
         let repaired = self.store.repair();
         loaded.map_err(|error| format!("{error}; the newest keys are refused"))?;
         read.map_err(|error| format!("{error}; the known keys stay in use"))?;

@@ -1,7 +1,7 @@
 //! Everything outside the API: HTML pages, files for browsers, dumps and sign-up, which need no key and spend
-//! no quota; and for all requests, the state of a worker.
+//! no quota.
 //!
-//! - `request_context`: `Worker` and `RequestContext`, of which every response is made
+//! - `request_context`: `Services` and `RequestContext`, from which every response is made, those of the API too
 //! - `unmetered`: routes outside the API to their response
 //! - `pages`: what all pages share; `page_responses`: responses with pages
 //! - `rendered`: pages rendered per request

@@ -12,7 +12,7 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::body::{Download, DownloadSource};
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::names_html;
-use crate::server::http::response::{ApiResponse, PendingBody};
+use crate::server::http::response::{ApiResponse, PendingBody, SignupForm};
 use crate::server::web::pages::{private_page, see_other};
 use crate::server::web::rendered::searched_code;
 use crate::server::web::request_context::RequestContext;
@@ -54,10 +54,11 @@ impl RequestContext<'_> {
     fn keys(&self) -> Result<ApiResponse, ApiError> {
         let service = &self.snapshot.service;
         if self.services.signup.is_some() {
-            let parsed = SignupHandler::parse(&service.base_url, self.head);
-            let pending =
-                PendingBody::SignUp(self.address(), parsed, names_html(self.head.headers));
-            return Ok(ApiResponse::after(pending));
+            return Ok(ApiResponse::after(PendingBody::SignUp(SignupForm {
+                client: self.address(),
+                accepts_html: names_html(self.head.headers),
+                request: SignupHandler::parse(&service.base_url, self.head),
+            })));
         }
         if names_html(self.head.headers) {
             let html = site::keys_closed(service);
