@@ -1,5 +1,5 @@
-//! Pages of data: `/`, `/islands`, `/islands/{code}`, `/creators`, `/creators/{slug}`, `/rankings/{date}` and
-//! `/new/{date}`. Their templates work on the members of the API's bodies.
+//! Pages of data: `/`, `/islands`, `/islands/{code}`, `/live`, `/creators`, `/creators/{slug}`, `/rankings/{date}`
+//! and `/new/{date}`. Their templates work on the members of the API's bodies.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::from_slice;
 
 use super::bodies::{BodyOf, CcuBody, LiveSteps, members, start_of, start_of_list};
 use super::chart::Chart;
-use super::metrics::{Average, METRICS, Metric, Unit};
+use super::metrics::{METRICS, Metric, Unit, average};
 use super::settings::SiteSettings;
 use super::templates::{filled, page};
 use crate::calendar::{DAY_SECONDS, UtcDay};
@@ -180,15 +180,14 @@ pub fn island(page: IslandPage<'_>) -> Option<String> {
     let highest = peaks.iter().rev().max_by_key(|(_, peak)| *peak);
     let before = peaks.iter().nth_back(1);
     let change = peaks.last().zip(before);
-    let change =
-        change.map(|(newest, before)| Unit::COUNT.change(before.1.into(), newest.1.into()));
+    let change = change.map(|(newest, before)| Unit::COUNT.change(before.1, newest.1));
     let values = context! {
         root => "../",
         notice => page.notice,
         published => page.published,
         metric => Serde(metric),
         live,
-        days => changing(metric.unit, shown.iter().map(|(day, value)| (day, (*value).into(), ()))),
+        days => changing(metric.unit, shown.iter().map(|(day, value)| (day, *value, ()))),
         months => changing(metric.unit, months(metric.unit, &shown).into_iter()),
         range => page.days,
         ranges => chart.as_ref().map(Chart::ranges),
@@ -219,13 +218,13 @@ fn points(series: &[Value], metric: &Metric) -> Option<Vec<(String, u64)>> {
 }
 
 /// Returns the months of a history, oldest first: the average, the number of known days, and the highest value.
-fn months(unit: Unit, days: &[(String, u64)]) -> Vec<(Option<&str>, Average, (usize, String))> {
+fn months(unit: Unit, days: &[(String, u64)]) -> Vec<(Option<&str>, u64, (usize, String))> {
     fn month((day, _): &(String, u64)) -> Option<&str> {
         day.get(.."2026-11".len())
     }
     let months = days.chunk_by(|one, other| month(one) == month(other));
     let months = months.map(|days| {
-        let average = Average::new(days.iter().map(|(_, value)| *value));
+        let average = average(days.iter().map(|(_, value)| *value));
         let highest = days.iter().map(|(_, value)| *value).max();
         let highest = unit.text(highest.unwrap_or_default());
         (month(&days[0]), average, (days.len(), highest))
@@ -237,13 +236,13 @@ fn months(unit: Unit, days: &[(String, u64)]) -> Vec<(Option<&str>, Average, (us
 /// the rest.
 fn changing<N: Serialize, R: Serialize>(
     unit: Unit,
-    rows: impl Iterator<Item = (N, Average, R)>,
+    rows: impl Iterator<Item = (N, u64, R)>,
 ) -> Value {
     let mut before = None;
     let rows = rows.map(|(name, value, rest)| {
         let change = before.replace(value);
         let change = change.map(|before| unit.change(before, value));
-        Value::from(Serde((name, unit.text(value.rounded()), change, rest)))
+        Value::from(Serde((name, unit.text(value), change, rest)))
     });
     let mut rows: Vec<Value> = rows.collect();
     rows.reverse();

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::text::{count, grouped};
 
-/// A metric of an island on a day. Templates use it as the API's bodies.
+/// A metric of an island on a day. Serialized, so that templates read it like a body.
 #[derive(Serialize)]
 pub(super) struct Metric {
     pub(super) name: &'static str,
@@ -50,17 +50,16 @@ impl Unit {
         }
     }
 
-    /// Returns the change from one average to another: the difference of their texts, and a percentage of the exact
-    /// values. A percentage of nothing, of a percentage, or below 0.1 is left out.
-    pub(super) fn change(self, from: Average, to: Average) -> Change {
-        let (base, changed) = (from.sum * to.count, to.sum * from.count);
-        let (direction, sign) = match changed.cmp(&base) {
+    /// Returns the change from one value to another: the difference of their texts, and a percentage. A percentage
+    /// of nothing, of a percentage, or below 0.1 is left out.
+    pub(super) fn change(self, from: u64, to: u64) -> Change {
+        let (direction, sign) = match to.cmp(&from) {
             Ordering::Less => ("down", "\u{2212}"),
             Ordering::Equal => ("soft", ""),
             Ordering::Greater => ("up", "+"),
         };
-        let by = to.rounded().abs_diff(from.rounded());
-        let tenths = (changed.abs_diff(base) * 1_000 + base / 2).checked_div(base);
+        let (by, base) = (to.abs_diff(from), u128::from(from));
+        let tenths = (u128::from(by) * 1_000 + base / 2).checked_div(base);
         let tenths = tenths.filter(|tenths| *tenths > 0 || direction == "soft");
         let amount = match by {
             0 => self.text(0),
@@ -82,32 +81,11 @@ impl Unit {
     }
 }
 
-/// The average of some values, in parts of their unit.
-#[derive(Clone, Copy)]
-pub(super) struct Average {
-    sum: u128,
-    /// At least 1, and at most the number of days in the calendar.
-    count: u128,
-}
-
-impl Average {
-    /// Returns the average of `values`; that of none is 0.
-    pub(super) fn new(values: impl ExactSizeIterator<Item = u64>) -> Average {
-        let count = values.len().max(1) as u128;
-        let sum = values.map(u128::from).sum();
-        Average { sum, count }
-    }
-
-    /// Returns the average in whole parts. It is not above the highest value.
-    pub(super) fn rounded(self) -> u64 {
-        u64::try_from((self.sum + self.count / 2) / self.count).unwrap_or(u64::MAX)
-    }
-}
-
-impl From<u64> for Average {
-    fn from(value: u64) -> Average {
-        Average::new([value].into_iter())
-    }
+/// Returns the rounded average of values; that of none is 0.
+pub(super) fn average(values: impl ExactSizeIterator<Item = u64>) -> u64 {
+    let count = values.len().max(1) as u128;
+    let sum: u128 = values.map(u128::from).sum();
+    u64::try_from((sum + count / 2) / count).expect("not above the highest value")
 }
 
 #[derive(Serialize)]
@@ -204,21 +182,21 @@ mod tests {
             (Unit::COUNT, 2_000, 2_001, "up", "+1 (+0.1%)"),
             (Unit::COUNT, 2_001, 2_002, "up", "+1"),
         ] {
-            let change = unit.change(Average::from(from), Average::from(to));
+            let change = unit.change(from, to);
             assert_eq!((change.direction, &*change.text), (direction, text));
         }
         // A product of 64 bits would overflow.
         assert_eq!(
-            Unit::COUNT.change(u64::MAX.into(), 0.into()).text,
+            Unit::COUNT.change(u64::MAX, 0).text,
             "\u{2212}18,446,744,073,709,551,615 (\u{2212}100.0%)"
         );
-        // Of averages, the percentage is that of the exact values.
-        let average = |values: &[u64]| Average::new(values.iter().copied());
-        let change = Unit::COUNT.change(average(&[6, 7]), average(&[22, 22, 23]));
-        assert_eq!(change.text, "+15 (+243.6%)");
-        let change = Unit::COUNT.change(average(&[18, 19]), average(&[19]));
-        assert_eq!(change.text, "0 (+2.7%)");
-        let change = Unit::PERCENT.change(average(&[118]), average(&[118]));
-        assert_eq!(change.text, "0.0%");
+        assert_eq!(Unit::PERCENT.change(118, 118).text, "0.0%");
+    }
+
+    #[test]
+    fn averages_are_rounded() {
+        let values = [&[][..], &[6, 7], &[22, 22, 23], &[u64::MAX; 3]];
+        let averages = values.map(|values| average(values.iter().copied()));
+        assert_eq!(averages, [0, 7, 22, u64::MAX]);
     }
 }
