@@ -5,6 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Serialize;
+
 /// Largest count in a dataset, 2^53 - 1: the largest integer that every JSON parser reads exactly.
 pub const COUNT_MAX: u64 = (1 << 53) - 1;
 
@@ -191,7 +193,7 @@ pub enum Tier {
 named!(Tier: Free = "free", Starter = "starter", Pro = "pro");
 
 /// Requests allowed per UTC day (SPEC section 8). Each limit is at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TierLimits {
     /// Per address, without a key.
     pub anonymous: u16,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::settings::SiteSettings;
 use super::templates::page;
-use crate::model::{FREE_KEYS_MAX, TierLimits};
+use crate::model::FREE_KEYS_MAX;
 
 /// The keys of an address, shown to its holder. Without `Debug`, since it holds a token and a key.
 #[derive(Clone, Serialize)]
@@ -37,14 +37,7 @@ pub struct ListedKey {
 
 /// Fills a template with its values and the settings of a server that these pages state.
 fn keys_page(template: &str, service: &SiteSettings, values: Value) -> String {
-    let TierLimits {
-        anonymous,
-        free,
-        starter,
-        pro,
-    } = service.limits;
     let settings = context! {
-        limits => context! { anonymous, free, starter, pro },
         contact_url => service.contact_url(),
         free_keys_max => FREE_KEYS_MAX,
         ..Value::from(Serde(service))

@@ -9,7 +9,6 @@ use crate::model::{FREE_KEYS_MAX, TierLimits};
 pub struct SiteSettings {
     /// The public URL, without a trailing slash.
     pub base_url: String,
-    #[serde(skip)]
     pub limits: TierLimits,
     /// Whether `/keys` issues free keys.
     pub has_sign_up: bool,
