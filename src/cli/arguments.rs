@@ -322,7 +322,7 @@ fn may_be_secret(value: &str) -> bool {
     value.contains("_live_") || value.contains("//") && value.contains('@')
 }
 
-/// The problem of a value that may have a password, even if the text is not a URL.
+/// Returns the message for an invalid value that may contain a password, without the value.
 pub(super) fn secret_problem(source: &str, expected: &str) -> String {
     format!("{source} must be {expected}; the value is not shown")
 }

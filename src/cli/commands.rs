@@ -1,4 +1,4 @@
-//! Dispatch of commands, and the commands other than `serve` and `keys`.
+//! Dispatch of commands, and the commands without a file of their own.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,8 +18,8 @@ use crate::publish::{self, PublishEvent, PublishOptions};
 use crate::site::{self, SiteSettings};
 use crate::snapshot::check_published;
 
-/// The first last day of synthetic datasets, 2017-01-01: live steps, which are of the day after it, are
-/// later than that.
+/// The earliest last day of a synthetic dataset, 2017-01-01, so that its live steps, which are of the next day, are
+/// valid.
 const SYNTH_FIRST_DAY: UtcDay = UtcDay(17_167);
 
 const NOTHING_PUBLISHED: &str = "\nnothing was published";
@@ -114,7 +114,8 @@ fn report_warnings(warnings: &Faults) {
 }
 
 fn check(arguments: &Arguments) -> Result<(), CliError> {
-    // A flag names all that is read: an image sets the other one's variable for its server.
+    // If one directory is given as a flag, the variable of the other is ignored: a container image sets it for its
+    // server.
     let is_named = ["dataset", "published"].map(|name| arguments.has_flag(name));
     let directory = |at: usize, name| -> Result<Option<PathBuf>, CliError> {
         let directory = arguments.optional(name, parsed)?;

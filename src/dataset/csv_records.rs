@@ -75,7 +75,7 @@ impl<'a> CsvRecords<'a> {
                 (self.used, start) = (self.used - start, 0);
                 self.fill()?;
             }
-            // No input stands for the end of the file.
+            // Empty input tells the parser that the file has ended.
             let (input, ends) = (&self.input[self.used..], &mut self.ends[width..]);
             let (result, read, written, ended) =
                 self.parser.read_record(input, &mut text[length..], ends);

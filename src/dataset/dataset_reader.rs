@@ -82,7 +82,7 @@ impl<'a> DatasetReader<'a> {
         Ok(source)
     }
 
-    /// Iterates over the names of the files that a dataset may have, of which those of days and steps exist.
+    /// Iterates over the names of the tables, which may be absent, and of the days and steps, which exist.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let tables = [
             DatasetReader::ISLANDS,

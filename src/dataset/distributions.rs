@@ -35,8 +35,8 @@ impl SyntheticSpec {
 /// A piecewise linear curve: pairs of position (ascending) and value.
 pub(super) type Curve = [(f64, f64)];
 
-/// Returns the lists of a file of `data/synthetic` by name. A name is in brackets; items are separated by `|`, and one
-/// with a number and `×` in front is in its list so many times.
+/// Returns the lists of a file of `data/synthetic` by name. A name is in brackets; items are separated by `|`, and an
+/// item written `N×text` is in its list N times.
 pub(super) fn lists(text: &'static str) -> HashMap<&'static str, Vec<&'static str>> {
     let mut lists: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut name = "";
@@ -90,7 +90,7 @@ pub(super) const CLASSES: [SizeClass; 4] = [
 ];
 
 /// Maximum of the curve `second`: the hour of the daily peak.
-pub(super) const HOUR_MAX: f64 = 1.425;
+pub(super) const SECOND_FACTOR_MAX: f64 = 1.425;
 
 /// Share of new islands per day: 1.5 % per week.
 pub(super) const LAUNCHES_PER_DAY: f64 = 0.015 / 7.0;

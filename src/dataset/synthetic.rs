@@ -9,8 +9,8 @@ use std::io::{self, Write as _};
 
 use super::dataset_reader::DatasetReader;
 use super::distributions::{
-    CLASSES, Curve, HOUR_MAX, LAUNCHES_PER_DAY, STEP_SECONDS, SplitMix64, SyntheticSpec, at, count,
-    curve, float, second_factor,
+    CLASSES, Curve, LAUNCHES_PER_DAY, SECOND_FACTOR_MAX, STEP_SECONDS, SplitMix64, SyntheticSpec,
+    at, count, curve, float, second_factor,
 };
 use super::rows::{FileKind, write_csv_header};
 use super::synthetic_catalogue;
@@ -112,7 +112,7 @@ fn advance_day(islands: &mut [SyntheticIsland], spec: &SyntheticSpec, day: UtcDa
         ranked.push((count((score + 16.0) * 1e9), number));
     }
     ranked.sort_unstable();
-    // Thirty percent of the islands have five players on a day.
+    // Thirty percent of the islands have at least five players on a day.
     let three_in_ten = (islands.len() * 3).div_ceil(10);
     let wanted = spec.rows.map_or(three_in_ten, |rows| rows as usize);
     let active = wanted.min(ranked.len());
@@ -195,7 +195,7 @@ fn live_files(
     let mut file = Vec::new();
     for time in (0..6).rev().map(|back| newest - back * STEP_SECONDS) {
         let mut random = SplitMix64::new(spec.seed, 14, time.unsigned_abs());
-        let factor = second_factor(time) / HOUR_MAX;
+        let factor = second_factor(time) / SECOND_FACTOR_MAX;
         file.clear();
         write_csv_header(&mut file, FileKind::Live)?;
         for SyntheticIsland { code, peak, .. } in active(islands) {
@@ -210,7 +210,7 @@ fn live_files(
     // The platform has about forty times the players of the catalogue's islands.
     let shares = islands
         .iter()
-        .map(|island| 4.0 * f64::from(island.peak) / HOUR_MAX);
+        .map(|island| 4.0 * f64::from(island.peak) / SECOND_FACTOR_MAX);
     let everyone: f64 = shares.sum();
     let mut random = SplitMix64::new(spec.seed, 15, 0);
     file.clear();

@@ -111,7 +111,7 @@ pub struct AnonymousQuota {
     tag_seed: AtomicU64,
     /// The tag seed before the adopted one; equal to it if none was adopted since the start.
     earlier_tag_seed: AtomicU64,
-    /// The one in the file.
+    /// The tag seed that the file contains.
     stored_tag_seed: AtomicU64,
 }
 
@@ -241,7 +241,7 @@ impl AnonymousQuota {
     /// Replaces the tag seed, so that several servers compute equal tags, and stores it in the file; after an error
     /// also the next time. What a network was counted by the seed before stays a part of its day until the next start.
     pub fn adopt_tag_seed(&self, seed: u64) -> io::Result<()> {
-        // Before the file: if that fails, networks have the same names here as at other servers all the same.
+        // Replaced before it is written: if writing fails, this server still computes the same tags as the others.
         if seed != self.tag_seed() {
             let earlier = self.tag_seed.swap(seed, Ordering::Relaxed);
             self.earlier_tag_seed.store(earlier, Ordering::Relaxed);

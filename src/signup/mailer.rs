@@ -94,7 +94,7 @@ fn message(to: &KeyAddress, base_url: &str, link: &str) -> String {
 async fn send(words: &[String], mail: &str, longest: Duration) -> Result<(), String> {
     // A socket pair, because a pipe is read to its end, which does not come while a grandchild has it
     // open.
-    let (stderr, childs) = UnixStream::pair().map_err(|error| error.to_string())?;
+    let (stderr, child_stderr) = UnixStream::pair().map_err(|error| error.to_string())?;
     let run = async {
         stderr.set_nonblocking(true)?;
         let (input, mut writer) = io::pipe()?;
@@ -104,7 +104,7 @@ async fn send(words: &[String], mail: &str, longest: Duration) -> Result<(), Str
             .args(["-i", "-t"])
             .stdin(input)
             .stdout(Stdio::null())
-            .stderr(OwnedFd::from(childs))
+            .stderr(OwnedFd::from(child_stderr))
             .kill_on_drop(true)
             .spawn()?;
         drop(writer);
@@ -117,7 +117,7 @@ async fn send(words: &[String], mail: &str, longest: Duration) -> Result<(), Str
         Err(_) => format!("stopped after {} s", longest.as_secs()),
     };
     let mut output = Vec::new();
-    // Fails at the end of what is available, and has read it by then.
+    // The socket does not block: reading fails after all that is available has been read.
     let _ = stderr.take(STDERR_BYTES_MAX).read_to_end(&mut output);
     Err(problem + &first_line(&output, mail))
 }

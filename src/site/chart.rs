@@ -17,8 +17,8 @@ const LINES_MAX: u64 = 4;
 const STEPS_MAX: i64 = 4_000;
 /// Maximum number of times below the curve. Dates do not touch on screens that show all of them.
 const LABELS_MAX: usize = 5;
-/// Distances between the times below the curve, first in minutes, then in days, counted from 1970-01-01. The first
-/// with few enough times is used.
+/// Candidate distances between labels, shortest first, in minutes and in days; labels are at multiples of a distance
+/// since 1970-01-01. The first distance with at most [`LABELS_MAX`] labels is used.
 const MINUTES: [i64; 7] = [10, 30, 60, 120, 180, 360, 720];
 const DAYS: [i64; 13] = [1, 2, 5, 10, 20, 30, 60, 90, 120, 180, 365, 730, 1460];
 

@@ -28,7 +28,8 @@ pub fn openapi(service: &SiteSettings) -> String {
     };
     let origin = service.notice.as_deref().unwrap_or(ORIGIN);
     let limits = service.limits;
-    // Texts of the operator are inserted last, and the last one in the document first: no name in them is replaced.
+    // Texts of the operator are inserted last, in reverse order of their places, so that no placeholder in one of them
+    // is replaced.
     let replaced = [
         ("\"{base_url}\"", quoted(&service.base_url)),
         ("\"{island_parameters}\"", parameters(ISLAND_PARAMETERS)),
