@@ -24,7 +24,7 @@ use crate::common::prelude::*;
 const DAY: UtcDay = UtcDay(20_777);
 const NOW: RequestTime = RequestTime {
     day: DAY,
-    reset_seconds: 43_200,
+    moment: DAY.start(),
 };
 /// Daily limits of an address and of a free key (SPEC section 6).
 const ADDRESS: u32 = 100;

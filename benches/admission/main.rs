@@ -112,10 +112,9 @@ fn admitted(
                 let query = Query::split(black_box(query));
                 let keys = query.keys();
                 let caller = gate.authenticate(&visit, black_box(headers), &keys);
-                let now = RequestTime {
-                    day: UtcDay(day),
-                    reset_seconds: 1,
-                };
+                let day = UtcDay(day);
+                let moment = day.start();
+                let now = RequestTime { day, moment };
                 let decision = gate.admit(caller.unwrap(), now, None);
                 assert_ne!(black_box(decision.unwrap()), Decision::Refuse);
             }

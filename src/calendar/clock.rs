@@ -76,14 +76,9 @@ impl Clock {
         if day_end == UNTRUSTED || !(1..=DAY_SECONDS).contains(&left) {
             return self.evaluate().0;
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a part of a day is from 1 to 86 400"
-        )]
         RequestTime {
             day: UnixSeconds(day_end - DAY_SECONDS).day(),
-            reset_seconds: left as u32,
+            moment: wall,
         }
     }
 
@@ -139,6 +134,12 @@ mod tests {
         (time, clock)
     }
 
+    /// Returns the day, counted from the first one, and the seconds until its end.
+    fn shown(clock: &Clock) -> (i32, u32) {
+        let now = clock.now();
+        (now.day.0 - TODAY, now.reset_seconds())
+    }
+
     /// Applies steps of (seconds passed, seconds jumped) and compares the day after each.
     #[track_caller]
     fn check(steps: &[(i64, i64)], days: &[i32]) {
@@ -149,7 +150,7 @@ mod tests {
                 time.pass(*passed);
                 time.jump(*jumped);
                 let now = clock.now();
-                assert!((1..=86_400).contains(&now.reset_seconds), "{now:?}");
+                assert!((1..=86_400).contains(&now.reset_seconds()), "{now:?}");
                 now.day.0 - TODAY
             })
             .collect();
@@ -160,23 +161,9 @@ mod tests {
     fn midnight_comes_on_time() {
         let (time, clock) = at(NOON);
         time.pass(43_199);
-        let day = UtcDay(TODAY);
-        assert_eq!(
-            clock.now(),
-            RequestTime {
-                day,
-                reset_seconds: 1
-            }
-        );
+        assert_eq!(shown(&clock), (0, 1));
         time.pass(1);
-        let day = UtcDay(TODAY + 1);
-        assert_eq!(
-            clock.now(),
-            RequestTime {
-                day,
-                reset_seconds: 86_400
-            }
-        );
+        assert_eq!(shown(&clock), (1, 86_400));
     }
 
     #[test]
@@ -196,6 +183,19 @@ mod tests {
     }
 
     #[test]
+    fn the_time_passes_while_the_day_waits_for_the_clock_and_ignores_a_jump_ahead() {
+        for (jump, moment) in [(-86_400, NOON - 86_400), (10 * 86_400, NOON)] {
+            let (time, clock) = at(NOON);
+            time.jump(jump);
+            for passed in 0..3 {
+                let now = clock.now();
+                assert_eq!((now.day.0, now.moment.0), (TODAY, moment + passed));
+                time.pass(1);
+            }
+        }
+    }
+
+    #[test]
     fn a_machine_that_starts_with_an_old_clock_uses_the_newest_day() {
         let time = Arc::new(ManualTime::default());
         let clock = Clock::new(Some(Arc::clone(&time)), Some(UtcDay(TODAY)));
@@ -203,9 +203,7 @@ mod tests {
         time.pass(60);
         // The clock is corrected. The jump is not doubted, because the day is the current one.
         time.jump(NOON);
-        let day = UtcDay(TODAY);
-        let reset_seconds = 43_200 - 60;
-        assert_eq!(clock.now(), RequestTime { day, reset_seconds });
+        assert_eq!(shown(&clock), (0, 43_200 - 60));
     }
 
     #[test]
@@ -214,9 +212,7 @@ mod tests {
         time.jump(7200);
         assert_eq!(clock.check(), None);
         time.pass(43_200 - 7200);
-        let day = UtcDay(TODAY + 1);
-        let reset_seconds = 86_400;
-        assert_eq!(clock.now(), RequestTime { day, reset_seconds });
+        assert_eq!(shown(&clock), (1, 86_400));
     }
 
     #[test]
@@ -280,7 +276,7 @@ mod tests {
                 time.jump(*u.choose(&jumps)?);
                 steady += passed;
                 let now = clock.now();
-                assert!((1..=86_400).contains(&now.reset_seconds));
+                assert!((1..=86_400).contains(&now.reset_seconds()));
                 assert!(now.day.0 >= before);
                 // No jump is accepted immediately: until ten minutes have passed, the day is bounded by
                 // the elapsed time plus an hour.

@@ -1,6 +1,6 @@
 //! The clock guard: the rule by which a day is accepted, as a pure function of pairs of readings.
 
-use super::{DAY_SECONDS, RequestTime, UnixSeconds, UtcDay};
+use super::{RequestTime, UnixSeconds, UtcDay};
 
 /// Seconds by which a day may begin before its expected time: more than any usual correction.
 const EARLY_SECONDS_MAX: i64 = 3600;
@@ -65,18 +65,17 @@ impl ClockGuard {
                 )
             });
         }
-        let mut time = wall;
+        let mut moment = wall;
         if self.trust == Trust::Trusted {
             self.day = wall.day();
             self.offset = wall.0.saturating_sub(steady);
         } else if self.trust != Trust::Behind {
             self.day = day.max(expected.day());
-            time = expected;
+            moment = expected;
         }
-        let left = self.day.end().0.saturating_sub(time.0);
         RequestTime {
             day: self.day,
-            reset_seconds: u32::try_from(left.clamp(1, DAY_SECONDS)).expect("at most a day"),
+            moment,
         }
     }
 
@@ -90,6 +89,7 @@ impl ClockGuard {
 
 #[cfg(test)]
 mod tests {
+    use super::super::DAY_SECONDS;
     use super::*;
 
     const NOON: i64 = 20_777 * DAY_SECONDS + DAY_SECONDS / 2;

@@ -152,16 +152,17 @@ impl fmt::Display for UtcDay {
 pub struct RequestTime {
     /// The day that the request counts for.
     pub day: UtcDay,
-    /// Seconds until that day's quota is reset, from 1 to 86 400.
-    ///
-    /// Never 0: a client that retries after 0 seconds would come back on the same day.
-    pub reset_seconds: u32,
+    /// The time, for everything but quotas. Of another day if the clock went back.
+    pub moment: UnixSeconds,
 }
 
 impl RequestTime {
-    /// The time of the reading, moved into [`day`](Self::day) if the wall clock disagrees with it.
-    pub fn moment(self) -> UnixSeconds {
-        UnixSeconds(self.day.end().0 - i64::from(self.reset_seconds))
+    /// Seconds until the quota of the day is reset, from 1 to 86 400.
+    ///
+    /// Never 0: a client that retries after 0 seconds would come back on the same day.
+    pub fn reset_seconds(self) -> u32 {
+        let left = self.day.end().0.saturating_sub(self.moment.0);
+        u32::try_from(left.clamp(1, DAY_SECONDS)).expect("at most a day")
     }
 }
 

@@ -64,7 +64,7 @@ impl RequestContext<'_> {
     fn respond_cached(&self, keys: &SentKeys<'_>, cached: &CachedEntry, is_known: bool) -> Handled {
         let endpoint = cached.endpoint;
         let mut handled = self.metered(keys, endpoint, |caller| {
-            self.admit(caller, || cached.response(is_known, self.now.moment()))
+            self.admit(caller, || cached.response(is_known, self.now.moment))
         });
         if handled.response.status.as_u16() >= 400 {
             let ignored = self.head.ignored(endpoint);
@@ -155,7 +155,7 @@ impl RequestContext<'_> {
     ) -> Handled {
         let id = self.services.ids.next();
         let record = || {
-            let (time, client) = (self.now.moment(), self.address());
+            let (time, client) = (self.now.moment, self.address());
             let pairs = access_record::of_request(time, id, client, caller, self.head, endpoint);
             (pairs, Instant::now())
         };
@@ -256,7 +256,7 @@ impl RequestContext<'_> {
                 Content::Long(body) => Some(DownloadSource::Body((**body).clone())),
                 _ => None,
             };
-            let mut response = ApiResponse::published(is_known, body, self.now.moment());
+            let mut response = ApiResponse::published(is_known, body, self.now.moment);
             if let Some(source) = long {
                 let permit = permit.flatten();
                 response.open(Download { source, permit });
@@ -295,7 +295,7 @@ impl RequestContext<'_> {
         let error = ApiError::RateLimited {
             has_key,
             limit: self.services.gate.limit(caller),
-            reset_seconds: self.now.reset_seconds,
+            reset_seconds: self.now.reset_seconds(),
             free_key: has_advice
                 .then(|| (format!("{}/keys", service.base_url), service.limits.free)),
         };

@@ -24,7 +24,7 @@ use crate::sync::Replicated;
 
 const NOW: RequestTime = RequestTime {
     day: UtcDay(20_777),
-    reset_seconds: 1_000,
+    moment: UnixSeconds(UtcDay(20_777).end().0 - 1_000),
 };
 pub(super) const HOST: (&str, &str) = ("host", "x.test");
 

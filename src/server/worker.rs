@@ -170,7 +170,7 @@ impl Worker {
                 let message = self.message(&mut request, context);
                 let form = SignupHandler::read(form, request.into_body()).await;
                 // With the time of the request, a rate limiter's clock could go back.
-                let now = self.clock.now().moment();
+                let now = self.clock.now().moment;
                 let site = Arc::clone(&lock(&self.served).snapshot.service);
                 let pages = (&*self.services.page_limiter, &*site);
                 let responding = signup.respond(pages, form, now);
@@ -294,7 +294,7 @@ impl Worker {
         let quota = self.services.gate.status(caller, remaining, now);
         let status = error.status();
         let id = self.services.ids.next();
-        let date = now.moment().to_http();
+        let date = now.moment.to_http();
         let mut out =
             format!("HTTP/1.1 {status}\r\nconnection: close\r\ndate: {date}\r\n").into_bytes();
         let (lines, body) = ApiResponse::from(error).complete(quota, id);
@@ -306,7 +306,7 @@ impl Worker {
             out.extend_from_slice(&body);
         }
         if self.registry.access_log.is_some() {
-            let request = access_record::of_unreadable(now.moment(), id, peer);
+            let request = access_record::of_unreadable(now.moment, id, peer);
             let line = access_record::line(&request, status, body_bytes, false);
             context.log((line, Instant::now()));
         }

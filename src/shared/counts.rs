@@ -244,7 +244,7 @@ impl CountSharing {
             self.outage.problems.write(format!("shared quota: {error}"));
         }
         // Before a pass: the counters that it reads have all requests that earlier reserves admitted.
-        let (today, now) = (self.clock.now().day, self.clock.now().moment());
+        let (today, now) = (self.clock.now().day, self.clock.now().moment);
         self.leases.set_reserve_day(answer.reserve_day);
         let metrics = &self.leases.metrics;
         let figure = |name| answer.memory.get(name);

@@ -98,7 +98,7 @@ mod tests {
         let sent = counts.settlements(&leases, DAY);
         let now = RequestTime {
             day: DAY,
-            reset_seconds: 9,
+            moment: DAY.start(),
         };
         let counter = (&*counts.anonymous, client);
         let refused = leases.admit(name, LIMIT.into(), now, None, &counter);

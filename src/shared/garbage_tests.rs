@@ -134,7 +134,7 @@ async fn lease(node: &NodeConnection, client: u64) {
     });
     let now = RequestTime {
         day: today(),
-        reset_seconds: 1,
+        moment: UnixSeconds(today().end().0 - 1),
     };
     let mut request = LeaseRequest {
         client: LeaseClient::Anonymous(1),

@@ -72,7 +72,7 @@ impl StoreClient {
                 .arg(u32::from(self.is_settled));
             command.arg(self.servers).arg(ANSWER_MAX.as_millis());
             command.arg(u32::from(self.has_counts)).arg(GRANT_MAX);
-            command.arg(now.reset_seconds);
+            command.arg(now.reset_seconds());
             for request in requests {
                 command.arg(figures(request));
             }

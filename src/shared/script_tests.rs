@@ -19,7 +19,7 @@ fn today() -> UtcDay {
 fn time_of(day: UtcDay) -> RequestTime {
     RequestTime {
         day,
-        reset_seconds: 3_600,
+        moment: UnixSeconds(day.end().0 - 3_600),
     }
 }
 
@@ -90,7 +90,7 @@ impl Both {
         let has_counts = start.marker % 3 == 1;
         let mut now = time_of(day);
         let ends_soon = self.markers % 3 == 1;
-        now.reset_seconds -= u32::from(ends_soon);
+        now.moment.0 += i64::from(ends_soon);
         self.markers += 1;
         if is_settled {
             start.settled = Some(start.marker);

@@ -10,7 +10,7 @@ use crate::sync::{Mutex, lock};
 
 pub(super) const NOW: RequestTime = RequestTime {
     day: UtcDay(20_000),
-    reset_seconds: 9,
+    moment: UtcDay(20_000).start(),
 };
 
 /// The way between a server and the store.
@@ -111,10 +111,7 @@ fn a_grant_under_way_is_given_back_when_the_server_stops() {
     let (table, sent) = table(2, OutagePolicy::Refuse);
     table.set_state(StoreState::Ready);
     let counts = Counts::default();
-    let now = RequestTime {
-        day: UtcDay(20_000),
-        reset_seconds: 9,
-    };
+    let now = NOW;
     let client = LeaseClient::Key(1);
     let counter = Counter(&counts, (client, now.day));
     let waits = table.admit(client, 60, now, None, &counter);

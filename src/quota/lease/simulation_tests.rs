@@ -138,7 +138,7 @@ impl World {
 
     /// The store handles a request, and the server gets the answer.
     fn deliver(&mut self, at: usize, request: &LeaseRequest) {
-        let now = self.now(at).moment();
+        let now = self.now(at).moment;
         let server = &mut self.servers[at];
         let Some(marker) = server.marker else {
             return self.join(at);
@@ -181,10 +181,9 @@ impl World {
     }
 
     fn now(&self, at: usize) -> RequestTime {
-        RequestTime {
-            day: self.servers[at].day,
-            reset_seconds: 86_400 - self.seconds,
-        }
+        let day = self.servers[at].day;
+        let moment = UnixSeconds(day.start().0 + i64::from(self.seconds));
+        RequestTime { day, moment }
     }
 
     /// A server passes on what it has to send.

@@ -132,7 +132,7 @@ impl LeaseTable {
         let is_asked = credits.recheck != 0 || credits.counted >= credits.limit;
         let may_ask = !is_asked && waited.is_none() && state == StoreState::Ready;
         if credits.is_limit_reached() && !may_ask {
-            if now.moment().0 >= credits.recheck {
+            if now.moment.0 >= credits.recheck {
                 self.request(client, credits);
             }
             credits.shown = 0;

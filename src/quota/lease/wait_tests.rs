@@ -217,24 +217,24 @@ fn a_client_at_its_limit_is_looked_up_again_after_five_seconds() {
     table.set_state(StoreState::Ready);
     let (client, counts) = (LeaseClient::Key(1), Counts::default());
     let counter = Counter(&counts, (client, NOW.day));
-    let admit = |reset_seconds| {
+    let admit = |seconds| {
         let now = RequestTime {
-            reset_seconds,
+            moment: UnixSeconds(NOW.moment.0 + seconds),
             ..NOW
         };
         table.admit(client, 1, now, None, &counter)
     };
-    assert!(matches!(admit(9), Err(NoLease::Wait(_))));
+    assert!(matches!(admit(0), Err(NoLease::Wait(_))));
     let request = lock(&sent).remove(0);
     let answer = LeaseAnswer {
         granted: 0,
         total: 1,
         limit: 1,
     };
-    table.answer(&request, answer, NOW.moment());
-    for (reset_seconds, requests) in [(9, 0), (5, 0), (4, 1), (3, 1)] {
-        assert!(matches!(admit(reset_seconds), Ok(Decision::Refuse)));
-        assert_eq!(lock(&sent).len(), requests, "{reset_seconds}");
+    table.answer(&request, answer, NOW.moment);
+    for (seconds, requests) in [(0, 0), (4, 0), (5, 1), (6, 1)] {
+        assert!(matches!(admit(seconds), Ok(Decision::Refuse)));
+        assert_eq!(lock(&sent).len(), requests, "{seconds}");
     }
 }
 

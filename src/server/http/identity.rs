@@ -228,7 +228,7 @@ impl QuotaGate {
         QuotaStatus {
             limit: self.limit(caller),
             remaining,
-            reset_seconds: now.reset_seconds,
+            reset_seconds: now.reset_seconds(),
         }
     }
 

@@ -242,7 +242,7 @@ fn each_tier_has_its_own_limit_and_counter() {
     let issued = Tier::ALL.map(|tier| world.issue(tier));
     let now = RequestTime {
         day: DAY,
-        reset_seconds: 1,
+        moment: DAY.start(),
     };
     let admit = |caller| world.gate.admit(caller, now, None).unwrap();
     for (key, limit) in issued.iter().zip(3_u32..) {

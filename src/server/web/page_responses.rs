@@ -21,7 +21,7 @@ impl RequestContext<'_> {
         let body = body.choose(self.head.accepts_gzip()).clone();
         let is_known = self.head.knows(&body.etag);
         let content_type = match path.rsplit('.').next() {
-            Some("json") => return ApiResponse::published(is_known, body, self.now.moment()),
+            Some("json") => return ApiResponse::published(is_known, body, self.now.moment),
             Some("txt") if path == "/llms.txt" => "content-type: text/markdown; charset=utf-8\r\n",
             Some("txt") => "content-type: text/plain; charset=utf-8\r\n",
             Some("xml") => "content-type: application/xml\r\n",
@@ -76,7 +76,7 @@ impl RequestContext<'_> {
     /// Counts a page that is rendered, unless its client exceeds the rate.
     pub(super) fn count_page(&self) -> Result<(), ApiError> {
         let limiter = &self.services.page_limiter;
-        let counted = limiter.check(self.address(), self.now.moment());
+        let counted = limiter.check(self.address(), self.now.moment);
         counted.map_err(ApiError::TooManyPages)
     }
 }

@@ -85,7 +85,7 @@ impl World {
     }
 
     fn begin_day(&self) {
-        self.time.pass(self.clock.now().reset_seconds.into());
+        self.time.pass(self.clock.now().reset_seconds().into());
         let spent = known::TEXTS[1];
         self.send(&format!(
             "GET /v1?key={spent} HTTP/1.1\r\nHost: x.test\r\n\r\n"
