@@ -287,7 +287,7 @@ const SERVE: &[Flag] = &[
     flag("signup", HOW, Described("closed"),
         "opens sign-up at /keys; each free key belongs to an IP address or an e-mail address"),
     flag("mailer", COMMAND, Described("none"), "command that sends mail for --signup email, called like `sendmail -i -t`"),
-    flag("signup-daily", COUNT, Literal("1000"), "free keys issued by sign-up per UTC day, in total"),
+    flag("signup-daily", COUNT, Literal("1000"), "free keys issued per UTC day in total, also by commands"),
     Flag { repeatable: true, ..flag("trusted-proxy", CIDR, Described("none"), "network whose X-Forwarded-For is trusted") },
     flag("limit-anonymous", U16, Literal("100"), "requests per UTC day for an address without a key"),
     flag("limit-free", COUNT, Literal("1000"), "requests per UTC day for a free key"),
