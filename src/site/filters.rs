@@ -9,7 +9,7 @@ use super::json::json_lines;
 use super::markdown::{anchor, inline, prose};
 use super::metrics::metric_text;
 use super::openapi::{allowed, kind};
-use super::text::{Escaped, count, grouped};
+use super::text::{Escaped, count, grouped, is_visible};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::request::RESERVED;
 
@@ -23,6 +23,7 @@ pub(super) fn add_to(templates: &mut Environment<'_>) {
     templates.add_filter("encoded_path", encoded_path);
     templates.add_filter("example", move |text: &str| html(example(text)));
     templates.add_filter("inline", move |text: &str| html(inline(text)));
+    templates.add_filter("is_visible", is_visible);
     templates.add_filter("kind", |schema: Serde<Json>, has_links: bool| {
         kind(&schema.0, has_links)
     });

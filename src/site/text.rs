@@ -23,6 +23,18 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
+/// Letters without a shape.
+const FILLERS: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
+
+/// Whether a link with this text can be seen: it is not all white space, fillers, and characters that `Debug` escapes
+/// because they have no width.
+pub(super) fn is_visible(text: &str) -> bool {
+    text.chars().any(|one| {
+        let is_escaped = one.is_whitespace() || one.escape_debug().len() > 1;
+        one.is_ascii_graphic() || !is_escaped && !FILLERS.contains(&one)
+    })
+}
+
 /// Returns a number with separated thousands.
 pub(super) fn count(number: u64) -> String {
     grouped(&number.to_string())
@@ -32,4 +44,29 @@ pub(super) fn grouped(digits: &str) -> String {
     let groups = digits.as_bytes().rchunks(3).rev();
     let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
     groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_without_a_visible_character_are_found() {
+        let visible = [
+            "a",
+            "'",
+            "\u{200b}\u{e9}",
+            "\u{1f3dd}\u{fe0f}",
+            "\u{5d0}",
+            "\u{4e00}",
+        ];
+        assert!(visible.into_iter().all(is_visible));
+        let invisible = [
+            "",
+            " \u{a0}\u{3000}",
+            "\u{200b}\u{202e}\u{2066}\u{feff}\u{ad}",
+            "\u{3164}\u{2800}",
+        ];
+        assert!(!invisible.into_iter().any(is_visible));
+    }
 }
