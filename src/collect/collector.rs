@@ -106,6 +106,8 @@ pub(super) struct Collector {
     pub(super) summarized: UnixSeconds,
     /// Sizes of the plan's queues when they were last counted, and the limit of the pace, for the metrics.
     pub(super) sizes: PlanSizes,
+    /// The islands with a value on the newest complete day, by metric, counted then; with `--admin` only.
+    pub(super) complete_day_values: Vec<i64>,
     pub(super) rate: f64,
     /// With `once`: the upstream failed for too long, in the words of the error.
     pub(super) unavailable: Option<String>,
@@ -184,6 +186,7 @@ impl Collector {
             looked: UnixSeconds(0),
             summarized: now,
             sizes: PlanSizes::default(),
+            complete_day_values: Vec::new(),
             rate: 0.0,
             unavailable: None,
         };
@@ -197,6 +200,10 @@ impl Collector {
         let before = self.sizes.complete_day;
         self.sizes = plan::sizes(&self.store, now)?;
         self.sizes.complete_day = self.sizes.complete_day.max(before);
+        if self.settings.admin.is_some() {
+            let day = self.sizes.complete_day;
+            self.complete_day_values = readings::value_counts(&self.store, day)?;
+        }
         Ok(())
     }
 

@@ -8,7 +8,6 @@ use super::dataset_files::Dataset;
 use super::endpoints::Endpoint;
 use super::error::Result;
 use super::plan::{self, PlanSizes};
-use super::readings;
 use super::reply::Outcome;
 use super::save;
 use super::settings::{CollectSettings, check};
@@ -110,13 +109,8 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
     Gauge "island_metrics_collect_complete_day_values"
         "Islands with a value on that day, by metric."
         |it, page| {
-            let counts = match it.sizes.complete_day {
-                // None if the database cannot be read, which the loop logs.
-                Some(day) => readings::value_counts(&it.store, day).unwrap_or_default(),
-                None => vec![0; METRIC_NAMES.len()],
-            };
-            for (metric, count) in METRIC_NAMES.iter().zip(counts) {
-                page.sample(&[("metric", metric)], count);
+            for (metric, count) in METRIC_NAMES.iter().zip(&it.complete_day_values) {
+                page.sample(&[("metric", metric)], *count);
             }
         };
     Gauge "island_metrics_collect_database_bytes"

@@ -48,12 +48,14 @@ pub(super) fn values(store: &Store, day: UtcDay) -> Result<BTreeMap<IslandCode, 
     Ok(rows.into_iter().collect())
 }
 
-/// Returns the number of islands with a value on a day, by metric, in the order of [`METRIC_NAMES`].
-pub(super) fn value_counts(store: &Store, day: UtcDay) -> Result<Vec<i64>> {
+/// Returns the number of islands with a value on a day, by metric, in the order of [`METRIC_NAMES`]. Reads all values of
+/// the day.
+pub(super) fn value_counts(store: &Store, day: Option<UtcDay>) -> Result<Vec<i64>> {
     let counts = METRIC_NAMES.map(|name| format!("count({name})")).join(", ");
     let sql = format!("SELECT {counts} FROM value WHERE day = ?1");
     let read = |row: &Row<'_>| (0..METRIC_NAMES.len()).map(|at| row.get(at)).collect();
-    Ok(store.row(&sql, [day.0], read)?.unwrap_or_default())
+    let counts = store.row(&sql, [day.map(|day| day.0)], read)?;
+    Ok(counts.unwrap_or_default())
 }
 
 fn write_value(

@@ -166,7 +166,7 @@ fn values_of_a_day_are_counted_by_metric() {
     let metrics = Metrics::new(counts, [None, None, Some(0.5)]);
     let days = BTreeMap::from([(UtcDay(TODAY - 1), metrics)]);
     record_reply(&store, code(2), &days, at(9)).unwrap();
-    let counts = |day| value_counts(&store, UtcDay(day)).unwrap();
+    let counts = |day| value_counts(&store, Some(UtcDay(day))).unwrap();
     assert_eq!(counts(TODAY - 1), [2, 0, 1, 0, 0, 0, 0, 0, 1]);
     assert_eq!(counts(TODAY - 2), [0; 9]);
 }

@@ -83,7 +83,7 @@ fn finish<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
     ended
 }
 
-/// Content of the admin listener's responses. The collector replaces it about once a second.
+/// Content of the admin listener's responses. With `--admin`, the collector replaces it about once a second.
 struct Page {
     metrics: String,
     /// Why the collector is not ready; `None` if it has had a usable response recently.
@@ -245,7 +245,7 @@ impl Loop<'_> {
 
     /// Writes what is due, and shows how it goes.
     fn tick(&mut self) -> Result<()> {
-        let now = UnixSeconds::now();
+        let (before, now) = (self.collector.ticked, UnixSeconds::now());
         if self.failed_at.is_none_or(|at| at.elapsed() >= WRITE_PAUSE) {
             let written = self.collector.tick(now);
             self.check(written)?;
@@ -258,16 +258,18 @@ impl Loop<'_> {
             self.count_at = Instant::now() + begun.elapsed() * COUNTING_PAUSE;
         }
         self.collector.rate = self.pace.rate;
-        let problem = match self.collector.counts.last_usable {
-            0 => Some("no usable response yet"),
-            last if now.0 - last > READY_SECONDS => Some("no usable response for 15 minutes"),
-            _ => None,
-        };
-        let metrics = metrics::page(&self.collector);
-        *lock(&self.page) = Page { metrics, problem };
+        if self.collector.settings.admin.is_some() {
+            let metrics = metrics::page(&self.collector);
+            let problem = match self.collector.counts.last_usable {
+                0 => Some("no usable response yet"),
+                last if now.0 - last > READY_SECONDS => Some("no usable response for 15 minutes"),
+                _ => None,
+            };
+            *lock(&self.page) = Page { metrics, problem };
+        }
         let all = self.collector.sizes.islands;
         let done = all.saturating_sub(self.collector.sizes.due());
-        if now.0 % STATUS_SECONDS == 0 {
+        if now.0 / STATUS_SECONDS != before.0 / STATUS_SECONDS {
             let status = format!("{done} of {all} islands are up to date");
             self.notifier.status(&status);
         }
