@@ -49,15 +49,10 @@ pub(super) fn window(now: UnixSeconds) -> std::ops::Range<UtcDay> {
 }
 
 /// Returns whether a reading of the day before `today` is final: it was made after that day had settled, or late
-/// enough and without the surprise that an active island has no value.
-pub(super) fn is_settled(
-    today: UtcDay,
-    now: UnixSeconds,
-    has_value: bool,
-    had_value_before: bool,
-) -> bool {
+/// enough and without the surprise that an active island lacks its value.
+pub(super) fn is_settled(today: UtcDay, now: UnixSeconds, lacks_value: bool) -> bool {
     let time = now.0 - today.start().0;
-    time >= SETTLED_SECONDS || (time >= PROVISIONAL_SECONDS && (has_value || !had_value_before))
+    time >= SETTLED_SECONDS || (time >= PROVISIONAL_SECONDS && !lacks_value)
 }
 
 /// Returns the time at which the oldest day that is not covered leaves the window.
@@ -120,18 +115,16 @@ mod tests {
 
     #[test]
     fn a_day_settles_at_six_or_at_three_if_nothing_surprises() {
-        for (now, has_value, had_before, want) in [
-            (at(2, 59), true, true, false),
-            (at(2, 59), false, false, false),
-            (at(3, 0), true, true, true),
-            (at(3, 0), false, false, true),
-            (at(3, 0), false, true, false),
-            (at(5, 59), false, true, false),
-            (at(6, 0), false, true, true),
+        for (now, lacks_value, want) in [
+            (at(2, 59), false, false),
+            (at(3, 0), false, true),
+            (at(3, 0), true, false),
+            (at(5, 59), true, false),
+            (at(6, 0), true, true),
             // A reply that arrives after midnight.
-            (at(24, 0), false, true, true),
+            (at(24, 0), true, true),
         ] {
-            assert_eq!(is_settled(DAY, now, has_value, had_before), want, "{now}");
+            assert_eq!(is_settled(DAY, now, lacks_value), want, "{now}");
         }
     }
 
