@@ -57,8 +57,10 @@
 //! long as their state directories survive. One exception is small: clients that share an overflow word of the
 //! counters are counted again when they come back.
 //!
+//! - `step`: what becomes of a request of a client with credits
 //! - `table`: the leases of all clients at this server
 
+mod step;
 mod table;
 
 use std::collections::HashMap;
@@ -224,7 +226,7 @@ struct Credits {
     grant: u32,
     /// The requests that wait for the answer have receivers, and are woken when this is dropped.
     waiting: Option<watch::Sender<()>>,
-    /// Requests that the last grant was too small for.
+    /// Requests that were still waiting after the last grant; at least 1.
     wanted: u32,
     /// The smallest number of remaining requests that was shown, in any response.
     shown: u32,
@@ -299,18 +301,14 @@ impl Credits {
         self.share = left.min((self.limit / servers).saturating_sub(taken));
     }
 
-    /// Takes a credit of the share; returns `false` if none is left. One at a time: what is not spent before the store
-    /// answers again is left to all servers.
-    fn take_alone(&mut self) -> bool {
-        let has_share = self.share > 0;
-        if has_share {
-            self.share -= 1;
-            self.taken_alone += 1;
-            self.granted += 1;
-            self.total += 1;
-            self.is_unsettled = true;
-        }
-        has_share
+    /// Takes a credit of the share, which has one. One at a time: what is not spent before the store answers again is
+    /// left to all servers.
+    fn take_alone(&mut self) {
+        self.share -= 1;
+        self.taken_alone += 1;
+        self.granted += 1;
+        self.total += 1;
+        self.is_unsettled = true;
     }
 
     /// Counts how the request under way ended for those that wait for it, if it did not end before.

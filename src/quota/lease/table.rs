@@ -5,6 +5,7 @@ use std::fmt;
 
 use ahash::RandomState;
 
+use super::step::Step;
 use super::{
     Credits, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest, OutagePolicy,
     PendingRequest, Shard, SharingSettings, StoreState, has_reserves,
@@ -37,6 +38,15 @@ pub trait ClientCounter {
     fn admit(&self, limit: u32) -> Decision;
     /// Requests left of a limit; `None` for a client without a counter, of which nothing is admitted.
     fn peek(&self, limit: u32) -> Option<u32>;
+}
+
+/// How requests of a client are counted.
+enum Counting<'a> {
+    Lease(&'a mut Credits),
+    /// In the counter alone, up to this limit: the first one from the reserve, or all if the table is full.
+    Alone(u32),
+    /// Not at present: the table is full.
+    Unavailable,
 }
 
 /// The leases of all clients at this server.
@@ -108,8 +118,9 @@ impl LeaseTable {
         shards.map(|shard| lock(shard).leases.len() as u64).sum()
     }
 
-    /// Counts a request of a client against its lease, and in its counter of this server. `waited` is the wait of one
-    /// that has waited long enough. It gets no share if the store is in time: the request under way may be younger.
+    /// Counts a request of a client against its lease, and in its counter of this server. `waited`: the wait that ended
+    /// without credits. While the store answers in time, such a request takes no share: the pending request may have been
+    /// sent after its wait began.
     pub fn admit(
         &self,
         client: LeaseClient,
@@ -119,44 +130,42 @@ impl LeaseTable {
         counter: &impl ClientCounter,
     ) -> Result<Decision, NoLease> {
         let mut shard = self.shard(client);
-        let credits = match self.credits(&mut shard, client, limit, now.day, counter) {
-            Ok(credits) => credits,
-            Err(Some(limit)) => return Ok(counter.admit(limit)),
-            Err(None) => return Err(NoLease::Unavailable),
+        let credits = match self.counting(&mut shard, client, limit, now.day, counter) {
+            Counting::Lease(credits) => credits,
+            Counting::Alone(limit) => return Ok(counter.admit(limit)),
+            Counting::Unavailable => return Err(NoLease::Unavailable),
         };
-        if credits.unspent() > 0 {
-            return Ok(self.spend(client, credits, counter));
-        }
-        let state = self.state();
-        // Credits of a client that was counted before a restart may have been given back since.
-        let is_asked = credits.recheck != 0 || credits.counted >= credits.limit;
-        let may_ask = !is_asked && waited.is_none() && state == StoreState::Ready;
-        if credits.is_limit_reached() && !may_ask {
-            if now.moment.0 >= credits.recheck {
-                self.request(client, credits);
+        let (state, waited) = (self.state(), waited.map(|wait| wait.request));
+        let step = Step::of(credits, state, waited, self.settings.outage);
+        match step {
+            Step::Spend => return Ok(self.spend(client, credits, state, counter)),
+            Step::Refuse => {
+                // More seconds are left only if the clock was set back.
+                let left = credits.recheck.saturating_sub(now.moment.0);
+                if !(1..=RECHECK_SECONDS).contains(&left) {
+                    self.request(client, credits, state);
+                }
+                credits.shown = 0;
+                return Ok(Decision::Refuse);
             }
-            credits.shown = 0;
-            return Ok(Decision::Refuse);
+            Step::TakeShare => {
+                credits.take_alone();
+                let (is_first, shares) = (credits.taken_alone == 1, &self.metrics.shares);
+                shares.fetch_add(is_first.into(), Ordering::Relaxed);
+            }
+            Step::Wait | Step::Unavailable => {}
         }
-        if waited.is_some_and(|wait| credits.pending == PendingRequest::InTime(wait.request)) {
+        if waited.is_some_and(|request| credits.pending == PendingRequest::InTime(request)) {
             credits.end_request(&self.metrics.late);
         }
-        if state == StoreState::Ready && credits.pending != PendingRequest::Overdue {
-            self.request(client, credits);
-            if let PendingRequest::InTime(request) = credits.pending {
-                let wait = LeaseWait { client, request };
-                return Err(waited.map_or(NoLease::Wait(wait), |_| NoLease::Unavailable));
+        self.request(client, credits, state);
+        match (step, credits.pending) {
+            (Step::TakeShare, _) => Ok(self.spend(client, credits, state, counter)),
+            (Step::Wait, PendingRequest::InTime(request)) => {
+                Err(NoLease::Wait(LeaseWait { client, request }))
             }
+            _ => Err(NoLease::Unavailable), // the store is asked for a later request
         }
-        if self.settings.outage == OutagePolicy::Share && credits.take_alone() {
-            if credits.taken_alone == 1 {
-                self.metrics.shares.fetch_add(1, Ordering::Relaxed);
-            }
-            self.request(client, credits);
-            return Ok(self.spend(client, credits, counter));
-        }
-        self.request(client, credits); // for a later request
-        Err(NoLease::Unavailable)
     }
 
     /// Waits until a client has credits, or no answer of the store is to be waited for. The request that waits must
@@ -194,14 +203,15 @@ impl LeaseTable {
             return left;
         }
         // A client that was counted before a restart gets a lease, which keeps the figure that is shown.
-        match self.credits(&mut shard, client, limit, day, counter) {
-            Ok(credits) => {
+        match self.counting(&mut shard, client, limit, day, counter) {
+            Counting::Lease(credits) => {
                 if credits.counted + credits.spent > 0 {
                     credits.shown = credits.remaining();
                 }
                 credits.shown.min(left)
             }
-            Err(limit) => limit.and_then(|limit| counter.peek(limit)).unwrap_or(0),
+            Counting::Alone(limit) => counter.peek(limit).unwrap_or(0),
+            Counting::Unavailable => 0,
         }
     }
 
@@ -225,7 +235,7 @@ impl LeaseTable {
             credits.end_request(&self.metrics.answered);
             credits.end_waiting();
             if credits.is_unsettled {
-                self.request(request.client, credits);
+                self.request(request.client, credits, self.state());
             }
         }
     }
@@ -280,20 +290,18 @@ impl LeaseTable {
         lock(&self.shards[self.hasher.hash_one(client) as usize % SHARDS])
     }
 
-    /// The credits of a client on `day`, or on a later day that it has reached already. `Err` is the limit up to which
-    /// the client's counter alone admits a request: one from the reserve, or one for which the table is full. `Err(None)`
-    /// admits none at present.
-    fn credits<'a>(
+    /// Returns how requests of a client on `day`, or on a later day that it has reached already, are counted.
+    fn counting<'a>(
         &self,
         shard: &'a mut Shard,
         client: LeaseClient,
         limit: u32,
         day: UtcDay,
         counter: &impl ClientCounter,
-    ) -> Result<&'a mut Credits, Option<u32>> {
+    ) -> Counting<'a> {
         // The store has nothing to say, however often such a client sends requests.
         if limit == 0 {
-            return Err(Some(0));
+            return Counting::Alone(0);
         }
         shard.begin(day);
         let is_full = self.is_full(shard);
@@ -303,23 +311,25 @@ impl LeaseTable {
                 if credits.limit == 0 {
                     credits.set_limit(limit, self.settings.servers);
                 }
-                return Ok(credits);
+                return Counting::Lease(credits);
             }
             entry => entry,
         };
         let Some(left) = counter.peek(limit) else {
-            return Err(Some(0));
+            return Counting::Alone(0);
         };
         let known = limit.saturating_sub(left);
         if known == 0 && self.has_reserve(limit, day) {
-            return Err(Some(limit));
+            return Counting::Alone(limit);
         }
         if is_full && matches!(entry, Entry::Vacant(_)) {
-            let shares = self.settings.outage == OutagePolicy::Share;
-            return Err(shares.then_some(limit / self.settings.servers));
+            return match self.settings.outage {
+                OutagePolicy::Share => Counting::Alone(limit / self.settings.servers),
+                OutagePolicy::Refuse => Counting::Unavailable,
+            };
         }
         let credits = Credits::new(day, limit, known, self.settings.servers);
-        Ok(entry.insert_entry(credits).into_mut())
+        Counting::Lease(entry.insert_entry(credits).into_mut())
     }
 
     /// Returns `true` if a shard has its part of the leases that the table may have, and the most that chance adds: the
@@ -341,6 +351,7 @@ impl LeaseTable {
         &self,
         client: LeaseClient,
         credits: &mut Credits,
+        state: StoreState,
         counter: &impl ClientCounter,
     ) -> Decision {
         let Decision::Admit { remaining } = counter.admit(credits.limit) else {
@@ -349,7 +360,7 @@ impl LeaseTable {
         credits.spent += 1;
         credits.shown = credits.remaining().min(remaining);
         if credits.is_low() {
-            self.request(client, credits);
+            self.request(client, credits, state);
         }
         Decision::Admit {
             remaining: credits.shown,
@@ -357,8 +368,8 @@ impl LeaseTable {
     }
 
     /// Sends a request for a client, if the store answers and none is under way.
-    fn request(&self, client: LeaseClient, credits: &mut Credits) {
-        let action = match self.state() {
+    fn request(&self, client: LeaseClient, credits: &mut Credits, state: StoreState) {
+        let action = match state {
             StoreState::Away => return,
             StoreState::Settling if !credits.is_unsettled => return,
             StoreState::Settling => LeaseAction::Settle,
