@@ -1,7 +1,7 @@
 //! The collector as a state machine: what to request next, and what a response changes.
 //!
-//! In: responses and the time. Out: requests, and files of the dataset. It knows no sockets and reads no
-//! clock, so that tests drive simulated months.
+//! In: responses and the time. Out: requests, and files of the dataset. Knows no sockets, and takes the time as an
+//! argument, except to read a `Retry-After` date or the dataset, so that tests drive simulated months.
 //!
 //! Order of requests: the platform's series; islands at risk; then the catalogue, the rankings and
 //! live on the one hand, and the plan's other islands on the other, in turn. Until the first crawl has
@@ -76,15 +76,16 @@ pub(super) struct Collector {
     pub(super) started: UnixSeconds,
     pub(super) dataset: Dataset,
     pub(super) store: Rc<Store>,
-    /// The state did not belong to the dataset, or was damaged, at the start.
+    /// At the start, the state was damaged or did not belong to the dataset, or the dataset lacked a day that this
+    /// collector wrote.
     pub(super) is_state_replaced: bool,
     pub(super) endpoints: Breakers,
     /// Points of the platform that are not written yet.
     pub(super) platform_points: BTreeMap<UnixSeconds, u64>,
     /// Live steps that are not written yet.
     pub(super) live_steps: Steps,
-    /// The newest whole day, and the newest file before it when it became that: later, a file that an outage delayed
-    /// has a part of its rows only. An older day as long as that file cannot be read.
+    /// The newest whole day, and the rows of the newest file before it, read once when that day began: a file that an
+    /// outage delays is written in parts. Still an older day while that file cannot be read.
     pub(super) before: (UtcDay, DayRows),
     pub(super) counts: Counts,
     pub(super) log: Vec<String>,
@@ -250,7 +251,8 @@ impl Collector {
         &self.endpoints[endpoint as usize]
     }
 
-    /// Returns whether an island is due perhaps, or becomes known, or is requested again soon.
+    /// Returns whether more may become due soon: the endpoint for days pauses, another one pauses after its first
+    /// failures, or an island has attempts left.
     fn is_waiting(&self, now: UnixSeconds) -> bool {
         !self.breaker(Endpoint::Days).is_ready(now)
             || !self.endpoints.iter().all(|breaker| breaker.is_tried(now))

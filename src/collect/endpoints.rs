@@ -117,8 +117,8 @@ impl Breaker {
         now.0 >= self.not_before
     }
 
-    /// Returns whether it does not pause after its first failures: an endpoint that has failed several times is not
-    /// waited for by the others.
+    /// Returns `false` while the endpoint pauses after its first failures. Others do not wait for one that has failed
+    /// [`ATTEMPTS`] times.
     pub(super) fn is_tried(&self, now: UnixSeconds) -> bool {
         self.is_ready(now) || self.failures >= ATTEMPTS
     }

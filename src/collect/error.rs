@@ -15,8 +15,8 @@ pub enum CollectError {
     Io(io::Error),
     /// The database is damaged; exit code 74. The next start sets it aside.
     Damaged(String),
-    /// A file of the dataset has faults, or could not be read. It ends a start, and a run at its end, with exit code 65
-    /// or 74.
+    /// A file of the dataset has faults, or could not be read. Ends the command with exit code 65 or 74 if it occurs at
+    /// the start or in the last write; otherwise it is logged.
     Dataset(LoadError),
     /// The admin address could not be bound; exit code 69. With `--once` also: the upstream gave no usable
     /// response for several minutes, or no complete catalogue.

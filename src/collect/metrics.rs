@@ -117,7 +117,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         "Size of the database in the state directory with its log, in bytes."
         |it, page| page.value(it.store.bytes());
     Gauge "island_metrics_collect_state_replaced"
-        "1 if at the start the database was damaged or did not belong to the dataset; else 0."
+        "1 if at the start the database was damaged or did not belong to the dataset, or the dataset lacked a day that this collector wrote; else 0."
         |it, page| page.value(u8::from(it.is_state_replaced));
 };
 

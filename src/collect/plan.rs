@@ -8,7 +8,8 @@
 //!    active island that is due, largest first. Half and half would lose days of a cold start at 0.7 requests/s.
 //! 3. Inactive islands that are due.
 //!
-//! Each query reads the first row of an index, whatever the number of islands. Those after a failure read all islands.
+//! Queries for the next island read the start of an index. `sizes`, `most_played` and the query after a failure read all
+//! islands.
 
 use super::error::Result;
 use super::rules::{self, MAX_CLASS};

@@ -70,8 +70,8 @@ impl Collector {
         Ok(reply)
     }
 
-    /// Goes on without a request that failed, unless it is the next one again. `failures` are those of the endpoint in a
-    /// row.
+    /// Postpones or abandons a failed request. Requests that are not listed here stay due. `failures` are those of the
+    /// endpoint in a row.
     fn give_up(
         &mut self,
         request: &Request,

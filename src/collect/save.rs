@@ -63,8 +63,7 @@ pub(super) fn prune(store: &Store, now: UnixSeconds) -> Result<()> {
 }
 
 impl Collector {
-    /// Makes the files of days that were lost due again, and requests their islands again if the upstream still has the
-    /// day.
+    /// Marks lost daily files as due. Marks islands as due while the upstream still has that day.
     pub(super) fn restore_lost_days(&mut self, now: UnixSeconds) -> Result<()> {
         let written = "SELECT day FROM day WHERE written_at > 0 ORDER BY day";
         for day in self.store.rows(written, [], |row| row.get(0).map(UtcDay))? {

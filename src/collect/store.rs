@@ -4,7 +4,7 @@
 //! this process; the end of the machine costs the last replies, which are requested again. The tables are
 //! described in `data/README.md`.
 //!
-//! In: SQL of `plan`, `catalogue`, `readings` and `save`. Out: rows, or an error with the path.
+//! In: SQL of `plan`, `catalogue`, `readings`, `save` and `metrics`. Out: rows, or an error with the path.
 
 use std::io;
 use std::path::{Path, PathBuf};
