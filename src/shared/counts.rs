@@ -156,40 +156,32 @@ impl CountSharing {
         let mut calls: JoinSet<Result<Answered, String>> = JoinSet::new();
         self.settling = None;
         let mut heartbeat = pin!(sleep(Duration::ZERO));
-        let mut is_passing = false;
+        let mut pass_is_under_way = false;
         loop {
             let has_room = calls.len() < CALLS_MAX;
             let can_send = has_room && !self.server.marker.is_empty();
-            let can_pass = can_send && !is_passing && !self.server.is_settled;
-            let (mut batch, mut passed, mut is_of_pass) = (Vec::new(), Vec::new(), false);
-            tokio::select! {
+            let can_pass = can_send && !pass_is_under_way && !self.server.is_settled;
+            let (batch, is_of_pass) = tokio::select! {
                 biased;
                 Some(answered) = calls.join_next() => {
                     match answered.map_err(|error| error.to_string()).flatten() {
                         Err(problem) => return problem,
                         Ok(answered) => {
-                            is_passing &= !answered.is_of_pass;
+                            pass_is_under_way &= !answered.is_of_pass;
                             self.take(answered);
                         }
                     }
                     self.report(node);
                     continue;
                 }
-                () = &mut heartbeat, if has_room => {}
-                count = self.pass.recv_many(&mut passed, BATCH), if can_pass => {
-                    if count == 0 {
-                        self.server.is_settled = true;
-                    } else {
-                        (batch, is_of_pass, is_passing) = (passed, true, true);
-                    }
+                () = &mut heartbeat, if has_room => (Vec::new(), false),
+                counts = next_counts(&mut self.pass), if can_pass => {
+                    self.server.is_settled = counts.is_empty();
+                    pass_is_under_way = !counts.is_empty();
+                    (counts, pass_is_under_way)
                 }
-                _ = self.requests.recv_many(&mut batch, BATCH), if can_send => {
-                    std::thread::sleep(GATHERING);
-                    while batch.len() < BATCH && let Ok(request) = self.requests.try_recv() {
-                        batch.push(request);
-                    }
-                }
-            }
+                requests = gather(&mut self.requests), if can_send => (requests, false),
+            };
             calls.spawn(self.call(node, batch, is_of_pass));
             let is_settling = self.leases.state() == StoreState::Settling;
             let pause = if is_settling {
@@ -349,6 +341,26 @@ impl CountSharing {
         };
         let _ = timeout(STOP_MAX, sent).await;
     }
+}
+
+/// Returns the next counts of a pass; none at its end.
+async fn next_counts(pass: &mut Receiver<LeaseRequest>) -> Vec<LeaseRequest> {
+    let mut counts = Vec::new();
+    pass.recv_many(&mut counts, BATCH).await;
+    counts
+}
+
+/// Waits for a request, and gathers others of the same moment.
+async fn gather(requests: &mut UnboundedReceiver<LeaseRequest>) -> Vec<LeaseRequest> {
+    let mut batch = Vec::new();
+    requests.recv_many(&mut batch, BATCH).await;
+    std::thread::sleep(GATHERING);
+    while batch.len() < BATCH
+        && let Ok(request) = requests.try_recv()
+    {
+        batch.push(request);
+    }
+    batch
 }
 
 fn random() -> u64 {
