@@ -26,10 +26,9 @@ const RETRY: Duration = Duration::from_millis(100);
 /// Calls after which requests are gathered until an answer comes. A store needs a few milliseconds for the largest
 /// one, so an answer does not wait for long behind those of others.
 const CALLS_MAX: usize = 8;
-/// A call without requests is made when there was none for this long. It shows a lost connection and a loss of data.
-const HEARTBEAT: Duration = Duration::from_millis(250);
-/// The same while not all servers have sent their counts.
-const HEARTBEAT_SETTLING: Duration = Duration::from_millis(50);
+/// A call without requests is made when there was none for this long. It shows a lost connection, a loss of data, and
+/// that all servers have sent their counts.
+const HEARTBEAT: Duration = Duration::from_millis(100);
 /// After the first of some requests, for the others of the same moment. They are sent in one call: the store handles
 /// a third as many of them.
 const GATHERING: Duration = Duration::from_micros(250);
@@ -183,13 +182,7 @@ impl CountSharing {
                 requests = gather(&mut self.requests), if can_send => (requests, false),
             };
             calls.spawn(self.call(node, batch, is_of_pass));
-            let is_settling = self.leases.state() == StoreState::Settling;
-            let pause = if is_settling {
-                HEARTBEAT_SETTLING
-            } else {
-                HEARTBEAT
-            };
-            heartbeat.as_mut().reset(Instant::now() + pause);
+            heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
         }
     }
 
@@ -317,7 +310,7 @@ impl CountSharing {
         {
             tokio::spawn(async {
                 // If this server was the last, the others find at their next heartbeat that credits are granted.
-                sleep(2 * HEARTBEAT_SETTLING).await;
+                sleep(2 * HEARTBEAT).await;
                 drop(started);
             });
         }
