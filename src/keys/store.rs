@@ -49,8 +49,8 @@ struct Known {
     records: Arc<KeyRecords>,
     /// The version of the file that was read or written last; `None` if there was none.
     version: Option<KeyFileVersion>,
-    /// The number of keys that the file had, and lacks or has in another state. 0 if it only lacks records of other
-    /// servers, which were not written yet; `None` if it lacks nothing.
+    /// The number of known keys that the file had and now lacks or has in an older state. 0 if it only lacks merged
+    /// records that were not written yet; `None` if it lacks nothing.
     lost: Option<usize>,
 }
 

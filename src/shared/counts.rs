@@ -29,8 +29,8 @@ const CALLS_MAX: usize = 8;
 /// A call without requests is made when there was none for this long. It shows a lost connection, a loss of data, and
 /// that all servers have sent their counts.
 const HEARTBEAT: Duration = Duration::from_millis(100);
-/// After the first of some requests, for the others of the same moment. They are sent in one call: the store handles
-/// a third as many of them.
+/// Wait after the first request of a batch, for others that arrive at the same moment: the store then handles a third
+/// as many calls.
 const GATHERING: Duration = Duration::from_micros(250);
 /// Late answers in a row after which the store is slow.
 const LATE_MAX: u32 = 3;
@@ -138,7 +138,7 @@ impl CountSharing {
             self.leases.set_away();
             self.late.0 = 0;
             self.leases.metrics.slow.store(0, Ordering::Relaxed);
-            // They are sent again with the figures of then.
+            // Each lease sends a new request, with its current figures, after the connection is back.
             while self.requests.try_recv().is_ok() {}
             let begins = self.outage.down(&problem);
             let outages = &self.leases.metrics.outages;

@@ -47,7 +47,7 @@ pub(super) struct KeyView {
     /// Ids of records in the store that cannot be read.
     unreadable: BTreeSet<String>,
     own: Arc<KeyRecords>,
-    /// The store is known to have as many of the own records.
+    /// The store has the first `compared` own records, or a call that is under way sends them.
     compared: usize,
 }
 
