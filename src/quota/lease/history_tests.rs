@@ -2,9 +2,8 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 
-use super::super::LeaseAnswer;
 use super::*;
-use crate::quota::lease::server_model_tests::{NOW, table};
+use crate::quota::lease::server_model_tests::{NOW, answer, table};
 
 impl World {
     /// Requests of a client to a server: those admitted.
@@ -341,25 +340,17 @@ fn a_share_taken_before_all_have_settled_depends_on_what_was_known_before() {
         let outcome = table.admit(client, 60, NOW, None, &counter);
         matches!(outcome, Ok(Decision::Admit { .. }))
     };
-    let answer = |request: &LeaseRequest, total| {
-        let answer = LeaseAnswer {
-            granted: 1,
-            total,
-            limit: 60,
-        };
-        table.answer(request, answer, UnixSeconds(0));
-    };
     table.set_state(StoreState::Ready);
     assert!(!admit());
     let sent = std::mem::take(&mut *lock(&outbox));
     // The store has granted all but eight credits, most of them to other servers.
-    answer(&sent[0], 60 - 8);
+    answer(&table, &sent[0], 1, 59 - 8);
     // It loses its data, and this server is the first that settles.
     table.set_away();
     table.set_state(StoreState::Settling);
     let settlements: Vec<_> = table.settlements().collect();
     assert_eq!(settlements.len(), 1);
-    answer(&settlements[0], 1);
+    answer(&table, &settlements[0], 1, 0);
     let admitted = (0..60).filter(|_| admit()).count();
     assert_eq!(admitted, 1 + 8 / 4);
 }

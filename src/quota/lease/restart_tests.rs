@@ -1,8 +1,8 @@
 //! Tests of clients that were counted before a restart, and of servers without the store.
 
-use super::tests::{admit_without_answer, answer};
+use super::tests::admit_without_answer;
 use super::*;
-use crate::quota::lease::server_model_tests::{Counter, Counts, NOW, table};
+use crate::quota::lease::server_model_tests::{Counter, Counts, NOW, answer, table};
 
 fn count_before_a_restart(counter: &Counter<'_>) {
     for _ in 0..30 {

@@ -1,7 +1,7 @@
 //! Which clients have a lease, what is sent for them, and figures that no server counts.
 
 use super::*;
-use crate::quota::lease::server_model_tests::{Counter, Counts, NOW, table};
+use crate::quota::lease::server_model_tests::{Counter, Counts, NOW, answer, table};
 
 const TOMORROW: RequestTime = RequestTime {
     day: UtcDay(NOW.day.0 + 1),
@@ -43,19 +43,14 @@ fn figures_that_no_server_counts_end_in_a_refusal() {
     assert!(matches!(admitted, Ok(Decision::Admit { .. })));
     table.set_state(StoreState::Ready);
     let settlement = table.settlement(client, NOW.day, u32::MAX);
-    let lost = LeaseAnswer {
-        granted: 0,
-        total: u32::MAX,
-        limit: 200,
-    };
-    table.answer(&settlement, lost, UnixSeconds(0));
+    answer(&table, &settlement, 0, u32::MAX);
     let refused = table.admit(client, 200, NOW, None, &counter);
     assert!(matches!(refused, Ok(Decision::Refuse)));
     assert!(lock(&sent).iter().all(|request| request.counted == 0));
     // Also if the damaged figure is that of this server.
     let damaged = table.settlement(LeaseClient::Key(2), NOW.day, u32::MAX);
     assert_eq!(damaged.counted, super::super::FIGURE_MAX);
-    table.answer(&damaged, lost, UnixSeconds(0));
+    answer(&table, &damaged, 0, u32::MAX);
     assert_eq!(table.peek(LeaseClient::Key(2), 200, NOW.day, &counter), 0);
 }
 
@@ -117,18 +112,13 @@ fn a_client_with_one_request_has_no_lease() {
         let counter = Counter(&counts, (client, NOW.day));
         (0..requests).for_each(|_| _ = counter.admit(200));
         let settlement = table.settlement(client, NOW.day, requests);
-        let answer = LeaseAnswer {
-            granted: 0,
-            total,
-            limit: 200,
-        };
-        table.answer(&settlement, answer, UnixSeconds(0));
+        answer(&table, &settlement, 0, total);
         assert_eq!(table.clients(), leases);
         let left = 200 - total;
         assert_eq!(table.peek(client, 200, NOW.day, &counter), left);
         // A lease that has ended does not begin again.
         table.shard(client).begin(TOMORROW.day);
-        table.answer(&settlement, answer, UnixSeconds(0));
+        answer(&table, &settlement, 0, total);
         assert_eq!(table.clients(), 0);
         assert_eq!(table.peek(client, 200, NOW.day, &counter), shown);
     }
@@ -163,12 +153,7 @@ fn only_unspent_credits_are_given_back() {
         let counter = Counter(&counts, (client, NOW.day));
         let waits = table.admit(client, 200, NOW, None, &counter);
         assert!(matches!(waits, Err(NoLease::Wait(_))));
-        let answer = LeaseAnswer {
-            granted,
-            total: 200,
-            limit: 200,
-        };
-        table.answer(&lock(&sent).remove(0), answer, UnixSeconds(0));
+        answer(&table, &lock(&sent).remove(0), granted, 200 - granted);
         let admitted = table.admit(client, 200, NOW, None, &counter);
         assert!(matches!(admitted, Ok(Decision::Admit { .. })));
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::calendar::{RequestTime, UtcDay};
+use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
 use crate::sync::{Mutex, lock};
 
@@ -12,6 +12,16 @@ pub(super) const NOW: RequestTime = RequestTime {
     day: UtcDay(20_000),
     moment: UtcDay(20_000).start(),
 };
+
+/// Answers a request of which this server gets `granted` credits, and all servers have `others` more.
+pub(super) fn answer(table: &LeaseTable, request: &LeaseRequest, granted: u32, others: u32) {
+    let answer = LeaseAnswer {
+        granted,
+        total: granted + others,
+        limit: 200,
+    };
+    table.answer(request, answer, UnixSeconds(0));
+}
 
 /// The way between a server and the store.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
-use crate::quota::lease::server_model_tests::{Counter, Counts, NOW, table};
+use crate::quota::lease::server_model_tests::{Counter, Counts, NOW, answer, table};
 use crate::sync::WakeCount;
 
 /// A request that waits, and its last waker.
@@ -55,12 +55,7 @@ fn each_request_that_waits_is_woken_however_often_it_is_polled() {
                 }
                 2 if !lock(&sent).is_empty() => {
                     let request = lock(&sent).remove(0);
-                    let answer = LeaseAnswer {
-                        granted: 1,
-                        total: 1,
-                        limit: 60,
-                    };
-                    table.answer(&request, answer, UnixSeconds(0));
+                    answer(&table, &request, 1, 0);
                     let is_of_it = |other: &mut Waiting<'_>| other.client == request.client;
                     for mut woken in waiting.extract_if(.., is_of_it) {
                         assert_eq!(woken.woken.get(), 1);
@@ -150,16 +145,6 @@ fn no_share_is_taken_while_each_answer_comes_in_time() {
     }
     answer(&table, &lock(&sent).remove(0), 1, 199);
     assert!(matches!(admit(None), Ok(Decision::Refuse)));
-}
-
-/// Answers a request of which this server gets `granted` credits, and all servers have `others` more.
-pub(super) fn answer(table: &LeaseTable, request: &LeaseRequest, granted: u32, others: u32) {
-    let answer = LeaseAnswer {
-        granted,
-        total: granted + others,
-        limit: 200,
-    };
-    table.answer(request, answer, UnixSeconds(0));
 }
 
 #[test]
@@ -268,13 +253,8 @@ fn each_request_to_the_store_ends_once_as_answered_late_or_failed() {
     };
     assert_eq!(outcomes(), [0, 1, 0], "a client has given up");
     for request in &requests[..2] {
-        let answer = LeaseAnswer {
-            granted: 1,
-            total: 1,
-            limit: 60,
-        };
-        table.answer(request, answer, UnixSeconds(0));
-        table.answer(request, answer, UnixSeconds(0));
+        answer(&table, request, 1, 0);
+        answer(&table, request, 1, 0);
     }
     assert_eq!(outcomes(), [1, 1, 0]);
     table.set_away();
