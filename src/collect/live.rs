@@ -73,10 +73,8 @@ impl LivePass {
         let failed = failed.map(|(code, failures)| (code, failures + 1));
         let again = failed.filter(|(_, failures)| *failures < ATTEMPTS);
         self.islands.extend(again);
-        let is_end = self
-            .islands
-            .front()
-            .is_some_and(|(_, failures)| *failures > 0);
+        let next = self.islands.front();
+        let is_end = next.is_some_and(|(_, failures)| *failures > 0);
         if is_end && endpoint_failures >= ATTEMPTS && !self.steps.is_empty() {
             self.islands.clear();
         }

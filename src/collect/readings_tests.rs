@@ -14,11 +14,17 @@ fn code(number: u64) -> IslandCode {
     IslandCode::from_number(number).unwrap()
 }
 
-fn store(scratch: &Scratch) -> Store {
+/// A database with one island, in a directory that is removed when it is dropped.
+fn new_store() -> (Scratch, Store) {
+    let scratch = Scratch::new();
     let store = Store::open(scratch.path()).unwrap().0;
-    let first_seen = UnixSeconds(at(0).0 - 9 * DAY_SECONDS);
-    catalogue::record_page(&store, &[island(code(1))], first_seen).unwrap();
-    store
+    catalogue::record_page(&store, &[island(code(1))], at(-9 * 24)).unwrap();
+    (scratch, store)
+}
+
+/// Records a 404 of the island.
+fn missing(store: &Store, hour: i64) -> Outcome {
+    record_missing(store, code(1), at(hour)).unwrap()
 }
 
 /// A reply with these peaks of the last days, the newest first; `None` for a null.
@@ -48,8 +54,7 @@ fn only_days_that_a_reply_has_are_covered_and_the_newest_when_it_has_settled() {
         (gap, 9, 5),
         (reply(&[Some(5); 3]), 9, 8),
     ] {
-        let scratch = Scratch::new();
-        let store = store(&scratch);
+        let (_scratch, store) = new_store();
         record_reply(&store, code(1), &days, at(hour)).unwrap();
         assert_eq!(covered(&store), TODAY - want, "{days:?} at {hour}");
     }
@@ -84,8 +89,7 @@ fn an_island_is_read_again_after_six_hours_if_its_reply_is_not_final() {
 /// The readings of the first island after an outage tell nothing about the others.
 #[test]
 fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {
-    let scratch = Scratch::new();
-    let store = store(&scratch);
+    let (_scratch, store) = new_store();
     let islands = [2, 3, 4].map(|number| island(code(number)));
     catalogue::record_page(&store, &islands, at(-9 * 24)).unwrap();
     store.set_task(Task::FULL_CRAWL, at(0).0).unwrap();
@@ -110,10 +114,8 @@ fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {
     assert_eq!(complete(), Some(3));
     // One that is gone is not waited for, and again when it is back.
     // Its values are older than two days.
-    assert_eq!(
-        record_missing(&store, code(4), at(10)).unwrap(),
-        Outcome::Gone
-    );
+    let gone = record_missing(&store, code(4), at(10)).unwrap();
+    assert_eq!(gone, Outcome::Gone);
     assert_eq!(complete(), Some(1));
     catalogue::record_page(&store, &[island(code(4))], at(12)).unwrap();
     assert_eq!(complete(), Some(3));
@@ -138,28 +140,22 @@ fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {
 
 #[test]
 fn a_404_of_an_island_with_players_is_believed_in_the_third_hour() {
-    let scratch = Scratch::new();
-    let store = store(&scratch);
+    let (_scratch, store) = new_store();
     record_reply(&store, code(1), &reply(&[Some(5); 7]), at(9)).unwrap();
-    let is_believed = |hour| record_missing(&store, code(1), at(hour)).unwrap() == Outcome::Gone;
+    let is_believed = |hour| missing(&store, hour) == Outcome::Gone;
     assert_eq!([10, 10, 10, 11, 11].map(is_believed), [false; 5]);
     // A reading in between begins the count again.
     record_reply(&store, code(1), &reply(&[Some(5); 7]), at(12)).unwrap();
     assert_eq!([13, 14, 15].map(is_believed), [false, false, true]);
     let quiet = reply(&[None, None, Some(5), None, None, None, None]);
-    let scratch = Scratch::new();
-    let store = self::store(&scratch);
+    let (_scratch, store) = new_store();
     record_reply(&store, code(1), &quiet, at(9)).unwrap();
-    assert_eq!(
-        record_missing(&store, code(1), at(10)).unwrap(),
-        Outcome::Gone
-    );
+    assert_eq!(missing(&store, 10), Outcome::Gone);
 }
 
 #[test]
 fn values_of_a_day_are_counted_by_metric() {
-    let scratch = Scratch::new();
-    let store = store(&scratch);
+    let (_scratch, store) = new_store();
     catalogue::record_page(&store, &[island(code(2))], at(0)).unwrap();
     record_reply(&store, code(1), &reply(&[Some(5), None]), at(9)).unwrap();
     let counts = [Some(7), None, Some(0), None, None, None];
@@ -173,8 +169,7 @@ fn values_of_a_day_are_counted_by_metric() {
 
 #[test]
 fn a_reply_says_whether_its_newest_day_is_a_surprise() {
-    let scratch = Scratch::new();
-    let store = store(&scratch);
+    let (_scratch, store) = new_store();
     let read = |peaks: &[Option<u64>]| record_reply(&store, code(1), &reply(peaks), at(9)).unwrap();
     assert_eq!(read(&[None; 7]), Outcome::Null);
     assert_eq!(read(&[None, None, None, Some(50)]), Outcome::Usable);
@@ -191,23 +186,17 @@ fn a_reply_says_whether_its_newest_day_is_a_surprise() {
     // A value that was read before the fault began.
     assert_eq!(read(&[None; 7]), Outcome::Vanished);
     assert_eq!(read(&[Some(50); 7]), Outcome::Usable);
-    assert_eq!(
-        record_missing(&store, code(1), at(9)).unwrap(),
-        Outcome::Doubtful
-    );
+    assert_eq!(missing(&store, 9), Outcome::Doubtful);
     assert_eq!(contradicted(), (50, 50));
-    assert_eq!(
-        record_reply(&store, code(2), &reply(&[Some(50)]), at(9)).unwrap(),
-        Outcome::Usable
-    );
+    let unknown = record_reply(&store, code(2), &reply(&[Some(50)]), at(9));
+    assert_eq!(unknown.unwrap(), Outcome::Usable);
 }
 
 /// Values may still appear, and what an earlier reply said holds until then. Few players come and go.
 #[test]
 fn a_null_of_the_newest_day_contradicts_when_the_day_has_settled() {
     for (peak, players) in [(20, 20), (19, 0)] {
-        let scratch = Scratch::new();
-        let store = store(&scratch);
+        let (_scratch, store) = new_store();
         let days = reply(&[None, Some(peak), Some(peak)]);
         let contradicted = |hour| {
             record_reply(&store, code(1), &days, at(hour)).unwrap();
@@ -235,8 +224,7 @@ fn values_without_a_peak_are_a_surprise_if_the_day_before_has_one() {
         // An island that never had one.
         (false, 1..=7, Outcome::Usable),
     ] {
-        let scratch = Scratch::new();
-        let store = store(&scratch);
+        let (_scratch, store) = new_store();
         if known {
             record_reply(&store, code(1), &reply(&[Some(50); 7]), at(1)).unwrap();
         }
@@ -252,8 +240,7 @@ fn values_without_a_peak_are_a_surprise_if_the_day_before_has_one() {
 
 #[test]
 fn a_day_changes_with_a_value_only_and_stays_changed_until_it_is_written() {
-    let scratch = Scratch::new();
-    let store = store(&scratch);
+    let (_scratch, store) = new_store();
     let changed = || -> Vec<i32> {
         let days = save::changed_days(&store, at(9)).unwrap();
         days.into_iter().map(|(day, _)| TODAY - day.0).collect()
@@ -277,8 +264,7 @@ fn a_day_changes_with_a_value_only_and_stays_changed_until_it_is_written() {
 #[test]
 fn values_come_back_as_they_were() {
     arbtest::arbtest(|u| {
-        let scratch = Scratch::new();
-        let store = store(&scratch);
+        let (scratch, store) = new_store();
         let mut counts = [None; 6];
         for count in &mut counts {
             *count = u
