@@ -6,7 +6,7 @@ use super::{GRANT_MAX, LeaseAction, LeaseAnswer, LeaseClient, LeaseRequest, has_
 use crate::calendar::UtcDay;
 
 /// The rules of the store, in the plainest form.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StoreModel {
     /// The number of the marker; `None` in an empty store.
     pub(crate) marker: Option<u32>,
@@ -45,21 +45,6 @@ pub(crate) struct JoinModel {
     pub(crate) has_counts: bool,
     /// Less than an hour of `day` is left, by which clocks may differ.
     pub(crate) ends_soon: bool,
-}
-
-impl Default for StoreModel {
-    fn default() -> StoreModel {
-        StoreModel {
-            marker: None,
-            run: 0,
-            day: UtcDay(0),
-            ahead: UtcDay(0),
-            sent: BTreeSet::new(),
-            has_all: false,
-            reserves: HashMap::new(),
-            days: HashMap::new(),
-        }
-    }
 }
 
 impl StoreModel {
