@@ -171,7 +171,7 @@ impl KeyedQuota {
         })
     }
 
-    /// Counts a request of a key if it has one left on `day`. Refuses keys without a counter.
+    /// Counts a request of a key if it has one left on `day`. Refuses a key without a counter.
     #[inline]
     pub fn admit(&self, place: u32, limit: u32, day: UtcDay) -> Decision {
         match self.counter(place) {

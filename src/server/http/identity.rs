@@ -242,9 +242,14 @@ impl QuotaGate {
         waited: Option<LeaseWait>,
     ) -> Result<Decision, NoLease> {
         let (limit, counter) = (self.limit(caller), (self, caller, now.day));
-        match &self.leases {
+        let decided = match &self.leases {
             None => Ok(counter.admit(limit)),
             Some(leases) => leases.admit(caller.lease_client(), limit, now, waited, &counter),
+        };
+        match decided {
+            // A new key, for whose counter the disk has no room.
+            Ok(Decision::Refuse) if counter.peek(limit).is_none() => Err(NoLease::Unavailable),
+            decided => decided,
         }
     }
 

@@ -267,3 +267,21 @@ fn each_tier_has_its_own_limit_and_counter() {
         .unwrap();
     assert_eq!(world.gate.remaining(anonymous, DAY), 2);
 }
+
+#[test]
+fn a_key_without_a_counter_has_no_quota_that_could_be_spent() {
+    let world = World::new("no-counter");
+    let query = format!("key={}", world.issue(Tier::Free));
+    let records = world.store.read().unwrap();
+    let table = KeyTable::new(KeyPrefix::default(), records, u32::MAX..);
+    world.latest.replace(table);
+    let keys = Query::split(Some(&query)).keys();
+    let headers = headers(&[]);
+    let caller = world.gate.authenticate(&world.identity(), &headers, &keys);
+    let now = RequestTime {
+        day: DAY,
+        moment: DAY.start(),
+    };
+    let admitted = world.gate.admit(caller.unwrap(), now, None);
+    assert!(matches!(admitted, Err(NoLease::Unavailable)));
+}
