@@ -8,7 +8,7 @@ use ahash::RandomState;
 use super::step::Step;
 use super::{
     Credits, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest, OutagePolicy,
-    PendingRequest, Shard, SharingSettings, StoreState, has_reserves,
+    PendingRequest, RECHECK_SECONDS, Shard, SharingSettings, StoreState, has_reserves,
 };
 use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
