@@ -30,8 +30,8 @@ pub(super) enum Outcome {
     Gone,
     /// A usable reply that is not believed before another one agrees.
     Doubtful,
-    /// The upstream requires fewer requests, or a proxy in front of it has no connection to it: 429, an empty 200, 52x,
-    /// HTML. This and what follows are failures.
+    /// The upstream requires fewer requests, or a proxy in front of it has no connection to it: 429, an empty 200, 503
+    /// with `Retry-After`, 52x, HTML. This and what follows are failures.
     Throttled,
     /// 400: the request was wrong.
     Rejected,
@@ -104,6 +104,7 @@ pub(super) fn classify<T>(
             // It may quote a body of megabytes.
             Err(problem) => (Outcome::Broken, problem.chars().take(400).collect()),
         },
+        503 if raw.headers().contains_key(RETRY_AFTER) => throttled("status 503".to_owned()),
         status @ (429 | 520..=529) => throttled(format!("status {status}")),
         404 if is_not_found(body) => return Ok(None),
         // Of a proxy: a challenge, or an error of its own.
@@ -126,8 +127,10 @@ pub(super) fn classify<T>(
 /// Returns the seconds of a `Retry-After`, which may also be a date.
 fn retry_after(value: &str) -> Option<u64> {
     let until = || UnixSeconds::parse_http(value).map(|time| time.0 - UnixSeconds::now().0);
-    let seconds = value.parse().ok();
-    seconds.or_else(|| u64::try_from(until()?).ok())
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(value.parse().unwrap_or(u64::MAX));
+    }
+    u64::try_from(until()?).ok()
 }
 
 /// Returns a header's value without what a log line must not contain.
@@ -225,6 +228,7 @@ mod tests {
     #[test]
     fn a_fault_names_its_correlation_id_and_no_control_characters() {
         let other = reply(200, "application/json", "{}");
+        let reply_503 = reply(503, "text/plain", "");
         let mut raw = reply(400, "application/json", "a\u{7}\nb");
         raw.headers_mut()
             .insert(CORRELATION_ID, "FN-1".parse().unwrap());
@@ -234,6 +238,20 @@ mod tests {
             reply.reason,
             "status 400: \"ab\" (x-epic-correlation-id FN-1)"
         );
+        for (value, seconds) in [
+            ("8", Some(8)),
+            ("99999999999999999999", Some(u64::MAX)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", None),
+            ("-1", None),
+            ("", None),
+        ] {
+            let mut raw = reply_503.clone();
+            let value = value.parse().unwrap();
+            raw.headers_mut().insert(RETRY_AFTER, value);
+            let reply = classify(Ok(raw), |_| Ok(())).unwrap_err();
+            assert_eq!(reply.outcome, Outcome::Throttled);
+            assert_eq!(reply.retry_after_seconds, seconds);
+        }
         let reply = classify(Ok(other), |_| Err::<(), _>("x".repeat(1000))).unwrap_err();
         assert_eq!(reply.reason.len(), 400);
     }
