@@ -248,7 +248,8 @@ pub(super) fn record_missing(store: &Store, code: IslandCode, now: UnixSeconds) 
         postpone(store, code, now.0 + DOUBT_SECONDS, now)?;
         return Ok(Outcome::Doubtful);
     }
-    let sql = "UPDATE reading SET class = -1, missing = 0 WHERE code = ?1";
+    // If the catalogue still lists it, the next 404 is believed at once.
+    let sql = "UPDATE reading SET class = -1 WHERE code = ?1";
     store.execute(sql, [code])?;
     Ok(Outcome::Gone)
 }
