@@ -28,8 +28,9 @@ pub(super) struct Crawl {
     pub(super) is_full: bool,
     after: Option<String>,
     pub(super) pages: usize,
-    /// Islands that the pages listed.
+    /// Islands that the pages listed, and rows that could not be used.
     pub(super) listed: usize,
+    pub(super) skipped: usize,
     cursors: HashSet<String, ahash::RandomState>,
 }
 
@@ -165,19 +166,24 @@ pub(super) fn adopt(store: &Store, islands: &[Island], now: UnixSeconds) -> Resu
 
 /// Takes all islands but the chosen ones out of the queues, and returns those that are chosen again. If others were
 /// chosen before, the catalogue is due, which has those that are not known.
-pub(super) fn restrict(store: &Store, chosen: Option<&BTreeSet<IslandCode>>) -> Result<()> {
+pub(super) fn restrict(
+    store: &Store,
+    chosen: Option<&BTreeSet<IslandCode>>,
+    now: UnixSeconds,
+) -> Result<()> {
     let (list, mark) = list_and_mark(chosen);
     if store.task(Task::CODES)? != mark {
         store.set_task(Task::CODES, mark)?;
         store.set_task(Task::FULL_CRAWL, 0)?;
     }
     for sql in [
-        "UPDATE reading SET class = 0, due_at = 0
+        // Like islands that are new, they have missed no day that puts them at risk.
+        "UPDATE reading SET class = 0, due_at = 0, covered = max(covered, ?2 - 2)
          WHERE class = -2 AND (?1 IS NULL OR code IN (SELECT value FROM json_each(?1)))",
         "UPDATE reading SET class = -2
-         WHERE class <> -2 AND ?1 IS NOT NULL AND code NOT IN (SELECT value FROM json_each(?1))",
+         WHERE class <> -2 AND ?1 IS NOT NULL AND ?2 > 0 AND code NOT IN (SELECT value FROM json_each(?1))",
     ] {
-        store.execute(sql, [&list])?;
+        store.execute(sql, (&list, now.day().0))?;
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ use super::error::{CollectError, Result};
 use super::live::{LivePass, Steps};
 use super::plan::{self, PlanSizes};
 use super::readings;
+use super::reply::Outcome;
 use super::rules;
 use super::settings::CollectSettings;
 use super::store::{self, Store, Task};
@@ -147,7 +148,7 @@ fn open_store(
         ));
     }
     store.write(|| {
-        catalogue::restrict(&store, settings.codes.as_ref())?;
+        catalogue::restrict(&store, settings.codes.as_ref(), now)?;
         if settings.once {
             readings::release_postponed(&store)?;
         }
@@ -370,6 +371,10 @@ impl Collector {
         let is_old = now.0 - self.store.task(Task::FULL_CRAWL)? >= FULL_CRAWL_SECONDS;
         let islands = plan::sizes(&self.store, now)?.postponed;
         let steps = self.counts.steps_given_up;
+        let is_unknown = |endpoint| {
+            let count = |outcome| self.breaker(endpoint).counts[outcome as usize];
+            count(Outcome::Gone) > 0 && count(Outcome::Usable) == 0
+        };
         let problem = if let Some(problem) = &self.unavailable {
             problem.clone()
         } else if is_old {
@@ -378,6 +383,10 @@ impl Collector {
             format!("the days of {islands} islands could not be read")
         } else if steps > 0 {
             format!("the live step lacks {steps} islands, which could not be read")
+        } else if is_unknown(Endpoint::Steps) {
+            "the upstream has no values for any island of the live step".to_owned()
+        } else if is_unknown(Endpoint::Platform) {
+            "the upstream has no values of the platform".to_owned()
         } else {
             return Ok(());
         };

@@ -165,11 +165,12 @@ impl Collector {
             Request::Steps(code, times) => {
                 let steps = classify(raw, |body| wire::steps(body, "peakCCU", times));
                 steps.map_or_else(Ok, |steps| {
+                    let outcome = steps.as_ref().map_or(Outcome::Gone, |_| Outcome::Usable);
                     if let Some(pass) = &mut self.live {
                         pass.advance(*code, steps.unwrap_or_default());
                     }
                     self.end_live()?;
-                    Ok(Outcome::Usable.into())
+                    Ok(outcome.into())
                 })
             }
         }
@@ -208,8 +209,9 @@ impl Collector {
         self.counts.skipped += page.skipped as u64;
         let mut crawl = self.crawl.take().unwrap_or_default();
         crawl.listed += listed;
+        crawl.skipped += page.skipped;
         match crawl.advance(page.next) {
-            Ok(true) => return Ok(self.end_crawl(&crawl, now)?.into()),
+            Ok(true) => return self.end_crawl(&crawl, now),
             Ok(false) => self.crawl = Some(crawl),
             Err(problem) => {
                 // The crawl begins again later.
@@ -220,10 +222,18 @@ impl Collector {
         Ok(Outcome::Usable.into())
     }
 
-    fn end_crawl(&mut self, crawl: &Crawl, now: UnixSeconds) -> Result<Outcome> {
+    fn end_crawl(&mut self, crawl: &Crawl, now: UnixSeconds) -> Result<Reply> {
+        if crawl.skipped >= crawl.listed {
+            self.not_before = UnixSeconds(now.0 + RETRY_SECONDS);
+            let problem = format!(
+                "the catalogue lists {} islands, and {} rows without a code, a title or a list of tags",
+                crawl.listed, crawl.skipped
+            );
+            return Ok(Reply::new(Outcome::Broken, problem));
+        }
         self.store.set_task(Task::TOP_CRAWL, now.0)?;
         if !crawl.is_full {
-            return Ok(Outcome::Usable);
+            return Ok(Outcome::Usable.into());
         }
         let listed = i64::try_from(crawl.listed).unwrap_or(i64::MAX);
         let believed = self.store.task(Task::BELIEVED_ISLANDS)?;
@@ -237,13 +247,13 @@ impl Collector {
             self.log.push(format!(
                 "the catalogue lists {listed} islands, and the one before {believed}; it is read again in ten minutes"
             ));
-            return Ok(Outcome::Doubtful);
+            return Ok(Outcome::Doubtful.into());
         }
         self.store.set_task(Task::BELIEVED_ISLANDS, listed)?;
         self.store.set_task(Task::FULL_CRAWL, now.0)?;
         let (islands, pages) = (catalogue::count(&self.store)?, crawl.pages);
         self.log.push(format!(
-            "read the catalogue: {pages} pages; {islands} islands ever seen"
+            "read the catalogue: {pages} pages; {listed} islands listed, {islands} ever seen"
         ));
         let chosen = self.settings.codes.iter().flatten().copied();
         let unlisted = catalogue::unknown(&self.store, chosen)?;
@@ -252,7 +262,7 @@ impl Collector {
                 "the catalogue has never listed {unlisted} of the islands of --codes; they are not collected"
             ));
         }
-        Ok(Outcome::Usable)
+        Ok(Outcome::Usable.into())
     }
 
     /// Ends the live pass if all its islands are read.

@@ -83,3 +83,69 @@ fn points_of_the_platform_that_were_not_written_are_requested_again() {
     assert_eq!([false, true].map(|is| times_of(is).1), [week; 2]);
     assert_eq!(times_of(false).0.0, point.0 - 2 * 3600);
 }
+
+/// A member that the upstream renames must not blank the dataset, nor end the search for new islands in silence.
+#[test]
+fn a_catalogue_whose_rows_lack_members_is_not_believed() {
+    let mut run = collector_of(0);
+    let mut crawl = |row: &str| {
+        let end = r#""meta":{"page":{"nextCursor":null}},"links":{"next":null}"#;
+        let body = format!(r#"{{"data":[{row}],{end}}}"#);
+        run.collector.crawl = Some(Crawl::new(true));
+        let request = Request::Catalogue { after: None };
+        let raw = Ok(reply(200, &body));
+        let outcome = run
+            .collector
+            .receive(&request, raw, run.now)
+            .unwrap()
+            .outcome;
+        let store = &run.collector.store;
+        let titles: Vec<_> = catalogue::all(store)
+            .unwrap()
+            .into_iter()
+            .map(|one| one.title)
+            .collect();
+        (
+            outcome,
+            titles.concat(),
+            store.task(Task::BELIEVED_ISLANDS).unwrap(),
+        )
+    };
+    let code = code(7);
+    let whole = format!(r#"{{"code":"{code}","title":"T","tags":[]}}"#);
+    let renamed = [
+        format!(r#"{{"code":"{code}","name":"T","tags":[]}}"#),
+        format!(r#"{{"code":"{code}","title":"T","labels":[]}}"#),
+        format!(r#"{{"id":"{code}","title":"T","tags":[]}}"#),
+    ];
+    assert_eq!(crawl(&whole), (Outcome::Usable, "T".to_owned(), 1));
+    for row in &renamed {
+        assert_eq!(crawl(row), (Outcome::Broken, "T".to_owned(), 1));
+    }
+    // One such row among others is left out.
+    let mixed = format!("{whole},{whole},{}", renamed[0]);
+    assert_eq!(crawl(&mixed).0, Outcome::Usable);
+}
+
+#[test]
+fn a_run_that_gets_no_live_step_or_no_platform_has_not_done_what_was_due() {
+    for request in [
+        Request::Steps(code(0), start()..start()),
+        Request::Platform(start()..start()),
+    ] {
+        let mut run = collector_of(1);
+        let now = run.now;
+        run.collector
+            .store
+            .set_task(Task::FULL_CRAWL, now.0)
+            .unwrap();
+        assert!(run.collector.missing(now).is_ok());
+        let raw = Ok(reply(
+            404,
+            r#"{"errorCode":"errors.com.epicgames.x.not_found"}"#,
+        ));
+        let received = run.collector.receive(&request, raw, now).unwrap();
+        assert_eq!(received.outcome, Outcome::Gone);
+        assert!(run.collector.missing(now).is_err());
+    }
+}

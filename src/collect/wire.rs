@@ -156,10 +156,11 @@ pub(super) fn ranking_page(body: &[u8]) -> Result<Page<(IslandCode, u32)>, Strin
     })
 }
 
-/// Converts a row; `None` if its code is not an island's.
+/// Converts a row; `None` if its code is not an island's, or the title or the tags are missing: every row has them, and
+/// an island must not lose its own because they have other names.
 fn clean(raw: &Value) -> Option<Island> {
     let code = raw["code"].as_str()?.parse().ok()?;
-    let title = raw["title"].as_str().unwrap_or_default();
+    let (title, tags) = (raw["title"].as_str()?, raw["tags"].as_array()?);
     let mut title = title.replace(char::is_control, "");
     title.truncate(title.floor_char_boundary(MAX_FIELD_BYTES));
     let creator = raw["creatorCode"].as_str();
@@ -173,13 +174,13 @@ fn clean(raw: &Value) -> Option<Island> {
         title: title.into(),
         creator: creator.and_then(|creator| creator.parse().ok()),
         created_in,
-        tags: join_tags(&raw["tags"]).into(),
+        tags: join_tags(tags).into(),
     })
 }
 
-fn join_tags(raw: &Value) -> String {
+fn join_tags(tags: &[Value]) -> String {
     let mut joined = String::new();
-    for raw in raw.as_array().map_or(&[][..], Vec::as_slice) {
+    for raw in tags {
         let tag = raw.as_str().unwrap_or_default();
         // `|` separates tags in a dataset.
         let tag = tag.replace('|', "/").replace(char::is_control, "");

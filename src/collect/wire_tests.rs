@@ -125,7 +125,7 @@ fn a_response_without_anything_that_was_requested_is_refused() {
 fn a_page_of_the_catalogue_survives_its_worst_row() {
     let body = br#"{"links":{"next":"/x?after=Yg%3D%3D","prev":null},"meta":{"count":3,"page":{"nextCursor":"Yg=="}},
         "data":[{"code":"1321-3263-2308","creatorCode":"paul2m","title":"A \ud83d lone","createdIn":"UEFN","tags":["pvp"]},
-        {"code":"experience_x","title":1,"tags":null},{"title":"no code"},{"code":"9752-7254-5801","title":"B\u0000C"}]}"#;
+        {"code":"experience_x","title":1,"tags":null},{"title":"no code"},{"code":"9752-7254-5801","title":"B\u0000C","tags":[]}]}"#;
     let page = catalogue_page(body).unwrap();
     assert_eq!(page.next.as_deref(), Some("Yg=="));
     let titles: Vec<&str> = page.rows.iter().map(|island| &*island.title).collect();
@@ -222,7 +222,7 @@ fn a_sound_row_stays_as_it_is() {
     for creator in [Value::Null, "".into()] {
         let listed = clean(&serde_json::json!({
             "code": "0034-5678-9012", "title": "t", "creatorCode": creator, "createdIn": "OTHER",
-            "new": {"x": [1]},
+            "tags": [], "new": {"x": [1]},
         }));
         let listed = listed.unwrap();
         assert_eq!((listed.creator, listed.created_in), (None, None));
@@ -234,24 +234,33 @@ fn faults_are_cleaned() {
     let long = "ü".repeat(600);
     for (json, want) in [
         (
-            serde_json::json!({"code": "playlist_solo", "title": "x"}),
+            serde_json::json!({"code": "playlist_solo", "title": "x", "tags": []}),
             None,
         ),
-        (serde_json::json!({"title": "x"}), None),
+        (serde_json::json!({"title": "x", "tags": []}), None),
+        // An island that is known keeps its title and tags.
         (
-            serde_json::json!({"code": "1234-5678-9012", "title": "a\u{0}b\u{85}c\u{200B}"}),
+            serde_json::json!({"code": "1234-5678-9012", "title": "x"}),
+            None,
+        ),
+        (
+            serde_json::json!({"code": "1234-5678-9012", "tags": []}),
+            None,
+        ),
+        (
+            serde_json::json!({"code": "1234-5678-9012", "title": "a\u{0}b\u{85}c\u{200B}", "tags": []}),
             Some(("abc\u{200B}", "")),
         ),
         (
-            serde_json::json!({"code": "1234-5678-9012", "title": long}),
+            serde_json::json!({"code": "1234-5678-9012", "title": long, "tags": []}),
             Some((&long[..1024], "")),
         ),
         (
             serde_json::json!({"code": "1234-5678-9012", "title": 7, "tags": "x"}),
-            Some(("", "")),
+            None,
         ),
         (
-            serde_json::json!({"code": "1234-5678-9012", "title": "\u{0}\u{1}"}),
+            serde_json::json!({"code": "1234-5678-9012", "title": "\u{0}\u{1}", "tags": []}),
             Some(("", "")),
         ),
         (
@@ -259,7 +268,7 @@ fn faults_are_cleaned() {
             Some(("t", "xy")),
         ),
         (
-            serde_json::json!({"code": "1234-5678-9012", "title": "t", "creatorCode": "a/b"}),
+            serde_json::json!({"code": "1234-5678-9012", "title": "t", "creatorCode": "a/b", "tags": []}),
             Some(("t", "")),
         ),
         (
