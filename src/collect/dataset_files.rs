@@ -65,6 +65,11 @@ impl Dataset {
     }
 
     /// Reads islands.csv; no islands if there is no file. Writes nothing.
+    pub(super) fn listed(&self) -> Result<Vec<Island>> {
+        Dataset::islands(&self.directory)
+    }
+
+    /// As [`Dataset::listed`], of a dataset that is perhaps not there.
     pub(super) fn islands(directory: &Path) -> Result<Vec<Island>> {
         if !has_islands(directory)? {
             return Ok(Vec::new());
@@ -72,13 +77,17 @@ impl Dataset {
         read(directory, |reader| Ok(reader.islands_only()?.islands))
     }
 
-    /// Returns whether there is a file of a day.
+    /// Returns whether there is a file of a day. An empty one, as a full disk or another program leaves it, is none.
     pub(super) fn has_day(&self, day: UtcDay) -> bool {
-        self.directory.join(day_name(day)).exists()
+        let found = self.directory.join(day_name(day)).metadata();
+        found.is_ok_and(|found| found.len() > 0)
     }
 
     /// Reads the rows of a day; none if there is no file.
     pub(super) fn day(&self, day: UtcDay) -> Result<DayRows> {
+        if !self.has_day(day) {
+            return Ok(DayRows::new());
+        }
         self.rows(|reader| reader.daily_rows(day))
     }
 
@@ -142,6 +151,7 @@ impl Dataset {
         let to = self.directory.join(name);
         let replace = || {
             let folder = to.parent().unwrap_or(&self.directory);
+            durable::create_directory(folder)?;
             let mut file = AtomicFile::create(folder, TEMP_NAME)?;
             write_csv(&mut file.out, kind, rows)?;
             file.sync()?;

@@ -127,7 +127,7 @@ impl Collector {
     fn write(&mut self, is_end: bool, now: UnixSeconds) -> Result<()> {
         let mut first = Ok(());
         if is_end || self.crawl.is_none() {
-            keep_first(&mut first, self.save_islands())?;
+            keep_first(&mut first, self.save_islands(now))?;
         }
         keep_first(&mut first, self.save_platform())?;
         keep_first(&mut first, self.save_live(now))?;
@@ -144,6 +144,9 @@ impl Collector {
             first = read.map(|rows| self.before = (newest, rows));
         }
         let is_look = is_end || !(0..LOOK_SECONDS).contains(&(now.0 - self.looked.0));
+        if is_look {
+            self.restore_lost_days(now)?;
+        }
         for (day, changed_at) in changed_days(&self.store, now)? {
             let is_due = is_end || now.0 - changed_at.0 >= WRITE_SECONDS;
             // A hidden day is shown as soon as there is enough of it.
@@ -186,11 +189,18 @@ impl Collector {
         Ok((is_due || all > 0) && (is_late || is_enough))
     }
 
-    /// Writes islands.csv if an island has changed. Comes before all files that have islands.
-    fn save_islands(&self) -> Result<()> {
+    /// Writes islands.csv if an island has changed. Comes before all files that have islands. Islands that others have
+    /// added to the file stay.
+    fn save_islands(&self, now: UnixSeconds) -> Result<()> {
         if self.store.task(Task::ISLANDS_CHANGED)? == 0 {
             return Ok(());
         }
+        let listed = self.dataset.listed()?;
+        self.store.write(|| {
+            catalogue::adopt(&self.store, &listed, now)?;
+            catalogue::restrict(&self.store, self.settings.codes.as_ref(), now)
+        })?;
+        drop(listed);
         let all = catalogue::all(&self.store)?;
         self.dataset.write_islands(&all)?;
         let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
@@ -200,7 +210,7 @@ impl Collector {
 
     /// Writes a file of `daily/`: the rows that are there, with the values of the database in place of theirs.
     fn save_day(&mut self, day: UtcDay, now: UnixSeconds) -> Result<()> {
-        self.save_islands()?;
+        self.save_islands(now)?;
         let mut rows = self.dataset.day(day)?;
         let (mut revised, mut is_changed) = (0, false);
         for (code, metrics) in readings::values(&self.store, day)? {
@@ -278,7 +288,7 @@ impl Collector {
         let mut rows = before.clone();
         rows.extend(&self.live_steps[&step]);
         if rows != before {
-            self.save_islands()?;
+            self.save_islands(now)?;
             // Before the file: one that a crash leaves is removed later too.
             let sql = "INSERT OR IGNORE INTO live_file VALUES (?1)";
             self.store.execute(sql, [step.0])?;

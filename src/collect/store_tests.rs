@@ -1,7 +1,8 @@
 //! A database that cannot be used, and a state that does not fit its dataset.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
@@ -104,18 +105,49 @@ fn a_state_of_another_dataset_is_set_aside() {
 
 #[test]
 fn a_lost_file_of_a_day_is_written_again_and_requested_again() {
-    let mut run = collected(64);
-    let day = UtcDay(newest_day(run.now).0 - 2);
-    let rows = run.collector.dataset.day(day).unwrap();
-    assert!(rows.len() > 5);
-    fs::remove_file(run.scratch.path().join(format!("dataset/daily/{day}.csv"))).unwrap();
-    run.crash();
-    let log = run.collector.log.join("\n");
-    assert!(log.contains(&format!("the dataset lacks {day}")), "{log}");
-    let before = run.upstream.requested[Endpoint::Days as usize];
-    run.advance(UnixSeconds(run.now.0 + 2 * 3600), PACE);
-    assert!(run.upstream.requested[Endpoint::Days as usize] >= before + 50);
-    assert_eq!(run.collector.dataset.day(day).unwrap(), rows);
+    for is_running in [false, true] {
+        let mut run = collected(64);
+        let day = UtcDay(newest_day(run.now).0 - 2);
+        let rows = run.collector.dataset.day(day).unwrap();
+        assert!(rows.len() > 5);
+        let dataset = run.scratch.path().join("dataset");
+        let path = dataset.join(format!("daily/{day}.csv"));
+        if is_running {
+            File::options()
+                .write(true)
+                .truncate(true)
+                .open(path)
+                .unwrap();
+            fs::remove_dir_all(dataset.join("live")).unwrap();
+        } else {
+            fs::remove_file(path).unwrap();
+            run.crash();
+        }
+        let before = run.upstream.requested[Endpoint::Days as usize];
+        run.advance(UnixSeconds(run.now.0 + 2 * 3600), PACE);
+        let log = run.collector.log.join("\n");
+        assert!(log.contains(&format!("the dataset lacks {day}")), "{log}");
+        assert!(run.upstream.requested[Endpoint::Days as usize] >= before + 50);
+        assert_eq!(run.collector.dataset.day(day).unwrap(), rows);
+        assert!(dataset.join("live").exists());
+        run.validate();
+    }
+}
+
+#[test]
+fn islands_that_others_add_to_the_dataset_while_it_runs_stay() {
+    let mut run = collected(68);
+    let path = run.scratch.path().join("dataset/islands.csv");
+    let mut file = File::options().append(true).open(path).unwrap();
+    file.write_all(b"7777-7777-7777,Theirs,,,\n").unwrap();
+    run.collector
+        .store
+        .set_task(Task::ISLANDS_CHANGED, 1)
+        .unwrap();
+    run.finish();
+    let listed = run.collector.dataset.listed().unwrap();
+    assert!(listed.iter().any(|island| &*island.title == "Theirs"));
+    assert!(listed.len() > 50);
 }
 
 /// They are a part of the day, and would be a file that grows.
