@@ -270,6 +270,11 @@ impl Collector {
             is_state_replaced: self.is_state_replaced || opened.is_state_replaced,
             platform_points: mem::take(&mut self.platform_points),
             live_steps: mem::take(&mut self.live_steps),
+            counts: Counts {
+                last_usable: self.counts.last_usable.min(now.0),
+                live_written: self.counts.live_written.min(now.0),
+                ..self.counts
+            },
             log: mem::take(&mut self.log),
             unavailable: self.unavailable.take(),
             ..opened
