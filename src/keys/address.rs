@@ -117,6 +117,8 @@ mod tests {
             }
             if let Ok(address) = text.parse::<KeyAddress>() {
                 assert_eq!(address.as_str().parse(), Ok(address.clone()), "{text:?}");
+                let is_normal = |byte: u8| byte.is_ascii_graphic() && !byte.is_ascii_uppercase();
+                assert!(address.as_str().bytes().all(is_normal), "{text:?}");
             }
             Ok(())
         });

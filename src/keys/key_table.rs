@@ -168,6 +168,41 @@ mod tests {
     }
 
     #[test]
+    fn texts_near_to_a_key_are_unknown() {
+        let prefix = KeyPrefix::default();
+        let address = "ann@x.test".parse().unwrap();
+        let of = (&address, Tier::Pro);
+        let (key, record) = KeyRecord::random(&prefix, of, UnixSeconds(0));
+        let mut records = KeyRecords::default();
+        assert!(records.issue(record).unwrap());
+        let table = KeyTable::new(prefix, records, 0..);
+        let right = table.verify(key.reveal().as_bytes());
+        assert!(matches!(right, KeyStatus::Active(_)));
+        arbtest::arbtest(|u| {
+            let mut text = key.reveal().as_bytes().to_vec();
+            for _ in 0..u.int_in_range(1..=3)? {
+                let at = u.choose_index(text.len())?;
+                match u.int_in_range(0..=5)? {
+                    0 => text[at] = u.arbitrary()?,
+                    1 => text[at] ^= b' ',
+                    2 => text.insert(at, u.arbitrary()?),
+                    3 => drop(text.remove(at)),
+                    4 => text.make_ascii_lowercase(),
+                    _ => drop(text.splice(..2, *b"ix")),
+                }
+            }
+            let is_changed = text != key.reveal().as_bytes();
+            let want = if is_changed {
+                KeyStatus::Unknown
+            } else {
+                right
+            };
+            assert_eq!(table.verify(&text), want, "{}", text.escape_ascii());
+            Ok(())
+        });
+    }
+
+    #[test]
     fn a_text_resembles_a_key_by_the_prefix_of_the_service() {
         let table = KeyTable::new("ab".parse().unwrap(), KeyRecords::default(), []);
         for (text, resembles) in [

@@ -177,51 +177,90 @@ mod tests {
         }
     }
 
+    /// An entry and the address that it means, if any.
+    type Word = (&'static str, Option<&'static str>);
+
     /// The obvious way: all entries in a list, from the right.
-    fn plain(proxies: &TrustedProxies, proxy: IpAddr, lines: &[String]) -> IpAddr {
-        let all = lines.join(",");
-        let mut hops = vec![proxy];
-        for entry in all
-            .split(',')
-            .rev()
-            .map(str::trim)
-            .filter(|entry| !entry.is_empty())
-        {
-            match entry.parse::<IpAddr>() {
-                Ok(address) => hops.push(address.to_canonical()),
-                Err(_) => break,
-            }
-        }
+    fn plain(proxies: &TrustedProxies, proxy: IpAddr, entries: &[Word]) -> IpAddr {
+        let written = entries.iter().rev().filter(|(text, _)| !text.is_empty());
+        let read = written.map_while(|(_, address)| address.map(|text| text.parse().unwrap()));
+        let hops: Vec<IpAddr> = [proxy].into_iter().chain(read).collect();
         let client = hops.iter().skip(1).find(|hop| !proxies.contains(**hop));
         *client.unwrap_or(&hops[hops.len() - 1])
     }
 
     #[test]
     fn random_headers_agree_with_the_oracle() {
+        let words: [Word; 17] = [
+            ("1.1.1.1", Some("1.1.1.1")),
+            ("10.0.0.9", Some("10.0.0.9")),
+            ("10.1.2.3:0", Some("10.1.2.3")),
+            ("1.1.1.2:65535", Some("1.1.1.2")),
+            ("2001:db8:f::2", Some("2001:db8:f::2")),
+            ("[2001:db8:f::3]", Some("2001:db8:f::3")),
+            ("[2001:db8:f::4]:443", Some("2001:db8:f::4")),
+            ("[2001:db8::2]:1", Some("2001:db8::2")),
+            ("::", Some("::")),
+            ("::ffff:10.0.0.3", Some("10.0.0.3")),
+            ("[::FFFF:a00:4]:80", Some("10.0.0.4")),
+            ("1.1.1.3:65536", None),
+            ("[10.0.0.5]:80", None),
+            ("[2001:db8:f::5", None),
+            ("2001:db8:f::6]:80", None),
+            ("x", None),
+            ("", None),
+        ];
         arbtest::arbtest(|u| {
-            let words = [
-                "1.1.1.1",
-                "10.0.0.9",
-                "10.1.2.3",
-                "2001:db8:f::2",
-                "2001:db8::2",
-                "x",
-                "",
-                "::",
-                "::ffff:10.0.0.3",
-            ];
-            let mut lines = Vec::new();
+            let (mut lines, mut entries) = (Vec::new(), Vec::new());
             for _ in 0..u.int_in_range(0..=3)? {
                 let mut line = String::new();
                 for _ in 0..u.int_in_range(0..=4)? {
-                    line.push_str(u.choose(&words)?);
+                    let word = *u.choose(&words)?;
+                    entries.push(word);
+                    line.push_str(word.0);
                     line.push_str(u.choose(&[",", ", ", " ,"])?);
                 }
                 lines.push(line);
             }
             let (proxies, proxy) = (proxies(), "10.0.0.1".parse().unwrap());
             let found = proxies.client(proxy, lines.iter().map(String::as_bytes));
-            assert_eq!(found, plain(&proxies, proxy, &lines), "{lines:?}");
+            assert_eq!(found, plain(&proxies, proxy, &entries), "{lines:?}");
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn random_networks_contain_the_addresses_with_their_first_bits() {
+        arbtest::arbtest(|u| {
+            let address: IpAddr = if u.arbitrary()? {
+                u.arbitrary::<std::net::Ipv4Addr>()?.into()
+            } else {
+                u.arbitrary::<std::net::Ipv6Addr>()?.into()
+            };
+            let width: u32 = if address.is_ipv4() { 32 } else { 128 };
+            let prefix = u.int_in_range(0..=width + 2)?;
+            let junk = *u.choose(&["", "", "", "/8", ".", " ", "x", "-"])?;
+            let text = format!("{address}/{prefix}{junk}");
+            let network = ProxyNetwork::parse(&text);
+            assert_eq!(
+                network.is_some(),
+                prefix <= width && junk.is_empty(),
+                "{text}"
+            );
+            let bit = u.int_in_range(0..=width - 1)?;
+            let other = match address {
+                IpAddr::V4(address) => {
+                    IpAddr::from((address.to_bits() ^ 1 << (31 - bit)).to_be_bytes())
+                }
+                IpAddr::V6(address) => {
+                    IpAddr::from((address.to_bits() ^ 1 << (127 - bit)).to_be_bytes())
+                }
+            };
+            if let Some(network) = network {
+                let proxies = TrustedProxies(vec![network]);
+                assert!(proxies.contains(address), "{text}");
+                assert_eq!(proxies.contains(other), bit >= prefix, "{text}: {other}");
+            }
             Ok(())
         });
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use island_metrics::keys::{KeyPrefix, KeyRecords, KeyStore, KeyTable};
 
-pub const PREFIX: &str = "fuzz";
+const PREFIX: &str = "fuzz";
 
 /// Their texts, in the order of their records.
 pub const TEXTS: [&str; 4] = [
