@@ -56,7 +56,7 @@ fn each_fault_is_named_with_its_correlation_id_and_the_request_repeated() {
     });
 }
 
-/// Compressed, it is 9 KiB.
+/// The body has 9 MiB, and 9 KiB compressed.
 #[test]
 fn a_body_without_end_is_not_read_to_it() {
     let directory = TempDir::new();

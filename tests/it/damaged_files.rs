@@ -77,7 +77,7 @@ impl Published {
     /// Requests everything with gzip and without. Exactly `failing` must fail, and the rest be as
     /// published.
     #[track_caller]
-    fn only_these_fail(&self, client: &mut Client, failing: &BTreeSet<&str>) {
+    fn assert_only_these_fail(&self, client: &mut Client, failing: &BTreeSet<&str>) {
         for ((target, gzip), body) in &self.answers {
             let reply = client.get_coded(target, *gzip);
             if failing.contains(target.as_str()) {
@@ -91,9 +91,9 @@ impl Published {
 
     /// Waits until everything is served again.
     #[track_caller]
-    fn heals(&self, client: &mut Client, target: &str) {
+    fn await_recovery(&self, client: &mut Client, target: &str) {
         wait_for(target, || client.get(target).status == 200);
-        self.only_these_fail(client, &BTreeSet::new());
+        self.assert_only_these_fail(client, &BTreeSet::new());
     }
 }
 
@@ -202,11 +202,11 @@ fn a_damaged_body_fails_alone_and_is_counted_and_logged_once_in_ten_seconds() {
             format!("a response could not be sent: a body at byte {offset} is damaged: checksum ");
         assert!(line.contains(&place), "{line}");
     }
-    published.only_these_fail(&mut client, &[*target].into());
+    published.assert_only_these_fail(&mut client, &[*target].into());
     expect_damage(&server, admin, 502, begun);
     // It was never cached: as soon as the file is repaired, the body is served.
     flip(&published.history, damaged, 16);
-    published.only_these_fail(&mut client, &BTreeSet::new());
+    published.assert_only_these_fail(&mut client, &BTreeSet::new());
     expect_damage(&server, admin, 502, begun);
 }
 
@@ -240,7 +240,7 @@ fn a_file_cut_short_fails_only_for_what_was_not_read_yet() {
         .map(|(_, (_, _, target))| *target)
         .collect();
     assert!(failing.len() > 5 && failing.len() < bodies.len() / 2);
-    published.only_these_fail(&mut client, &failing);
+    published.assert_only_these_fail(&mut client, &failing);
     let count = u32::try_from(2 * failing.len()).unwrap();
     let lines = expect_damage(&server, admin, count, begun);
     assert!(lines[0].contains(" cannot be read: "), "{lines:#?}");
@@ -267,7 +267,7 @@ fn the_same_file_put_there_again_heals_at_a_reload() {
     // As a copy does that renames each file into place.
     fs::rename(copy, &published.history).unwrap();
     server.hang_up();
-    published.heals(&mut client, target);
+    published.await_recovery(&mut client, target);
     // The repaired file is served because it was read again: another flip is another failure.
     flip(&published.history, *offset, 16);
     let fresh = Server::of(&published.directory, &[]);

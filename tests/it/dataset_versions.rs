@@ -50,7 +50,7 @@ pub(crate) struct Edition {
 
 impl Edition {
     /// Whether a response with this edition's timestamp has this edition's marks.
-    pub(crate) fn is_told_by(&self, target: &str, answer: &Value) -> bool {
+    pub(crate) fn matches(&self, target: &str, answer: &Value) -> bool {
         match target {
             "/v1/live" => {
                 let islands = answer["islands"].as_array().unwrap();

@@ -47,7 +47,7 @@ fn live_data_may_be_reused_until_the_next_step_is_due() {
         let mut client = server.connect();
         for target in ["/v1/live", "/v1/live/intraday"] {
             let etag = client.get(target).expect("etag").to_owned();
-            // The later ones are from a cache.
+            // The second and later responses come from a cache.
             for _ in 0..4 {
                 for headers in [&[][..], &[("If-None-Match", &*etag)]] {
                     let before = UnixSeconds::now().0;

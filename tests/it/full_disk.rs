@@ -58,7 +58,7 @@ fn fills_up(disk: impl FnOnce(&TempDir) -> Option<Disk>) {
         let mut refused = 0;
         loop {
             // Otherwise the removed leftovers would be enough space.
-            scene.published.forget_the_one_before();
+            scene.published.remove_unnamed_files();
             let filler = scene.disturbance.fill_but(room);
             let fits = scene.try_to_publish("No space left on device");
             fs::remove_file(filler).unwrap();
@@ -90,7 +90,7 @@ fn a_disk_out_of_file_names_keeps_what_was_published() {
     };
     scene.while_served(|scene| {
         let place = scene.disturbance.path().to_owned();
-        scene.published.forget_the_one_before();
+        scene.published.remove_unnamed_files();
         let mut fillers: Vec<PathBuf> = (0..2000)
             .map(|number| place.join(format!("filler-{number}")))
             .take_while(|path| File::create(path).is_ok())

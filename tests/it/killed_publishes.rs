@@ -111,7 +111,12 @@ impl<T> Scene<T> {
 
 /// Sends requests until the flag is set. Every response is complete and of a known edition, and none
 /// is of an edition before one already seen. `answers` counts the responses.
-pub(crate) fn witness(server: &Server, known: &Known, done: &AtomicBool, answers: &AtomicU32) {
+pub(crate) fn check_responses(
+    server: &Server,
+    known: &Known,
+    done: &AtomicBool,
+    answers: &AtomicU32,
+) {
     let mut client = server.connect();
     let mut newest = [0; TARGETS.len()];
     while !done.load(Ordering::Relaxed) || answers.load(Ordering::Relaxed) < ANSWERS_LEAST {
@@ -124,7 +129,7 @@ pub(crate) fn witness(server: &Server, known: &Known, done: &AtomicBool, answers
             let answer = reply.json();
             let edition = known.get(answer["meta"]["generatedAt"].as_str().unwrap());
             assert!(
-                edition.is_told_by(target, &answer),
+                edition.matches(target, &answer),
                 "{target}: {edition:?} is shown as {answer}"
             );
             // A forced publish may lower the newest timestamp of all payloads.
@@ -145,12 +150,12 @@ pub(crate) fn serve(published: &Path) -> Server {
     Server::of(published, &["--trusted-proxy", "127.0.0.0/8"])
 }
 
-/// Runs `work` while a server on the directory gets requests, checked by [`witness`].
+/// Runs `work` while a server on the directory gets requests, checked by [`check_responses`].
 pub(crate) fn while_served<T>(published: &Path, known: &Known, work: impl FnOnce() -> T) -> T {
     let server = serve(published);
     let (done, answers) = (AtomicBool::new(false), AtomicU32::new(0));
     thread::scope(|scope| {
-        scope.spawn(|| witness(&server, known, &done, &answers));
+        scope.spawn(|| check_responses(&server, known, &done, &answers));
         let _done = SetOnDrop(&done);
         work()
     })
@@ -210,7 +215,7 @@ fn a_publish_killed_at_any_moment_leaves_the_one_before_or_itself() {
             scene.published.is_sound();
             let published = &scene.published;
             let is_whole = published.shows_one_of(before.as_ref(), &edition, ended_well);
-            moments[kind].hear(is_whole);
+            moments[kind].record(is_whole);
             were_whole.insert(is_whole);
             // Sometimes there are several kills between two complete publishes.
             if rng.one_in(3) {
@@ -281,7 +286,7 @@ fn a_publish_interrupted_at_any_moment_leaves_the_one_before_or_itself() {
             scene.published.is_sound();
             let published = &scene.published;
             let is_whole = published.shows_one_of(before.as_ref(), &edition, status.success());
-            moments.hear(is_whole);
+            moments.record(is_whole);
         }
         scene.publish_in_full(Change::All);
     });

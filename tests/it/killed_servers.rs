@@ -159,7 +159,7 @@ fn issue_and_revoke_killed_at_any_moment_keep_what_they_reported() {
         let words = [&words[..], &["a@x.test"]].concat();
         let (stdout, _) = killed(&words, moments.next(&mut random));
         let key = printed(&stdout);
-        moments.hear(key.is_some());
+        moments.record(key.is_some());
         keys.extend(key.map(|key| (key, true)));
         let at = usize::try_from(random.below(keys.len() as u64)).unwrap();
         let (key, active) = &mut keys[at];

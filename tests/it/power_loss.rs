@@ -19,7 +19,7 @@ struct Unsynced {
 }
 
 impl Unsynced {
-    fn hear(&mut self, call: &Call) {
+    fn record(&mut self, call: &Call) {
         if call.text.contains(" = -1 ") {
             return;
         }
@@ -114,7 +114,7 @@ fn what_a_manifest_names_is_synced_before_the_manifest_is_put_in_its_place() {
             |call: &Call| call.name.starts_with("rename") && *quoted(&call.text, 1) == *manifest;
         let put = calls.iter().position(is_put).unwrap();
         let mut unsynced = Unsynced::default();
-        calls[..=put].iter().for_each(|call| unsynced.hear(call));
+        calls[..=put].iter().for_each(|call| unsynced.record(call));
         for path in &named {
             let lost: Vec<_> = unsynced.below(path).collect();
             assert!(lost.is_empty(), "{change:?}: {lost:?} may be lost");
@@ -128,7 +128,7 @@ fn what_a_manifest_names_is_synced_before_the_manifest_is_put_in_its_place() {
                 settled || !removes,
                 "{change:?}: {call:?} before the manifest is on disk"
             );
-            unsynced.hear(call);
+            unsynced.record(call);
         }
         assert!(
             !unsynced.names.contains(&manifest) && !unsynced.names.contains(published.path()),
@@ -154,7 +154,9 @@ fn a_first_key_is_on_disk_with_its_directories_before_it_is_printed() {
     let is_printed = |call: &Call| call.name == "write" && call.text.starts_with("1<");
     let printed = calls.iter().position(is_printed).unwrap();
     let mut unsynced = Unsynced::default();
-    calls[..printed].iter().for_each(|call| unsynced.hear(call));
+    calls[..printed]
+        .iter()
+        .for_each(|call| unsynced.record(call));
     let new = dir.join("new");
     let lost: Vec<_> = unsynced.below(&new).collect();
     assert!(lost.is_empty(), "{lost:?} may be lost");
@@ -169,7 +171,7 @@ fn the_model_of_a_disk_forgets_what_was_not_synced() {
     };
     let mut unsynced = Unsynced::default();
     let mut lost = |name: &str, text: &str| {
-        unsynced.hear(&call(name, text));
+        unsynced.record(&call(name, text));
         let lost = |path: &str| unsynced.below(Path::new(path)).count();
         (lost("/p/new"), lost("/p/new.tmp"))
     };
@@ -261,7 +263,7 @@ fn a_power_cut_at_any_moment_leaves_the_publish_before_or_the_new_one() {
         scene.disturbance.mount_again();
         scene.published.is_sound();
         let published = &scene.published;
-        moments.hear(published.shows_one_of(before.as_ref(), &edition, ended_well));
+        moments.record(published.shows_one_of(before.as_ref(), &edition, ended_well));
         if rng.one_in(2) {
             scene.publish_in_full(change);
         }

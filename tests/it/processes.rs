@@ -74,7 +74,7 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Of a process that usually takes so long.
+    /// For a process that usually takes this long.
     pub(crate) fn of(usual: Duration) -> Self {
         Self {
             end: usual * 3 / 2,
@@ -93,7 +93,7 @@ impl Moments {
     }
 
     /// Reports if the process had ended before the last moment.
-    pub(crate) fn hear(&mut self, was_too_late: bool) {
+    pub(crate) fn record(&mut self, was_too_late: bool) {
         if was_too_late {
             (self.too_late, self.end) = (self.too_late + 1, self.end * 3 / 4);
         } else {

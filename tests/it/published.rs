@@ -106,7 +106,7 @@ impl Published {
     }
 
     /// Removes payloads and dumps that the manifest does not name, as a failing publish does first.
-    pub(crate) fn forget_the_one_before(&self) {
+    pub(crate) fn remove_unnamed_files(&self) {
         let named = self.named();
         let is_of_a_publish = |name: &String| {
             ["history-", "live-", "dumps-", "dumps/"]

@@ -319,7 +319,7 @@ fn a_manifest_that_is_lost_costs_nothing_until_the_next_good_publish() {
 }
 
 #[test]
-fn an_index_that_is_not_the_one_written_vouches_for_no_dump() {
+fn dumps_are_written_again_if_the_index_is_not_the_one_written() {
     let (_dir, dataset, to) = first_publish();
     let index = payload(&to, "dumps");
     let text = fs::read_to_string(&index).unwrap();

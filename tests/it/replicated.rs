@@ -168,7 +168,7 @@ fn a_copy_killed_at_any_moment_leaves_the_one_before_or_itself() {
                 "{before:?}, {newest:?}: {now:?}"
             );
             assert!(!is_whole || now == newest);
-            moments.hear(is_whole);
+            moments.record(is_whole);
         }
         moments.were_of_both_kinds();
         assert!(copy(&mut rng, None));

@@ -143,7 +143,7 @@ fn a_pipeline_of_expensive_requests_takes_turns_with_other_connections() {
         }
     });
     meanwhile.sort_unstable();
-    // Sixteen of them were processed in a row, with more ready behind.
+    // Before, sixteen expensive requests were processed before another connection got its turn.
     let median = meanwhile[meanwhile.len() / 2];
     assert!(meanwhile.len() > 20, "answered {} times", meanwhile.len());
     assert!(median < 8, "{median} expensive requests during a cheap one");

@@ -179,7 +179,7 @@ pub(crate) struct Site {
     pub(crate) peer: Option<Peer>,
     is_cut: bool,
     /// The store may lack the counts of this server.
-    is_missing: bool,
+    store_lacks_counts: bool,
     /// When it began to reach the store.
     since: Instant,
     /// Shares that it has taken since its start.
@@ -210,7 +210,7 @@ pub(crate) struct World {
     /// The last loss of the store's data.
     loss: Option<Instant>,
     /// Credits of a client that may be lost to it.
-    spoiled: u32,
+    lost_credits: u32,
     /// Durations of requests, and of those that need no credit.
     waits: Vec<Duration>,
     other_waits: Vec<Duration>,
@@ -250,7 +250,7 @@ impl World {
                 proxy: StoreProxy::start(store.port),
                 peer: None,
                 is_cut: false,
-                is_missing: false,
+                store_lacks_counts: false,
                 since: Instant::now(),
                 shares: 0.0,
                 given_back: 0,
@@ -268,7 +268,7 @@ impl World {
             visitors,
             visits: 0,
             loss: None,
-            spoiled: 0,
+            lost_credits: 0,
             waits: Vec::new(),
             other_waits: Vec::new(),
             _directory: directory,
@@ -288,7 +288,7 @@ impl World {
     }
 
     /// The largest part of a client's day that a server has without having spent it.
-    fn stock(&self) -> u32 {
+    fn unspent_leases(&self) -> u32 {
         let servers = u32::try_from(self.servers).unwrap();
         // A share, or two grants of a quarter of it.
         LIMIT / servers / if self.refuses { 2 } else { 1 }
@@ -301,7 +301,7 @@ impl World {
         // Clients may connect to all servers, and begin later.
         let more = [&more[..], &["--first-byte-seconds", "60"]].concat();
         let is_settled = self.loss.is_none_or(|loss| loss.elapsed() > SETTLING);
-        let are_known = self.sites.iter().all(|site| !site.is_missing);
+        let are_known = self.sites.iter().all(|site| !site.store_lacks_counts);
         let is_awaited = is_awaited && self.grants_with(at);
         let site = &mut self.sites[at];
         let peer = Peer::start(&site.proxy.url(), &site.state, self.servers, &more);
@@ -324,12 +324,12 @@ impl World {
             .iter()
             .enumerate()
             .filter(|(other, _)| *other != at);
-        self.is_store_up && others.all(|(_, site)| !site.is_missing)
+        self.is_store_up && others.all(|(_, site)| !site.store_lacks_counts)
     }
 
     fn end_server(&mut self, at: usize, is_killed: bool) {
         self.leave(at);
-        let stock = self.stock();
+        let unspent_leases = self.unspent_leases();
         let site = &mut self.sites[at];
         let Peer { server, .. } = site.peer.take().unwrap();
         if is_killed {
@@ -341,9 +341,9 @@ impl World {
         if returns {
             let sites = self.sites.iter_mut().enumerate();
             let others = sites.filter(|(other, _)| *other != at);
-            others.for_each(|(_, site)| site.given_back += stock);
+            others.for_each(|(_, site)| site.given_back += unspent_leases);
         } else {
-            self.spoiled += stock;
+            self.lost_credits += unspent_leases;
         }
     }
 
@@ -351,14 +351,14 @@ impl World {
     fn leave(&mut self, at: usize) {
         let is_settling = self.loss.is_some_and(|loss| loss.elapsed() < SETTLING);
         let site = &mut self.sites[at];
-        site.is_missing |= is_settling && site.reaches();
+        site.store_lacks_counts |= is_settling && site.reaches();
     }
 
     fn lose(&mut self) {
         self.loss = Some(Instant::now());
         for (at, site) in self.sites.iter_mut().enumerate() {
             let has_counts = self.visitors.iter().any(|visitor| visitor.admitted[at] > 0);
-            site.is_missing |= has_counts && !site.reaches();
+            site.store_lacks_counts |= has_counts && !site.reaches();
             site.since = Instant::now();
         }
         // A server that has started since its last response cannot know what others admitted.
@@ -433,7 +433,7 @@ impl World {
                 self.run_store();
                 fs::remove_file(self.dump()).unwrap();
                 // Credits that were given back since the copy.
-                self.spoiled += self.stock() * u32::try_from(self.servers).unwrap();
+                self.lost_credits += self.unspent_leases() * u32::try_from(self.servers).unwrap();
             }
             Settle => {
                 thread::sleep(NOTICE);
@@ -507,7 +507,7 @@ impl World {
                 rise.unwrap()
             );
             let has_settled = site.reaches() && self.is_store_up && site.since.elapsed() > SETTLING;
-            site.is_missing &= !has_settled;
+            site.store_lacks_counts &= !has_settled;
         }
         for visitor in &mut self.visitors {
             // A server adds nothing to a client to which it has admitted nothing.
@@ -571,7 +571,7 @@ impl World {
     /// Whether a client has used its day, but for the leases that servers kept or lost.
     fn has_its_day(&self, visitor: &Visitor) -> bool {
         let leaves = [Habit::Leaves, Habit::Spends].contains(&visitor.habit);
-        let lost = self.spoiled + if leaves { self.stock() } else { 0 };
+        let lost = self.lost_credits + if leaves { self.unspent_leases() } else { 0 };
         visitor.admitted() + lost >= LIMIT
     }
 

@@ -93,7 +93,7 @@ class Relay:
                 try:
                     server.sendall(chunk)
                 except OSError:
-                    pass  # the server has ended; the proxy is heard out, as by the server
+                    pass  # the server has ended; what the proxy still sends is read
             server.shutdown(socket.SHUT_WR)
         except OSError:
             pass
@@ -704,7 +704,7 @@ def smuggling(name, port, running, rounds, seed):
             # A mutation may have appended digits to its own number.
             if whose == b"probe" or other != tag.encode():
                 probes.desynchronised += 1
-                fault(f"{shape!r} was told of /v1/{whose.decode()}-{other.decode()}…, which is another's")
+                fault(f"{shape!r} got a response about /v1/{whose.decode()}-{other.decode()}…, which another client requested")
         # While its connection is open, and after it is closed.
         probes.ask(probes.clients[at % 16], shape)
         probes.ask(probes.clients[(at + 1) % 16], shape)
@@ -735,7 +735,7 @@ def main():
     arguments = parser.parse_args()
     told = {"error": {"message": 'unknown path "/v1/probe-8"; the endpoints are listed at /v1'}}
     judged = [judge((404, [], json.dumps(told).encode()), number) for number in (7, 8)]
-    assert judged == [(False, True), (True, True)], "the judge sees nothing"
+    assert judged == [(False, True), (True, True)], "the check finds no fault"
     for proxy in (nginx, caddy, haproxy):
         name = proxy.__name__
         if arguments.only not in (None, name):

@@ -77,7 +77,7 @@ await claim("Send tells bytes, and what is no text is not shown as one", {}, asy
   }
 });
 
-await claim("slips in the boxes are mended or told, and asked for as they are shown", {}, async ({ page, complaints }) => {
+await claim("wrong input is corrected or reported", {}, async ({ page, complaints }) => {
   await page.goto(`${BY_IP}/docs`);
   const sent = [];
   page.on("request", request => request.url().includes("/assets/") || sent.push(request.url()));
