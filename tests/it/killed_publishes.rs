@@ -1,8 +1,6 @@
 //! Publishes killed at random moments: the published directory has the previous or the killed
 //! publish, complete; a server never fails meanwhile; and the next publish removes leftovers.
 
-use std::os::unix::process::ExitStatusExt;
-
 use crate::dataset_versions::MARKED_TARGET;
 use crate::prelude::*;
 
@@ -251,44 +249,4 @@ fn a_first_publish_killed_at_any_moment_is_whole_or_nothing() {
         answers_as_if_published_afresh(&editions, &edition, published.path());
         fs::remove_dir_all(published.path()).unwrap();
     }
-}
-
-#[test]
-fn a_publish_interrupted_at_any_moment_leaves_the_one_before_or_itself() {
-    let dir = TempDir::new();
-    let directory = dir.join("published");
-    let mut scene = Scene::begin(dir, (), &directory);
-    let [mut moments, ..] = moments(&mut scene.editions, &directory);
-    scene.publish_in_full(Change::All);
-    let mut rng = Rng(13);
-    let known = Arc::clone(&scene.known);
-    while_served(&directory, &known, || {
-        for _ in 0..kills() / 3 {
-            let before = scene.published.manifest();
-            let edition = scene.turn(Change::All);
-            let publish = scene.editions.publish(&edition, &directory);
-            // Programs in the background of a shell inherit that the signal is ignored.
-            let mut command = Command::new("env");
-            command
-                .arg("--default-signal=INT")
-                .arg(publish.get_program());
-            let mut child = command
-                .args(publish.get_args())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            thread::sleep(moments.next(&mut rng));
-            // It may have ended, and is not reaped yet.
-            signal(child.id(), "-INT");
-            let status = child.wait().unwrap();
-            // For a shell, that is the status 130.
-            assert!(status.success() || status.signal() == Some(2), "{status}");
-            scene.published.is_sound();
-            let published = &scene.published;
-            let is_whole = published.shows_one_of(before.as_ref(), &edition, status.success());
-            moments.record(is_whole);
-        }
-        scene.publish_in_full(Change::All);
-    });
-    moments.were_of_both_kinds();
 }
