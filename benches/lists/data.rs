@@ -8,6 +8,7 @@ use island_metrics::model::{CreatorSlug, fold};
 use island_metrics::regular_file::Directory;
 use island_metrics::site::SiteSettings;
 use island_metrics::snapshot::{History, Manifest, Snapshot, Storage};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::common::prelude::*;
 use crate::filtered;
@@ -90,25 +91,19 @@ impl World {
 
     /// A tag by its rank.
     pub(crate) fn tag(&self, place: usize) -> String {
-        format!("tag={}", encoded(&self.tags[place]))
+        format!(
+            "tag={}",
+            utf8_percent_encode(&self.tags[place], NON_ALPHANUMERIC)
+        )
     }
 
     /// The creator with most islands.
     pub(crate) fn creator(&self) -> String {
-        format!("creator={}", encoded(&self.creators[0]))
+        format!(
+            "creator={}",
+            utf8_percent_encode(&self.creators[0], NON_ALPHANUMERIC)
+        )
     }
-}
-
-/// Encodes all bytes of a value but letters and digits, for a query.
-fn encoded(value: &str) -> String {
-    let mut query = String::new();
-    for byte in value.bytes() {
-        match byte {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => query.push(char::from(byte)),
-            _ => write!(query, "%{byte:02x}").unwrap(),
-        }
-    }
-    query
 }
 
 /// The tool of most islands.

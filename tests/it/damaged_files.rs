@@ -2,6 +2,7 @@
 //! logged in one line however often it is requested, and is served again once it is repaired and reloaded.
 
 use memchr::memmem;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::prelude::*;
 
@@ -17,16 +18,6 @@ struct Published {
     answers: BTreeMap<(String, bool), Vec<u8>>,
 }
 
-/// A name percent-encoded.
-fn in_a_path(name: &str) -> String {
-    name.bytes()
-        .map(|byte| match byte {
-            b'-' | b'0'..=b'9' | b'a'..=b'z' => char::from(byte).to_string(),
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
-}
-
 impl Published {
     fn new() -> Published {
         let dir = TempDir::new();
@@ -38,7 +29,8 @@ impl Published {
         for (list, field) in [("islands", "code"), ("creators", "slug")] {
             let page = client.get(&format!("/v1/{list}?limit=200")).json();
             for row in page[list].as_array().unwrap() {
-                let name = in_a_path(row[field].as_str().unwrap());
+                let name = row[field].as_str().unwrap();
+                let name = utf8_percent_encode(name, NON_ALPHANUMERIC);
                 targets.push(format!("/v1/{list}/{name}"));
                 if list == "islands" {
                     targets.push(format!("/v1/{list}/{name}/ccu"));
