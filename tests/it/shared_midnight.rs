@@ -4,7 +4,7 @@
 
 use crate::midnight::Time;
 use crate::prelude::*;
-use crate::shared_quota::{TARGET, all_in_time, spend, spend_in_turn};
+use crate::shared_quota::{TARGET, admits_exactly, all_in_time, spend, spend_in_turn};
 use crate::store::{LIMIT, Peer, Store, await_all};
 
 /// Seconds by which the clock of each server is ahead.
@@ -12,8 +12,6 @@ const AHEAD: [i64; 3] = [-3, 0, 3];
 /// Past days: the clock of the store is ahead by more than a year, and figures expire by the clocks of the servers.
 const DAYS: [&str; 2] = ["2025-03-14", "2025-03-15"];
 const DAY_SECONDS: i64 = 86_400;
-/// Trials until the store has answered each request in time.
-const TRIALS: usize = 20;
 
 /// A clock's text, so many seconds after midnight.
 fn moment(seconds: i64) -> String {
@@ -118,36 +116,25 @@ fn through_midnight(cluster: &Cluster) -> [u32; 2] {
 
 #[test]
 fn with_clocks_that_differ_by_seconds_each_day_has_its_limit() {
-    let Some(_) = Store::start(&[]) else { return };
-    for _ in 0..TRIALS {
-        let store = Store::start(&[]).unwrap();
-        let Some(cluster) = Cluster::start(&store, -6) else {
-            return;
-        };
-        let admitted = through_midnight(&cluster);
+    let Some(_) = Time::new() else { return };
+    admits_exactly(LIMIT, |store, _| {
+        let cluster = Cluster::start(&store, -6).unwrap();
+        let [before, after] = through_midnight(&cluster);
         // Without the store, each of the three admits at most a third on each day.
-        assert!(admitted.iter().all(|admitted| *admitted <= 2 * LIMIT));
-        if all_in_time(&cluster.peers) {
-            // What two servers had leased and not spent when their day ended is lost to the client.
-            assert!(
-                (LIMIT * 2 / 3..=LIMIT).contains(&admitted[0]),
-                "{admitted:?}"
-            );
-            assert_eq!(admitted[1], LIMIT);
-            return;
-        }
-    }
-    panic!("the store was late in each of {TRIALS} trials");
+        assert!(before <= 2 * LIMIT, "{before}");
+        let is_exact = all_in_time(&cluster.peers);
+        // What two servers had leased and not spent when their day ended is lost to the client.
+        let least = LIMIT * 2 / 3;
+        assert!(!is_exact || (least..=LIMIT).contains(&before), "{before}");
+        (after, is_exact)
+    });
 }
 
 #[test]
 fn what_was_admitted_without_the_store_before_midnight_is_not_charged_to_the_new_day() {
-    let Some(_) = Store::start(&[]) else { return };
-    for _ in 0..TRIALS {
-        let mut store = Store::start(&[]).unwrap();
-        let Some(cluster) = Cluster::start(&store, -60) else {
-            return;
-        };
+    let Some(_) = Time::new() else { return };
+    admits_exactly(LIMIT, |mut store, _| {
+        let cluster = Cluster::start(&store, -60).unwrap();
         store.kill();
         await_all(&cluster.peers, false);
         let alone = spend_in_turn_alone(&cluster);
@@ -158,13 +145,10 @@ fn what_was_admitted_without_the_store_before_midnight_is_not_charged_to_the_new
         let late = |peer: &Peer| peer.metric("requests_total{result=\"late\"}");
         let before: f64 = cluster.peers.iter().map(late).sum();
         let admitted = spend_in_turn(&cluster.peers, TARGET);
-        assert!((LIMIT..=2 * LIMIT).contains(&admitted), "{admitted}");
-        if cluster.peers.iter().map(late).sum::<f64>().eq(&before) {
-            assert_eq!(admitted, LIMIT);
-            return;
-        }
-    }
-    panic!("the store was late in each of {TRIALS} trials");
+        assert!(admitted >= LIMIT, "{admitted}");
+        let after: f64 = cluster.peers.iter().map(late).sum();
+        (admitted, after.eq(&before))
+    });
 }
 
 /// Requests to each server until it admits no more without the store: those admitted.
