@@ -1,5 +1,4 @@
-//! Other programs as clients of TLS: Python, and the proxies nginx and `HAProxy`, which verify the
-//! certificate. A program that is not installed is left out.
+//! The proxies nginx and `HAProxy` as clients of TLS, which verify the certificate. A program that is not installed is left out.
 
 use crate::admin::address as free_address;
 use crate::prelude::*;
@@ -48,30 +47,6 @@ fn assert_same(proxy: SocketAddr, server: SocketAddr) {
             );
         }
     }
-}
-
-#[test]
-fn python_verifies_the_certificate_and_gets_the_body() {
-    let Some(python) = installed("python3", "python3") else {
-        return;
-    };
-    let Some(scene) = Scene::new() else { return };
-    let (_server, address) = scene.start(&[]);
-    let script = "import json, ssl, sys, urllib.request
-context = ssl.create_default_context(cafile=sys.argv[1])
-with urllib.request.urlopen(sys.argv[2], context=context) as response:
-    print(response.status, len(json.load(response)['islands']))";
-    let url = format!("https://localhost:{}/v1/islands?limit=7", address.port());
-    let output = Command::new(python)
-        .args(["-c", script, text(&scene.pair.authority), &url])
-        .output();
-    let output = output.unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout).trim(),
-        "200 7",
-        "{said}"
-    );
 }
 
 #[test]
