@@ -1,10 +1,10 @@
 //! A store over TLS: the certificates that servers accept, and the log lines about others.
 
 use crate::prelude::*;
+use crate::shared_quota::TARGET;
 use crate::store::{Peer, Store, password_file, program};
-use crate::tls_pairs::{ECDSA, EXPIRED, Pair, VALID, pair, pair_of, text};
+use crate::tls_pairs::{Pair, Pairs, pair, pairs, text};
 
-const TARGET: &str = "/v1/islands?limit=1";
 const PASSWORD: &str = "sesame";
 
 /// Whether the store can use TLS. Prints what to install if not.
@@ -105,12 +105,12 @@ fn other_certificates_are_logged_once_and_requests_are_served() {
         return;
     }
     let directory = TempDir::new();
-    let place = directory.join("pki");
-    let sound = pair(&place, "sound");
-    let other = pair(&directory.join("other"), "other");
-    let expired = pair_of(&place, "expired", ECDSA, EXPIRED, crate::tls_pairs::NAMES);
-    let subject = "subjectAltName=DNS:api.example";
-    let named = pair_of(&place, "named", ECDSA, VALID, subject);
+    let Pairs {
+        sound,
+        other,
+        expired,
+        named,
+    } = pairs(&directory);
     let missing = directory.join("missing.pem");
     let all = [
         ("untrusted", &sound, &other.authority),
