@@ -50,15 +50,13 @@ fn day_name(day: i64) -> String {
 /// The daily files that the fake upstream's islands give.
 fn expected_days(islands: u64) -> BTreeMap<String, String> {
     let today = now() / DAY;
-    let header = "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,\
-                  averageMinutesPerPlayer,retentionD1,retentionD7\n";
     let row = |number, day| {
         peak(number, day).map(|peak| format!("{},{peak},{peak},{peak},,,,,,\n", code(number)))
     };
     (today - 7..today)
         .map(|day| {
             let rows: String = (0..islands).filter_map(|number| row(number, day)).collect();
-            (day_name(day), format!("{header}{rows}"))
+            (day_name(day), format!("{DAILY}{rows}"))
         })
         .collect()
 }

@@ -7,32 +7,18 @@
 use crate::collect::{arguments, assert_sound, daily_requests, once, paths};
 use crate::fake_upstream::{FakeUpstream, code};
 use crate::prelude::*;
+use crate::processes::figure;
 
 const ISLANDS: u64 = 300_000;
 
-/// A running collector, killed when dropped.
-struct Collector(Running);
-
-impl Collector {
-    /// A number of `/proc/PID/status` in KiB.
-    fn kib(&self, name: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0.0.id())).unwrap();
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(name))
-            .unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
-    }
-
-    /// User and system time.
-    fn cpu(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.0.id())).unwrap();
-        let (_, fields) = stat.rsplit_once(") ").unwrap();
-        let fields: Vec<&str> = fields.split(' ').collect();
-        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-        // The kernel counts in hundredths of a second.
-        Duration::from_millis(ticks * 10)
-    }
+/// The user and system time of a process.
+fn cpu(process: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(") ").unwrap();
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    // The kernel counts in hundredths of a second.
+    Duration::from_millis(ticks * 10)
 }
 
 /// A catalogue of the real size, with titles and tags of the usual lengths.
@@ -70,7 +56,7 @@ fn memory_and_cpu_at_the_real_size() {
         let at = words.iter().position(|word| *word == "200").unwrap();
         words[at] = rate;
         let child = command.args(words).stderr(Stdio::null()).spawn();
-        Collector(Running(child.unwrap()))
+        Running(child.unwrap())
     };
     // The whole catalogue, and the days of some thousand islands with a merge.
     let first = start("1000");
@@ -78,7 +64,7 @@ fn memory_and_cpu_at_the_real_size() {
         thread::sleep(Duration::from_millis(500));
         daily_requests(&upstream) >= 10_000
     });
-    let first_kib = first.kib("VmHWM:");
+    let first_kib = figure(first.0.id(), "status", "VmHWM:");
     eprintln!(
         "memory, a cold start of {ISLANDS} islands: {} MiB at most",
         first_kib >> 10
@@ -87,10 +73,11 @@ fn memory_and_cpu_at_the_real_size() {
     // Started again, at the pace for the real upstream.
     let second = start("3");
     thread::sleep(Duration::from_secs(30));
-    let (before, at) = (second.cpu(), Instant::now());
+    let (before, at) = (cpu(second.0.id()), Instant::now());
     thread::sleep(Duration::from_mins(1));
-    let share = (second.cpu().as_secs_f64() - before.as_secs_f64()) / at.elapsed().as_secs_f64();
-    let second_kib = second.kib("VmHWM:");
+    let share =
+        (cpu(second.0.id()).as_secs_f64() - before.as_secs_f64()) / at.elapsed().as_secs_f64();
+    let second_kib = figure(second.0.id(), "status", "VmHWM:");
     eprintln!("memory, started again: {} MiB at most", second_kib >> 10);
     eprintln!(
         "CPU at 3 requests per second: {:.2} % of a core",

@@ -1,8 +1,6 @@
 //! `collect` as a service: notifications, readiness and metrics.
 #![expect(clippy::float_cmp, reason = "most metrics are counts")]
 
-use std::thread::sleep;
-
 use crate::fake_upstream::{FakeUpstream, Fault, now};
 use crate::prelude::*;
 use crate::service::Manager;
@@ -10,7 +8,7 @@ use crate::service::Manager;
 /// A collector under a service manager. Killed when dropped.
 pub(crate) struct Collector {
     pub(crate) manager: Manager,
-    child: Child,
+    child: Running,
     admin: SocketAddr,
 }
 
@@ -28,7 +26,7 @@ impl Collector {
             .arg("--state")
             .arg(manager.dir.join("state"))
             .stderr(Stdio::null());
-        let child = command.spawn().unwrap();
+        let child = Running(command.spawn().unwrap());
         Collector {
             manager,
             child,
@@ -41,41 +39,23 @@ impl Collector {
         (reply.status, reply.text().to_owned())
     }
 
-    /// Samples without the prefix of their names.
-    fn metrics(&self) -> BTreeMap<String, f64> {
-        let reply = Client::connect(self.admin).get("/metrics");
-        let lines = reply.text().lines();
-        let samples = lines.filter_map(|line| {
-            let line = line.strip_prefix("island_metrics_collect_")?;
-            let (name, value) = line.rsplit_once(' ')?;
-            Some((name.to_owned(), value.parse().ok()?))
-        });
-        samples.collect()
-    }
-
-    /// Metrics for which a condition holds, within some seconds.
+    /// Metrics for which a condition holds, by their names without prefix.
     #[track_caller]
     pub(crate) fn await_metrics(
         &self,
         condition: impl Fn(&BTreeMap<String, f64>) -> bool,
     ) -> BTreeMap<String, f64> {
-        let begun = Instant::now();
-        loop {
-            let metrics = self.metrics();
+        let mut found = BTreeMap::new();
+        wait_for("metrics", || {
+            let samples = metrics(self.admin).into_iter().filter_map(|(name, value)| {
+                let name = name.strip_prefix("island_metrics_collect_")?;
+                Some((name.to_owned(), value))
+            });
+            found = samples.collect();
             // The page is empty before the first tick.
-            if !metrics.is_empty() && condition(&metrics) {
-                return metrics;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(30), "{metrics:#?}");
-            sleep(Duration::from_millis(100));
-        }
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        let _ended_already = self.child.kill();
-        let _reaped_already = self.child.wait();
+            !found.is_empty() && condition(&found)
+        });
+        found
     }
 }
 
@@ -111,9 +91,9 @@ fn a_collector_notifies_its_service_manager_and_shows_its_progress() {
     });
     assert!(live["last_usable_timestamp_seconds"] >= live["full_crawl_timestamp_seconds"]);
     assert_eq!(collector.readiness(), (200, "ready\n".to_owned()));
-    signal(collector.child.id(), "-TERM");
+    signal(collector.child.0.id(), "-TERM");
     collector.manager.await_line("STOPPING=1");
-    assert!(collector.child.wait().unwrap().success());
+    assert!(collector.child.0.wait().unwrap().success());
 }
 
 #[test]

@@ -180,9 +180,7 @@ impl Editions {
     }
 
     fn write_day(&self) {
-        let mut text = "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,\
-            averageMinutesPerPlayer,retentionD1,retentionD7\n"
-            .to_owned();
+        let mut text = DAILY.to_owned();
         for island in 1..=ISLANDS {
             let peak = island * 7 + self.day;
             writeln!(

@@ -32,9 +32,7 @@ fn write_dataset(directory: &Path) {
     let codes: Vec<String> = (0..ISLANDS).map(code).collect();
     let days = (0..MONTHS * 28).map(|day| (day / 28, day % 28 + 1));
     for (month, day) in days {
-        let mut text = "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,\
-            averageMinutesPerPlayer,retentionD1,retentionD7\n"
-            .to_owned();
+        let mut text = DAILY.to_owned();
         for code in &codes {
             text.push_str(code);
             for _ in 0..6 {
@@ -66,10 +64,7 @@ fn targets(rng: &mut Rng) -> Vec<(String, bool)> {
     let mut targets: Vec<_> = all
         .flat_map(|target| [(target.clone(), false), (target, true)])
         .collect();
-    for at in (1..targets.len()).rev() {
-        let other = usize::try_from(rng.below(at as u64 + 1)).unwrap();
-        targets.swap(at, other);
-    }
+    rng.shuffle(&mut targets);
     targets
 }
 

@@ -129,11 +129,7 @@ fn plan(callers: u32, turns: u32, connections: u32, at: u32) -> Vec<(u32, u32)> 
     let mut mine: Vec<_> = all
         .filter(|(caller, turn)| (caller + turn) % connections == at)
         .collect();
-    let mut rng = Rng(at.into());
-    for end in (1..mine.len()).rev() {
-        let other = rng.below(end as u64 + 1);
-        mine.swap(end, usize::try_from(other).unwrap());
-    }
+    Rng(at.into()).shuffle(&mut mine);
     mine
 }
 

@@ -27,7 +27,7 @@ pub(crate) use crate::processes::{
 pub(crate) use crate::published::{Published, files, flip, history_file, is_remembered};
 pub(crate) use crate::random_dataset::{GENERATED_AT, Rng};
 pub(crate) use crate::support::{
-    BASE_URL, Client, Reply, Server, TempDir, after, change_key, command, has, id, is_slow,
+    BASE_URL, Client, DAILY, Reply, Server, TempDir, after, change_key, command, has, id, is_slow,
     is_slowest, issue, kills, listed_keys, parts, publish, run, set_mode, settle, words,
     write_bytes, write_file,
 };

@@ -136,6 +136,15 @@ pub(crate) fn signal(process: u32, signal: &str) {
     assert!(status.unwrap().success(), "kill {signal} {process}");
 }
 
+/// A number in a file of `/proc/PID` (Linux).
+pub(crate) fn figure(process: u32, file: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{process}/{file}")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let figure = line.unwrap().trim();
+    let number = figure.strip_suffix(" kB").unwrap_or(figure);
+    number.parse().unwrap()
+}
+
 /// Waits until a process ends; kills it if it has not ended in time.
 pub(crate) fn ends_within(longest: Duration, child: &mut Child) -> Option<ExitStatus> {
     let begun = Stopwatch::start();

@@ -53,6 +53,13 @@ impl Rng {
         from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
 
+    pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
+        for end in (1..list.len()).rev() {
+            let other = self.below(end as u64 + 1);
+            list.swap(end, usize::try_from(other).unwrap());
+        }
+    }
+
     /// A count: null, one of a few, or a very large one.
     fn count(&mut self) -> Option<u64> {
         match self.below(12) {

@@ -8,7 +8,6 @@ use crate::prelude::*;
 
 const TIME: &str = "2026-11-21T12:00:00Z";
 const LATER: &str = "2026-11-21T12:10:00Z";
-const DAILY: &str = "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,averageMinutesPerPlayer,retentionD1,retentionD7\n";
 const ISLANDS: u64 = 9;
 
 /// Publishes; returns the exit code and stderr.

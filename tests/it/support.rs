@@ -8,11 +8,15 @@ use std::sync::{PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use crate::prelude::*;
+use crate::processes::figure;
 
 pub(crate) use crate::http::{Client, Reply};
 
 /// The `--base-url` of tests that set no other.
 pub(crate) const BASE_URL: &str = "http://x.test";
+
+/// The header of a daily file.
+pub(crate) const DAILY: &str = "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,averageMinutesPerPlayer,retentionD1,retentionD7\n";
 
 /// Timeout of responses and starts. At forty times the load of its cores, a machine took over 30 seconds.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -327,11 +331,8 @@ impl Server {
     pub(crate) fn half_a_request(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.addr).unwrap();
         stream.write_all(b"GET /v1 HTTP/1.1\r\nHost:").unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        while !is_read(self.addr, stream.local_addr().unwrap()) {
-            assert!(Instant::now() < deadline, "half a head is not read");
-            thread::sleep(Duration::from_millis(1));
-        }
+        let own = stream.local_addr().unwrap();
+        wait_for("half a head to be read", || is_read(self.addr, own));
         stream
     }
 
@@ -407,16 +408,8 @@ impl Server {
         names.map(|name| name.trim_end().to_owned()).collect()
     }
 
-    /// A number in a file of `/proc/PID`.
     fn figure(&self, file: &str, name: &str) -> u64 {
-        let text = fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        let figure = line.unwrap().trim();
-        figure
-            .strip_suffix(" kB")
-            .unwrap_or(figure)
-            .parse()
-            .unwrap()
+        figure(self.child.id(), file, name)
     }
 
     pub(crate) fn open_files(&self) -> Vec<PathBuf> {

@@ -198,12 +198,10 @@ fn the_sample_has_the_dumps_of_its_publish() {
 }
 
 fn day(rows: &[(&str, &str)]) -> String {
-    let header = "code,peakCCU,uniquePlayers,minutesPlayed,favorites,plays,recommendations,\
-                  averageMinutesPerPlayer,retentionD1,retentionD7\n";
     let rows = rows
         .iter()
         .map(|(code, peak)| [code, ",", peak, ",,,,,,,,\n"].concat());
-    rows.fold(header.to_owned(), |text, row| text + &row)
+    rows.fold(DAILY.to_owned(), |text, row| text + &row)
 }
 
 fn write_dataset(dataset: &Path) {
