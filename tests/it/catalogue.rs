@@ -91,11 +91,8 @@ impl Catalogue {
 
     /// Publishes the same dataset ten minutes later.
     pub(crate) fn publish_again(&self) {
-        let mut publish = command();
-        publish.args(["publish", "--full"]);
-        publish.args(["--generated-at", "2026-11-21T00:20:00Z"]);
-        publish.arg("--dataset").arg(self.original.dataset());
-        publish.arg("--to").arg(&self.published);
+        let mut publish = publish_command(&self.original.dataset(), &self.published);
+        publish.args(["--full", "--generated-at", "2026-11-21T00:20:00Z"]);
         stderr_of(&publish.output().unwrap(), 0);
     }
 

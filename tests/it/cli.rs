@@ -305,13 +305,8 @@ fn a_switch_in_the_environment_must_be_on_or_off() {
         "code,title,creator,createdIn,tags\n",
     );
     let publish = |force: &str| {
-        let (dataset, to) = (directory.join("set"), directory.join("to"));
-        let mut command = command();
-        command.args(["publish", "--dataset"]).arg(dataset);
-        command
-            .arg("--to")
-            .arg(to)
-            .env("ISLAND_METRICS_FORCE", force);
+        let mut command = publish_command(&directory.join("set"), &directory.join("to"));
+        command.env("ISLAND_METRICS_FORCE", force);
         command.output().unwrap()
     };
     let output = publish("no");

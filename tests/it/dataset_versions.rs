@@ -221,13 +221,8 @@ impl Editions {
     }
 
     pub(crate) fn publish(&self, edition: &Edition, to: &Path) -> Command {
-        let mut command = command();
-        command
-            .args(["publish", "--dataset"])
-            .arg(&self.dataset)
-            .arg("--to")
-            .arg(to)
-            .args(["--generated-at", &edition.generated_at]);
+        let mut command = publish_command(&self.dataset, to);
+        command.args(["--generated-at", &edition.generated_at]);
         // Not otherwise: it renders all again.
         if edition.change == Change::Forced || self.has_removed_day_of(to) {
             command.arg("--force");

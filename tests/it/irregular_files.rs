@@ -292,9 +292,7 @@ fn a_publish_waits_for_no_pipe() {
     let dir = TempDir::new();
     let (published, dataset) = (published(&dir), dir.join("dataset"));
     let again = |generated_at: &str| {
-        let mut publish = command();
-        let (from, to) = (dataset.to_str().unwrap(), published.to_str().unwrap());
-        publish.args(["publish", "--dataset", from, "--to", to]);
+        let mut publish = publish_command(&dataset, &published);
         publish.args(["--generated-at", generated_at]);
         ends(publish)
     };

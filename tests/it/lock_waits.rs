@@ -136,10 +136,8 @@ fn a_publish_without_a_time_has_that_of_the_end_of_its_wait() {
         write_file(&target.join("manifest.json"), &manifest.to_string());
     };
     let spawn = || {
-        let mut publish = command();
-        publish.args(["publish", "--dataset"]).arg(dataset);
-        publish.arg("--to").arg(target).stderr(Stdio::piped());
-        publish.spawn().unwrap()
+        let mut publish = publish_command(dataset, target);
+        publish.stderr(Stdio::piped()).spawn().unwrap()
     };
     let lock = held(target);
     let waiting = spawn();
@@ -163,10 +161,8 @@ fn links_that_are_changed_during_a_publish_mix_no_directories() {
     symlink(scene.editions.dataset(), &from).unwrap();
     fs::create_dir(&other).unwrap();
     let edition = scene.editions.turn(Change::All);
-    let mut publish = command();
-    publish.args(["publish", "--force", "--dataset"]).arg(&from);
-    publish.arg("--to").arg(&to);
-    publish.args(["--generated-at", &edition.generated_at]);
+    let mut publish = publish_command(&from, &to);
+    publish.args(["--force", "--generated-at", &edition.generated_at]);
     let lock = held(scene.editions.dataset());
     let mut publishing = publish.stderr(Stdio::piped()).spawn().unwrap();
     let mut waits = String::new();

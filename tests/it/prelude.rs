@@ -28,6 +28,6 @@ pub(crate) use crate::published::{Published, files, flip, history_file, is_remem
 pub(crate) use crate::random_dataset::{GENERATED_AT, Rng};
 pub(crate) use crate::support::{
     BASE_URL, Client, DAILY, Reply, Server, TempDir, after, change_key, command, has, id, is_slow,
-    is_slowest, issue, kills, listed_keys, parts, publish, run, set_mode, settle, words,
-    write_bytes, write_file,
+    is_slowest, issue, kills, listed_keys, parts, publish, publish_command, run, set_mode, settle,
+    words, write_bytes, write_file,
 };

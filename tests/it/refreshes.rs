@@ -13,11 +13,9 @@ const ISLANDS: u64 = 9;
 /// Publishes; returns the exit code and stderr.
 fn publish(dataset: &Path, published: &Path, time: &str, more: &[&str]) -> (Option<i32>, String) {
     settle();
-    let mut words = vec!["publish", "--dataset", dataset.to_str().unwrap()];
-    words.extend(["--to", published.to_str().unwrap(), "--generated-at", time]);
-    words.extend(more);
-    let output = run(&words);
-    code_and_stderr(output)
+    let mut publish = publish_command(dataset, published);
+    publish.args(["--generated-at", time]).args(more);
+    code_and_stderr(publish.output().unwrap())
 }
 
 #[track_caller]

@@ -15,10 +15,9 @@ fn dataset(dir: &TempDir) -> PathBuf {
 }
 
 fn publish(current: &Path, dataset: &Path, to: &Path, more: &[&str]) -> Output {
-    let mut publish: Command = command();
-    publish.current_dir(current).arg("publish").args(more);
-    publish.args(["--generated-at", TIME, "--dataset"]);
-    publish.arg(dataset).arg("--to").arg(to).output().unwrap()
+    let mut publish = publish_command(dataset, to);
+    publish.current_dir(current).args(more);
+    publish.args(["--generated-at", TIME]).output().unwrap()
 }
 
 /// The publish is refused, and no file below the directory is changed, created or removed.

@@ -213,10 +213,16 @@ pub(crate) fn settle() {
 #[track_caller]
 pub(crate) fn publish(dataset: &Path, to: &Path, generated_at: &str) {
     settle();
-    let (dataset, to) = (dataset.to_str().unwrap(), to.to_str().unwrap());
-    let words = ["publish", "--dataset", dataset, "--to", to];
-    let words = [&words[..], &["--generated-at", generated_at]].concat();
-    stderr_of(&run(&words), 0);
+    let mut publish = publish_command(dataset, to);
+    publish.args(["--generated-at", generated_at]);
+    stderr_of(&publish.output().unwrap(), 0);
+}
+
+pub(crate) fn publish_command(dataset: &Path, to: &Path) -> Command {
+    let mut publish = command();
+    publish.args(["publish", "--dataset"]).arg(dataset);
+    publish.arg("--to").arg(to);
+    publish
 }
 
 #[track_caller]
