@@ -65,10 +65,15 @@ attend() {
     unset 'started[attended]'
 }
 
-# modules FOLDER: the packages of npm that FOLDER pins, in $tools/npm.
+# modules FOLDER: the packages of npm that the recipes and the pages need, in FOLDER/npm; installed once for each set
+# of pinned versions.
 modules() {
-    rm -rf "$tools/npm"
-    mkdir "$tools/npm"
-    cp "$1/package.json" "$1/package-lock.json" "$tools/npm/"
-    npm --prefix "$tools/npm" ci --no-audit --no-fund --ignore-scripts
+    local pinned=tests/recipes/package-lock.json
+    cmp -s "$pinned" "$1/npm.installed" && return
+    rm -rf "$1/npm" "$1/npm.installed"
+    mkdir "$1/npm"
+    cp tests/recipes/package.json "$pinned" "$1/npm/"
+    npm --prefix "$1/npm" ci --no-audit --no-fund --ignore-scripts >"$1/npm.log" 2>&1 \
+        || { tail -n 3 "$1/npm.log" >&2; return 1; }
+    cp "$pinned" "$1/npm.installed"
 }

@@ -21,12 +21,7 @@ missing() {
 command -v npm >/dev/null || missing "apt-get install nodejs npm"
 work=$(mktemp -d "$tools/run.XXXXXX")
 source tests/servers.sh
-if ! cmp -s tests/pages/package-lock.json "$tools/installed"; then
-    rm -f "$tools/installed"
-    modules tests/pages >"$tools/npm.log" 2>&1 \
-        || { tail -n 3 "$tools/npm.log" >&2; missing "npm could not install playwright-core and axe-core"; }
-    cp tests/pages/package-lock.json "$tools/installed"
-fi
+modules "$PWD/target" || missing "npm could not install playwright-core and axe-core"
 
 "$bin" synth --islands 1200 --creators 300 --days 20 --until 2026-11-20 --to "$work/dataset" >/dev/null
 "$bin" publish --dataset "$work/dataset" --to "$work/published" >/dev/null 2>&1
@@ -43,7 +38,7 @@ serve mail --listen "127.0.0.1:$port" "${visitors[@]}" --base-url "http://127.0.
 export BY_MAIL=$base
 serve closed --listen 127.0.0.1:0
 export CLOSED=$base
-export CHROMIUM=$chromium MODULES=$tools/npm MAIL=$work/mail SHOTS=$tools/shots WORK=$work
+export CHROMIUM=$chromium MODULES=$PWD/target/npm MAIL=$work/mail SHOTS=$tools/shots WORK=$work
 
 attend node tests/pages/check.mjs
 # Ends the servers, so that the last lines are written.

@@ -248,7 +248,7 @@ def lacking(*tools):
     known = {
         "curl": (shutil.which("curl"), "curl"),
         "jq": (shutil.which("jq"), "jq"),
-        "node": (shutil.which("node") and os.path.exists(os.path.join(TOOLS, "npm.installed")), "nodejs and npm, and be online once"),
+        "node": (shutil.which("node") and os.path.exists(f"{NPM}.installed"), "nodejs and npm, and be online once"),
         "chromium": (CHROMIUM, "chromium"),
         "venv": (os.path.exists(os.path.join(TOOLS, "venv.installed")), "python3-venv, and be online once"),
     }

@@ -15,9 +15,9 @@ import urllib.request
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECIPES = os.path.join(HERE, "..", "..", "src", "site", "recipes")
 PRINTED_BASE = "http://127.0.0.1:8080"
-KEY, TOOLS, WORK, CHROMIUM = (os.environ[name] for name in ("KEY", "TOOLS", "WORK", "CHROMIUM"))
+KEY, TOOLS, NPM, WORK, CHROMIUM = (os.environ[name] for name in ("KEY", "TOOLS", "NPM", "WORK", "CHROMIUM"))
 PUBLISHED, SAMPLE, SMALL = (os.environ[name] for name in ("PUBLISHED", "SAMPLE", "SMALL"))
-BIN, DATASET, NPM = os.path.abspath(os.environ["BIN"]), os.path.join(WORK, "dataset"), os.path.join(TOOLS, "npm")
+BIN, DATASET = os.path.abspath(os.environ["BIN"]), os.path.join(WORK, "dataset")
 PYTHON = os.path.join(TOOLS, "venv", "bin", "python")
 SECONDS = 60  # for a recipe; each takes a few
 

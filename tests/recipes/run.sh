@@ -13,20 +13,16 @@ work=$(mktemp -d "$tools/run.XXXXXX")
 source tests/servers.sh
 
 # Installed once for each set of pinned versions. Tools that cannot be installed are reported as missing below.
-install() {
-    local stamp=$tools/$1.installed pinned=$2
-    shift 2
-    cmp -s "$pinned" "$stamp" && return
-    rm -f "$stamp"
-    "$@" >"$work/install" 2>&1 || { tail -n 3 "$work/install" >&2; return 0; }
-    cp "$pinned" "$stamp"
-}
 packages() {
-    python3 -m venv --clear "$tools/venv"
-    "$tools/venv/bin/pip" install --quiet --disable-pip-version-check -r tests/recipes/requirements.txt
+    local pinned=tests/recipes/requirements.txt
+    cmp -s "$pinned" "$tools/venv.installed" && return
+    rm -f "$tools/venv.installed"
+    python3 -m venv --clear "$tools/venv" \
+        && "$tools/venv/bin/pip" install --quiet --disable-pip-version-check -r "$pinned" \
+        && cp "$pinned" "$tools/venv.installed"
 }
-install venv tests/recipes/requirements.txt packages
-if command -v npm >/dev/null; then install npm tests/recipes/package-lock.json modules tests/recipes; fi
+packages || true
+if command -v npm >/dev/null; then modules "$PWD/target" || true; fi
 
 # Enough islands for several pages of every filter in a recipe. No recipe may spend the quota by itself.
 "$bin" synth --islands 1600 --creators 500 --days 20 --until 2026-11-20 --to "$work/dataset" >/dev/null
@@ -42,6 +38,6 @@ SAMPLE=$base
 serve small --listen 127.0.0.1:0 --limit-anonymous 3
 SMALL=$base
 CHROMIUM=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
-export KEY PUBLISHED SAMPLE SMALL CHROMIUM BIN="$bin" TOOLS="$tools" WORK="$work"
+export KEY PUBLISHED SAMPLE SMALL CHROMIUM BIN="$bin" TOOLS="$tools" NPM="$PWD/target/npm" WORK="$work"
 
 attend python3 tests/recipes/check.py "$@"
