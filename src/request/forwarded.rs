@@ -231,35 +231,38 @@ mod tests {
 
     #[test]
     fn random_networks_contain_the_addresses_with_their_first_bits() {
+        let flipped = |address: IpAddr, bit: u32| match address {
+            IpAddr::V4(address) => {
+                IpAddr::from((address.to_bits() ^ 1 << (31 - bit)).to_be_bytes())
+            }
+            IpAddr::V6(address) => {
+                IpAddr::from((address.to_bits() ^ 1 << (127 - bit)).to_be_bytes())
+            }
+        };
         arbtest::arbtest(|u| {
-            let address: IpAddr = if u.arbitrary()? {
-                u.arbitrary::<std::net::Ipv4Addr>()?.into()
-            } else {
-                u.arbitrary::<std::net::Ipv6Addr>()?.into()
-            };
-            let width: u32 = if address.is_ipv4() { 32 } else { 128 };
-            let prefix = u.int_in_range(0..=width + 2)?;
-            let junk = *u.choose(&["", "", "", "/8", ".", " ", "x", "-"])?;
-            let text = format!("{address}/{prefix}{junk}");
-            let network = ProxyNetwork::parse(&text);
-            assert_eq!(
-                network.is_some(),
-                prefix <= width && junk.is_empty(),
-                "{text}"
-            );
-            let bit = u.int_in_range(0..=width - 1)?;
-            let other = match address {
-                IpAddr::V4(address) => {
-                    IpAddr::from((address.to_bits() ^ 1 << (31 - bit)).to_be_bytes())
+            let v4: IpAddr = u.arbitrary::<std::net::Ipv4Addr>()?.into();
+            let v6: IpAddr = u.arbitrary::<std::net::Ipv6Addr>()?.into();
+            let junk = u.choose(&["/8", ".", " ", "x", "-"])?;
+            // The last one is an IPv4 address behind the 96 bits of the IPv4-mapped ones.
+            for (text, address, before, width) in [
+                (v4.to_string(), v4, 0, 32),
+                (v6.to_string(), v6, 0, 128),
+                (format!("::ffff:{v4}"), v4, 96, 32),
+            ] {
+                for prefix in 0..before + width + 3 {
+                    let text = format!("{text}/{prefix}");
+                    assert_eq!(ProxyNetwork::parse(&format!("{text}{junk}")), None);
+                    let network = ProxyNetwork::parse(&text);
+                    assert_eq!(network.is_some(), prefix <= before + width, "{text}");
+                    let proxies = TrustedProxies(network.into_iter().collect());
+                    let may_contain = (before..=before + width).contains(&prefix);
+                    assert_eq!(proxies.contains(address), may_contain, "{text}");
+                    for bit in 0..width {
+                        let wanted = may_contain && before + bit >= prefix;
+                        let other = flipped(address, bit);
+                        assert_eq!(proxies.contains(other), wanted, "{text}: {other}");
+                    }
                 }
-                IpAddr::V6(address) => {
-                    IpAddr::from((address.to_bits() ^ 1 << (127 - bit)).to_be_bytes())
-                }
-            };
-            if let Some(network) = network {
-                let proxies = TrustedProxies(vec![network]);
-                assert!(proxies.contains(address), "{text}");
-                assert_eq!(proxies.contains(other), bit >= prefix, "{text}: {other}");
             }
             Ok(())
         });
