@@ -8,7 +8,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::collect::{arguments, assert_days, assert_sound, paths};
 use crate::fake_upstream::FakeUpstream;
 use crate::prelude::*;
-use crate::tls_pairs::{Pair, Pairs, pair, pairs, text};
+use crate::tls_pairs::{Pair, pair, pairs, text};
 
 fn upstream(pair: &Pair) -> FakeUpstream {
     let certificate = CertificateDer::from_pem_file(&pair.certificate).unwrap();
@@ -53,12 +53,7 @@ fn other_certificates_are_refused_with_the_reason() {
         return;
     }
     let directory = TempDir::new();
-    let Pairs {
-        sound,
-        other,
-        expired,
-        named,
-    } = pairs(&directory);
+    let [sound, other, expired, named] = pairs(&directory);
     for (presented, trusted, reason) in [
         (
             &sound,

@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use crate::shared_quota::TARGET;
 use crate::store::{Peer, Store, password_file, program};
-use crate::tls_pairs::{Pair, Pairs, pair, pairs, text};
+use crate::tls_pairs::{Pair, pair, pairs, text};
 
 const PASSWORD: &str = "sesame";
 
@@ -105,12 +105,7 @@ fn other_certificates_are_logged_once_and_requests_are_served() {
         return;
     }
     let directory = TempDir::new();
-    let Pairs {
-        sound,
-        other,
-        expired,
-        named,
-    } = pairs(&directory);
+    let [sound, other, expired, named] = pairs(&directory);
     let missing = directory.join("missing.pem");
     let all = [
         ("untrusted", &sound, &other.authority),

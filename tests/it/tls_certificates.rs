@@ -2,8 +2,7 @@
 
 use crate::prelude::*;
 use crate::tls_pairs::{
-    ECDSA, NAMES, Pair, Pairs, RSA, Scene, VALID, arguments, chain_pair, curl, openssl, pairs,
-    start, text,
+    ECDSA, NAMES, Pair, RSA, Scene, VALID, arguments, chain_pair, curl, openssl, pairs, start, text,
 };
 
 /// Exit code of curl where it does not trust a certificate.
@@ -80,7 +79,7 @@ fn certificates_that_clients_refuse_are_served_with_a_line() {
     let Some(scene) = Scene::new() else { return };
     let dates = words("-startdate 20400101000000Z -enddate 20400201000000Z");
     let early = scene.pair_of("early", ECDSA, &dates, NAMES);
-    let Pairs { expired, named, .. } = pairs(&scene.directory);
+    let [.., expired, named] = pairs(&scene.directory);
     for (pair, line, refusal) in [
         (
             expired,

@@ -144,23 +144,16 @@ pub(crate) fn pair_of(
     pair
 }
 
-/// A valid pair, and what a client refuses: the pair of another authority, an expired one, and one for another name.
-pub(crate) struct Pairs {
-    pub(crate) sound: Pair,
-    pub(crate) other: Pair,
-    pub(crate) expired: Pair,
-    pub(crate) named: Pair,
-}
-
-pub(crate) fn pairs(directory: &TempDir) -> Pairs {
+/// Makes a valid pair, and what a client refuses: the pair of another authority, an expired one, and one for another name.
+pub(crate) fn pairs(directory: &TempDir) -> [Pair; 4] {
     let place = directory.join("pki");
     let other_name = "subjectAltName=DNS:api.example";
-    Pairs {
-        sound: pair(&place, "sound"),
-        other: pair(&directory.join("other"), "other"),
-        expired: pair_of(&place, "expired", ECDSA, EXPIRED, NAMES),
-        named: pair_of(&place, "named", ECDSA, VALID, other_name),
-    }
+    [
+        pair(&place, "sound"),
+        pair(&directory.join("other"), "other"),
+        pair_of(&place, "expired", ECDSA, EXPIRED, NAMES),
+        pair_of(&place, "named", ECDSA, VALID, other_name),
+    ]
 }
 
 /// Makes a pair whose certificate an intermediate authority has issued: `middle.pem`, beside it.
