@@ -6,7 +6,6 @@ use bytes::Bytes;
 use zlib_rs::crc32::crc32;
 use zlib_rs::{Deflate, DeflateConfig, DeflateFlush, Status, Strategy};
 
-use super::error::SnapshotError;
 use super::stored_body::StoredBody;
 use crate::calendar::UnixSeconds;
 
@@ -143,17 +142,6 @@ pub enum Content {
     Long(Box<StoredBody>),
     /// No content, since the response has none; its length if that is known without making it.
     Omitted(Option<u64>),
-}
-
-impl Content {
-    /// Returns the content in memory. Reads a long body whole, which waits for the disk.
-    pub fn into_bytes(self) -> Result<Bytes, SnapshotError> {
-        match self {
-            Content::Whole(bytes) => Ok(bytes),
-            Content::Long(body) => body.read(),
-            Content::Omitted(_) => Ok(Bytes::new()),
-        }
-    }
 }
 
 impl Encoded {

@@ -117,7 +117,9 @@ impl Found<'_> {
             let bytes = usize::try_from(bytes).expect("at most u32");
             return body.reader().fill(vec![0; bytes]);
         }
-        let body = self.read(true)?.content.into_bytes()?;
+        let Content::Whole(body) = self.read(true)?.content else {
+            unreachable!("only stored bodies are long");
+        };
         Ok(body.slice(..body.len().min(bytes_max as usize)))
     }
 }
