@@ -59,9 +59,9 @@ impl StoredBody {
             source: if is_deflated {
                 let left = usize::try_from(stored.left).unwrap_or(usize::MAX);
                 let buffer = vec![0; left.min(READ_BYTES)];
-                Source::Deflated(DeflateDecoder::new_with_buf(stored, buffer))
+                Box::new(DeflateDecoder::new_with_buf(stored, buffer))
             } else {
-                Source::Stored(stored)
+                Box::new(stored)
             },
             checksum: 0,
         }
@@ -73,18 +73,11 @@ impl StoredBody {
     }
 }
 
-#[derive(Debug)]
-enum Source {
-    Stored(StoredPart),
-    Deflated(DeflateDecoder<StoredPart>),
-}
-
 /// A body that is being read, which waits for the disk.
-#[derive(Debug)]
 pub struct BodyReader {
     body: BodyRef,
     gzip: bool,
-    source: Source,
+    source: Box<dyn Read + Send>,
     left: u64,
     /// Of the bytes read.
     checksum: u32,
@@ -100,11 +93,7 @@ impl BodyReader {
     /// cannot be sent.
     pub fn fill(&mut self, mut piece: Vec<u8>) -> Result<Bytes, SnapshotError> {
         let place = self.body.place();
-        let read = match &mut self.source {
-            Source::Stored(stored) => stored.read_exact(&mut piece),
-            Source::Deflated(decoder) => decoder.read_exact(&mut piece),
-        };
-        match read {
+        match self.source.read_exact(&mut piece) {
             // By the decoder. A file that is too short for its bodies is an unexpected end.
             Err(error) if error.kind() == ErrorKind::InvalidInput => {
                 let problem = "its gzip form does not inflate to its length";
