@@ -15,19 +15,13 @@ use super::error::SnapshotError;
 use super::format::BodyRef;
 use super::storage::{Storage, StoredPart};
 
-/// A gzip header (RFC 1952) for deflate, without the optional parts.
-const HEADER_START: [u8; 4] = [0x1f, 0x8b, 8, 0];
+/// Bytes of a gzip header (RFC 1952) without its optional parts, of which the compressor writes none.
 const HEADER_BYTES: u32 = 10;
 /// Longer bodies are sent in pieces, and pages read only their start. To inflate as much takes a
 /// millisecond, which is as long as one request may keep a worker from its other connections.
 pub const SHORT_BYTES_MAX: u32 = 512 * 1024;
 /// Bytes of the stored form that are inflated at a time.
 const READ_BYTES: usize = 64 * 1024;
-
-/// Returns `true` if a gzip form has the header that payload files have.
-pub(crate) fn has_stored_header(gzip: &[u8]) -> bool {
-    gzip.starts_with(&HEADER_START)
-}
 
 /// One form of a body of a payload file.
 #[derive(Clone, Debug)]
