@@ -27,22 +27,16 @@ pub struct Identity {
 }
 
 /// The trailer of a payload file, from which the resident region is found.
-struct Trailer {
-    identity: Identity,
+pub(super) struct Trailer {
+    pub(super) identity: Identity,
     /// The end of the bodies and start of the resident region.
     start: u64,
     section_count: usize,
 }
 
-impl Identity {
-    /// Reads the identity of a file from its trailer, which is not verified.
-    pub(crate) fn read(storage: &Storage) -> Result<Identity, SnapshotError> {
-        Trailer::read(storage).map(|trailer| trailer.identity)
-    }
-}
-
 impl Trailer {
-    fn read(storage: &Storage) -> Result<Trailer, SnapshotError> {
+    /// Reads it. Its checksum is not verified.
+    pub(super) fn read(storage: &Storage) -> Result<Trailer, SnapshotError> {
         let bytes = storage.len()?;
         let least = (MAGIC.len() + TRAILER_BYTES) as u64;
         if bytes < least || storage.read(0, MAGIC.len())? != MAGIC[..] {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::error::{SnapshotError, catch_panics};
-use super::file::Identity;
+use super::file::{Identity, Trailer};
 use super::storage::Storage;
 use crate::regular_file::{Directory, is_file_name};
 
@@ -47,7 +47,7 @@ impl Payload {
         let path = directory.path().join(&self.file);
         let opened = || {
             let storage = Storage::File(Arc::new(directory.file(&self.file)?));
-            let found = Identity::read(&storage)?;
+            let found = Trailer::read(&storage)?.identity;
             if self.names(found) {
                 return open(storage);
             }
