@@ -123,16 +123,6 @@ impl DayRow {
     pub fn peak_ccu(&self) -> Option<u64> {
         self.metrics.count(SortField::PeakCcu)
     }
-
-    /// Returns the fields of the row in a file of its kind, given the code of its island.
-    pub fn cells<'c>(&self, code: IslandCode) -> impl Iterator<Item = Cell<'c>> {
-        let kind = if self.is_daily {
-            FileKind::Daily
-        } else {
-            FileKind::Ccu
-        };
-        self.metrics.cells(code).take(kind.columns().0.len())
-    }
 }
 
 /// The nine metrics of an island on a day: six counts, and the bits of three decimals. A null is all ones and not
@@ -208,13 +198,16 @@ pub fn write_csv_header(out: &mut impl Write, kind: FileKind) -> io::Result<()> 
     writeln!(out, "{}", kind.columns().0.join(","))
 }
 
+/// Writes a file. Of each row, the first cells are written, as many as the kind has columns.
 pub fn write_csv<'c>(
     out: &mut impl Write,
     kind: FileKind,
     rows: impl IntoIterator<Item: IntoIterator<Item = Cell<'c>>>,
 ) -> io::Result<()> {
     write_csv_header(out, kind)?;
-    rows.into_iter().try_for_each(|row| write_csv_row(out, row))
+    let columns = kind.columns().0.len();
+    let mut rows = rows.into_iter();
+    rows.try_for_each(|row| write_csv_row(out, row.into_iter().take(columns)))
 }
 
 pub fn write_csv_row<'c>(

@@ -4,9 +4,7 @@ use super::dumps_writer::DumpsWriter;
 use super::live_payload::LiveInput;
 use super::options::{EventSink, PublishError, PublishEvent};
 use super::packed_day::PackedDay;
-use crate::dataset::{
-    Catalogue, Cell, DatasetReader, DayRow, FileKind, Island, Profile, WHOLE_FILES,
-};
+use crate::dataset::{Catalogue, Cell, DatasetReader, FileKind, Island, Profile, WHOLE_FILES};
 use crate::sync::{cores, in_order};
 
 /// The input of payloads.
@@ -61,8 +59,8 @@ fn read_days(
         for (kind, name) in &files.files {
             let is_daily = *kind == FileKind::Daily;
             let of_kind = rows.iter().filter(|row| row.is_daily == is_daily);
-            let code = |row: &DayRow| codes[row.island as usize];
-            dumps.write(text, (name, *kind), of_kind.map(|row| row.cells(code(row))))?;
+            let rows = of_kind.map(|row| row.metrics.cells(codes[row.island as usize]));
+            dumps.write(text, (name, *kind), rows)?;
         }
         Ok(PackedDay::new(files.day, &rows, codes.len()))
     };

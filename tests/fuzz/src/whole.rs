@@ -64,7 +64,7 @@ impl Whole {
             for (folder, kind) in [("daily", FileKind::Daily), ("ccu", FileKind::Ccu)] {
                 let is_daily = kind == FileKind::Daily;
                 let rows = day.iter().filter(|row| row.is_daily == is_daily);
-                let rows = rows.map(|row| row.cells(code(row.island)));
+                let rows = rows.map(|row| row.metrics.cells(code(row.island)));
                 files.push(file(&format!("{folder}/{date}.csv"), kind, rows));
             }
         }
