@@ -11,7 +11,7 @@ use std::fmt::{Display, Write as _};
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Bound;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bitcoin_hashes::{HashEngine, sha256};
 use bytes::Bytes;
@@ -99,7 +99,8 @@ pub struct Dumps {
     /// The dataset's own notice.
     pub notice: Option<String>,
     by_name: BTreeMap<String, Arc<Dump>>,
-    gzip_index: OnceLock<Arc<Dump>>,
+    /// The gzip form of the index.
+    pub gzip_index: Arc<Dump>,
 }
 
 /// One file of the dumps, or a form of the index.
@@ -161,7 +162,9 @@ impl Dumps {
                 return Err(format!("{name} must have at most {LINE_BYTES_MAX} bytes"));
             }
         }
-        let itself = Dump::of_index(modified, crc32(0, &text), text, false);
+        let (checksum, gzip) = (crc32(0, &text), Compressor::default().gzip(&text));
+        let gzip_index = Arc::new(Dump::of_index(modified, checksum, gzip, true));
+        let itself = Dump::of_index(modified, checksum, text, false);
         let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), Arc::new(itself))]);
         for file in index.files {
             let name = file.file.clone();
@@ -177,7 +180,7 @@ impl Dumps {
             credit: index.credit,
             notice: (dumps.contains_key(DatasetReader::NOTICE)).then_some(index.notice),
             by_name: dumps,
-            gzip_index: OnceLock::new(),
+            gzip_index,
         })
     }
 
@@ -212,19 +215,6 @@ impl Dumps {
     /// Returns the dump of a name, such as `daily/2026-11-20.csv`; for `index.json` the index.
     pub fn find(&self, name: &str) -> Option<&Arc<Dump>> {
         self.by_name.get(name)
-    }
-
-    /// Returns the gzip form of the index, which is made at the first call: a publish needs none.
-    pub fn gzip_index(&self) -> &Arc<Dump> {
-        self.gzip_index.get_or_init(|| {
-            let index = &self.by_name[DumpIndex::FILE];
-            let DumpContent::Memory(text) = &index.content else {
-                unreachable!("the index is in memory");
-            };
-            let gzip = Compressor::default().gzip(text);
-            let form = Dump::of_index(index.modified, crc32(0, text), gzip, true);
-            Arc::new(form)
-        })
     }
 }
 

@@ -159,12 +159,9 @@ impl Snapshot {
         let published = history.as_ref().map(|history| history.identity.published);
         let published = published.max(live.as_ref().map(|live| live.identity.published));
         let tags = history.as_ref();
-        let notice = dumps.as_ref().and_then(|dumps| {
-            let dumps = dumps.as_ref().ok()?;
-            // Here, where no request waits for it.
-            dumps.gzip_index();
-            dumps.notice.clone()
-        });
+        let notice = dumps
+            .as_ref()
+            .and_then(|dumps| dumps.as_ref().ok()?.notice.clone());
         let service = SiteSettings {
             notice,
             ..service.clone()

@@ -73,7 +73,7 @@ impl RequestContext<'_> {
         let head = self.head;
         let dumps = self.snapshot.dumps().ok_or(ApiError::NoDumps)?;
         let dump = match dumps.find(name) {
-            Some(index) if index.has_gzip_form() && head.accepts_gzip() => dumps.gzip_index(),
+            Some(index) if index.has_gzip_form() && head.accepts_gzip() => &dumps.gzip_index,
             found => found.ok_or_else(|| request::no_dump(name))?,
         };
         let is_page = matches!(head.path, "/dumps" | "/dumps/");
