@@ -172,49 +172,16 @@ fn matches(world: &World, row: u32, filter: &Filter) -> bool {
 }
 
 /// Returns the requested page of the matching rows in final order.
-fn cut(rows: &[u32], page: Page, is_costly: bool) -> SelectedRows {
+fn cut(rows: &[u32], page: Page) -> SelectedRows {
     let skip = usize::try_from(page.offset).unwrap();
     let on_page = rows.iter().skip(skip).take(page.limit as usize);
     SelectedRows {
         rows: on_page.copied().collect(),
         total: rows.len() as u64,
-        is_costly,
     }
 }
 
-/// Returns whether a page needs no more than one vector in final order: it has at most one filter, which is by groups or by
-/// the count that sorts, or a filter by groups that no island can match.
-fn is_slice(world: &World, query: &ListQuery) -> bool {
-    let is_empty = query.filters.iter().any(|(_, filter)| {
-        matches!(filter, Filter::Group(..)) && !(0..ISLANDS).any(|row| matches(world, row, filter))
-    });
-    is_empty
-        || match &query.filters[..] {
-            [] => true,
-            [(_, Filter::AtLeast(field, _) | Filter::AtMost(field, _))] => *field == query.sort,
-            [(_, filter)] => matches!(filter, Filter::Group(..)),
-            _ => false,
-        }
-}
-
-/// Returns whether selecting a page is costly: it is no slice, and each filter leaves many rows. `None` for a search that
-/// leaves few, since that is costly if its text is in many places.
-fn is_costly(world: &World, query: &ListQuery) -> Option<bool> {
-    let few = query.filters.iter().filter(|(_, filter)| {
-        let rows = (0..ISLANDS).filter(|row| matches(world, *row, filter));
-        rows.count() <= 48
-    });
-    let are_searches: Vec<bool> = few
-        .map(|(_, one)| matches!(one, Filter::Search { .. }))
-        .collect();
-    match &are_searches[..] {
-        _ if is_slice(world, query) => Some(false),
-        [] => Some(true),
-        few => few.contains(&false).then_some(false),
-    }
-}
-
-/// Selects a page, and compares it with the naive one; also whether that is costly, if it is known.
+/// Selects a page, and compares it with the naive one.
 fn compared(world: &World, history: &History, query: &ListQuery) -> SelectedRows {
     let all = |row: &u32| {
         let mut filters = query.filters.iter();
@@ -227,8 +194,7 @@ fn compared(world: &World, history: &History, query: &ListQuery) -> SelectedRows
         SortOrder::Desc => rows.sort_by_key(|row| std::cmp::Reverse(value(row))),
     }
     let found = history.select_islands(query);
-    let is_costly = is_costly(world, query).unwrap_or(found.is_costly);
-    assert_eq!(found, cut(&rows, query.page, is_costly), "{query:?}");
+    assert_eq!(found, cut(&rows, query.page), "{query:?}");
     found
 }
 
@@ -278,7 +244,7 @@ fn all_pages_of_rare_matches_are_cut_from_one_order() {
                 offset: offset as u64,
                 limit,
             };
-            let want = cut(&all, query.page, true);
+            let want = cut(&all, query.page);
             assert_eq!(history.select_islands(&query), want, "{query:?}");
         }
     }
@@ -315,7 +281,7 @@ fn the_bound_of_matches_is_above_their_number_and_exact_but_for_searches() {
 }
 
 #[test]
-fn a_filter_by_the_field_that_sorts_is_a_slice_in_both_directions() {
+fn a_filter_by_the_field_that_sorts_matches_in_both_directions() {
     let world = world();
     let history = published(&world);
     for (order, least, most) in [
@@ -335,7 +301,7 @@ fn a_filter_by_the_field_that_sorts_is_a_slice_in_both_directions() {
                 ..ListQuery::default()
             };
             let found = compared(&world, &history, &query);
-            assert!(!found.is_costly && found.total > 1_000, "{query:?}");
+            assert!(found.total > 1_000, "{query:?}");
         }
     }
 }
@@ -349,9 +315,9 @@ fn an_empty_search_is_no_filter() {
         ..ListQuery::default()
     };
     let [found, want] = [&empty, &all].map(|query| history.select_islands(query));
-    assert!(found == want && !found.is_costly, "{found:?}");
+    assert_eq!(found, want);
     let [found, want] = [&empty, &all].map(|query| history.select_creators(query));
-    assert!(found == want && !found.is_costly, "{found:?}");
+    assert_eq!(found, want);
 }
 
 #[test]
@@ -391,7 +357,7 @@ fn pages_of_creators_match_a_naive_implementation() {
         rows.sort_unstable();
         assert_eq!(
             history.select_creators(&query),
-            cut(&rows, query.page, q.is_some()),
+            cut(&rows, query.page),
             "{query:?}"
         );
         Ok(())

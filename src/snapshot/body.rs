@@ -130,7 +130,7 @@ pub struct Encoded {
     pub links: Option<Bytes>,
     /// When newer content is due, if that is known.
     pub next_due: Option<UnixSeconds>,
-    /// Whether it costs more to make than to cache: a read, a compression, a search among many rows.
+    /// Whether it may cost more to make than to cache: a read, a compression, several filters.
     pub is_costly: bool,
 }
 

@@ -83,7 +83,7 @@ impl ListPage<'_> {
         let url = [self.base_url, path, "?", &query.to_query()].concat();
         Encoded {
             links: links(page, total, &url),
-            is_costly: selected.is_costly || is_gzip,
+            is_costly: is_gzip || query.filters.len() > 1,
             ..Encoded::new(content, etag, is_gzip)
         }
     }

@@ -16,9 +16,9 @@ use super::history::History;
 use super::row_set::RowSet;
 use crate::request::{ListQuery, Page};
 
-/// Checking one row in so many costs less than sets of all rows; so does checking [`FEW_MIN`] rows.
+/// If a condition leaves at most one row in `FEW_SHARE`, or at most `FEW_MIN`, its rows are checked one by one, which
+/// costs less than sets of all rows.
 const FEW_SHARE: usize = 1024;
-/// Checking so many also costs less than caching a page, with 10,000 islands.
 const FEW_MIN: usize = 48;
 /// The cost of sorting one key in steps of a walk.
 const STEPS_PER_KEY: usize = 40;
@@ -30,8 +30,6 @@ pub struct SelectedRows {
     pub rows: Vec<u32>,
     /// The number of matches on all pages.
     pub total: u64,
-    /// Whether selecting them again takes longer than caching their page.
-    pub is_costly: bool,
 }
 
 impl SelectedRows {
@@ -39,17 +37,13 @@ impl SelectedRows {
         SelectedRows {
             rows,
             total: total as u64,
-            is_costly: true,
         }
     }
 
     /// Returns a page of a vector in final order that has all matches.
     fn slice_of(order: &[U32], page: Page) -> SelectedRows {
         let rows = order[window(order.len(), page)].iter();
-        SelectedRows {
-            is_costly: false,
-            ..SelectedRows::new(rows.map(|row| row.get()).collect(), order.len())
-        }
+        SelectedRows::new(rows.map(|row| row.get()).collect(), order.len())
     }
 
     /// Returns a page of matches that come in final order.
@@ -138,10 +132,7 @@ impl History {
             .collect();
         keys.sort_unstable();
         keys.dedup();
-        SelectedRows {
-            is_costly: rarest.max_len() > FEW_MIN,
-            ..SelectedRows::of_matches(keys.into_iter().map(row_of), page)
-        }
+        SelectedRows::of_matches(keys.into_iter().map(row_of), page)
     }
 
     /// Selects a page of the members of `set`, all of which are in `order`.
@@ -165,10 +156,7 @@ impl History {
         let number = |at: usize| u32::try_from(at).expect("creators are numbered in u32");
         let Some(needle) = needle.filter(|folded| !folded.is_empty()) else {
             let rows = window(creators, query.page).map(number).collect();
-            return SelectedRows {
-                is_costly: false,
-                ..SelectedRows::new(rows, creators)
-            };
+            return SelectedRows::new(rows, creators);
         };
         SelectedRows::of_matches(self.slugs.containing(needle).map(number), query.page)
     }
