@@ -48,7 +48,7 @@ fn list(texts: &[String]) -> Texts {
     let folded = texts.iter().map(|text| fold(text));
     let bytes = written(|out| drop(out.lists::<u8>(Section::Slugs, folded).unwrap()));
     let file = SnapshotFile::open(Storage::Memory(Bytes::from(bytes))).unwrap();
-    file.lists_of(Section::Slugs, texts.len()).unwrap()
+    file.lists(Section::Slugs, Some(texts.len())).unwrap()
 }
 
 /// Parts of texts and needles: few, so that they match often, with the lowest and the highest bytes

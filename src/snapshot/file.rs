@@ -112,13 +112,14 @@ impl SnapshotFile {
         })
     }
 
-    /// Returns a section of any number of texts, each of at most `bytes_max` bytes.
+    /// Returns a section of texts, each of at most `bytes_max` bytes.
     pub(crate) fn short_texts(
         &self,
         section: Section,
+        count: Option<usize>,
         bytes_max: usize,
     ) -> Result<Texts, SnapshotError> {
-        let texts: Texts = self.lists(section)?;
+        let texts: Texts = self.lists(section, count)?;
         let is_short = |pair: &[U32]| (pair[1].get() - pair[0].get()) as usize <= bytes_max;
         let is_short = texts.bounds.windows(2).all(is_short);
         let problem = format!("a text has more than {bytes_max} bytes");
@@ -135,31 +136,27 @@ impl SnapshotFile {
             .ok_or_else(|| section.malformed("it is missing"))
     }
 
-    /// Returns a section of any number of items.
+    /// Returns a section of `count` items, or of any number.
     pub(crate) fn items<T: Item>(
         &self,
         section: Section,
+        count: Option<usize>,
     ) -> Result<SectionSlice<T>, SnapshotError> {
         let bytes = self.section(section)?;
         if !bytes.len().is_multiple_of(size_of::<T>()) {
             return Err(section.malformed("its length is not a multiple of its items'"));
         }
+        section.expect_items(bytes.len() / size_of::<T>(), count)?;
         Ok(SectionSlice(bytes, PhantomData))
     }
 
-    pub(crate) fn slice<T: Item>(
+    /// Returns a section of `count` lists, or of any number.
+    pub(crate) fn lists<T: Item>(
         &self,
         section: Section,
-        count: usize,
-    ) -> Result<SectionSlice<T>, SnapshotError> {
-        let slice = self.items(section)?;
-        section.expect_items(slice.len(), count)?;
-        Ok(slice)
-    }
-
-    /// Returns a section of any number of lists.
-    pub(crate) fn lists<T: Item>(&self, section: Section) -> Result<Lists<T>, SnapshotError> {
-        let items: SectionSlice<T> = self.items(section)?;
+        count: Option<usize>,
+    ) -> Result<Lists<T>, SnapshotError> {
+        let items: SectionSlice<T> = self.items(section, None)?;
         // The first list starts behind the bounds.
         let first = items
             .0
@@ -178,22 +175,14 @@ impl SnapshotFile {
             return Err(section.malformed("its bounds are not in order"));
         }
         let bounds = SectionSlice(items.0.slice(..bounds_bytes), PhantomData);
-        Ok(Lists { bounds, items })
-    }
-
-    pub(crate) fn lists_of<T: Item>(
-        &self,
-        section: Section,
-        count: usize,
-    ) -> Result<Lists<T>, SnapshotError> {
-        let lists = self.lists(section)?;
+        let lists = Lists { bounds, items };
         section.expect_items(lists.len(), count)?;
         Ok(lists)
     }
 
     /// Returns the `count` body records, each of which lies among the bodies.
     pub(crate) fn bodies(&self, count: usize) -> Result<BodySlice, SnapshotError> {
-        let records: BodySlice = self.slice(Section::Bodies, count)?;
+        let records: BodySlice = self.items(Section::Bodies, Some(count))?;
         let mut bodies = records.iter().map(BodyRef::from_record);
         let is_sound = bodies.all(|body| body.is_sound(self.bodies_end));
         let problem = "a body lies outside the bodies, or has an impossible length";

@@ -94,11 +94,15 @@ impl Section {
         SnapshotError::malformed(format_args!("section {self:?}"), problem)
     }
 
-    pub(crate) fn expect_items(self, found: usize, wanted: usize) -> Result<(), SnapshotError> {
-        if found == wanted {
-            return Ok(());
+    pub(crate) fn expect_items(
+        self,
+        found: usize,
+        wanted: Option<usize>,
+    ) -> Result<(), SnapshotError> {
+        match wanted.filter(|wanted| *wanted != found) {
+            Some(wanted) => Err(self.malformed(&format!("it has {found} items, not {wanted}"))),
+            None => Ok(()),
         }
-        Err(self.malformed(&format!("it has {found} items, not {wanted}")))
     }
 }
 

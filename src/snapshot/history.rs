@@ -58,12 +58,12 @@ pub struct History {
 impl History {
     pub fn open(storage: Storage) -> Result<History, SnapshotError> {
         let file = SnapshotFile::open(storage)?;
-        let codes: U64Slice = file.items(Section::Codes)?;
+        let codes: U64Slice = file.items(Section::Codes, None)?;
         let islands = codes.len();
-        let creators_by_slug: U32Slice = file.items(Section::CreatorsBySlug)?;
+        let creators_by_slug: U32Slice = file.items(Section::CreatorsBySlug, None)?;
         let creators = creators_by_slug.len();
         Section::CreatorsBySlug.expect_below(&creators_by_slug, creators)?;
-        let days = file.items::<I32>(Section::Days)?;
+        let days = file.items::<I32>(Section::Days, None)?;
         let days: Vec<UtcDay> = days.iter().map(|day| UtcDay(day.get())).collect();
         if !days.is_sorted_by(|day, next| day < next) {
             return Err(Section::Days.malformed("its days are not in order"));
@@ -71,11 +71,7 @@ impl History {
         if !days.iter().all(|day| day.has_text()) {
             return Err(Section::Days.malformed("its days are not in the years 0 to 9999"));
         }
-        let rows = file.short_texts(Section::Rows, ROW_BYTES_MAX)?;
-        Section::Rows.expect_items(rows.len(), islands)?;
-        let creator_rows = file.short_texts(Section::CreatorRows, ROW_BYTES_MAX)?;
-        Section::CreatorRows.expect_items(creator_rows.len(), creators)?;
-        let values: U64Slice = file.items(Section::Values)?;
+        let values: U64Slice = file.items(Section::Values, None)?;
         if !values.is_sorted_by(|value, next| value.get() < next.get()) {
             return Err(Section::Values.malformed("its values are not in order"));
         }
@@ -92,7 +88,7 @@ impl History {
             creators,
             days: days.len(),
         };
-        let orders = file.slice(Section::Orders, islands * ORDERINGS)?;
+        let orders = file.items(Section::Orders, Some(islands * ORDERINGS))?;
         Section::Orders.expect_below(&orders, islands)?;
         let Identity {
             published,
@@ -103,17 +99,17 @@ impl History {
         Ok(History {
             list_tags: [false, true].map(list_tag),
             codes,
-            rows,
+            rows: file.short_texts(Section::Rows, Some(islands), ROW_BYTES_MAX)?,
             values,
-            ranks: file.slice(Section::Ranks, islands * SortField::ALL.len())?,
+            ranks: file.items(Section::Ranks, Some(islands * SortField::ALL.len()))?,
             orders,
             groups,
             titles: TextIndex::open(&file, islands)?,
-            creator_rows,
-            creator_slugs: file.lists_of(Section::CreatorSlugs, creators)?,
+            creator_rows: file.short_texts(Section::CreatorRows, Some(creators), ROW_BYTES_MAX)?,
+            creator_slugs: file.lists(Section::CreatorSlugs, Some(creators))?,
             creators_by_slug,
-            slugs: file.lists_of(Section::Slugs, creators)?,
-            ccu_histories: file.slice::<U64>(Section::CcuHistories, 1)?[0].get(),
+            slugs: file.lists(Section::Slugs, Some(creators))?,
+            ccu_histories: file.items::<U64>(Section::CcuHistories, Some(1))?[0].get(),
             bodies: file.bodies(body_counts.total())?,
             body_counts,
             days,
@@ -227,12 +223,12 @@ impl Groups {
         rows: usize,
     ) -> Result<Groups, SnapshotError> {
         let [names, orders, of_rows] = Section::of_grouping(grouping);
-        let names = file.short_texts(names, NAME_BYTES_MAX)?;
+        let names = file.short_texts(names, None, NAME_BYTES_MAX)?;
         let count = names.len();
         let mut groups = Groups {
             names,
-            orders: file.lists_of(orders, count)?,
-            of_rows: file.lists_of(of_rows, rows)?,
+            orders: file.lists(orders, Some(count))?,
+            of_rows: file.lists(of_rows, Some(rows))?,
             large: Vec::new(),
         };
         orders.expect_below(groups.orders.all(), rows)?;

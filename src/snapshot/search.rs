@@ -58,14 +58,14 @@ pub(crate) struct TextIndex {
 impl TextIndex {
     pub(crate) fn open(file: &SnapshotFile, count: usize) -> Result<TextIndex, SnapshotError> {
         let [texts, suffix_rows, samples, common, common_rows] = TITLES;
-        let texts = file.lists_of(texts, count)?;
-        let rows: U32Slice = file.items(suffix_rows)?;
+        let texts = file.lists(texts, Some(count))?;
+        let rows: U32Slice = file.items(suffix_rows, None)?;
         suffix_rows.expect_below(&rows, count)?;
         let index = TextIndex {
-            samples: file.slice(samples, rows.len().div_ceil(SUFFIX_STEP))?,
+            samples: file.items(samples, Some(rows.len().div_ceil(SUFFIX_STEP)))?,
             texts,
             suffix_rows: rows,
-            common: file.items(common)?,
+            common: file.items(common, None)?,
             common_rows: file.section(common_rows)?,
         };
         let all = 0..index.samples.len();
