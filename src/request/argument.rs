@@ -48,19 +48,19 @@ impl fmt::Display for DayRef {
 }
 
 /// The parts of a target that an argument is parsed from.
-pub(super) struct Sent<'a> {
+pub(super) struct Sent<'a, 'q> {
     /// The path as sent.
     pub(super) path: &'a str,
     /// The decoded segment of the path's parameter; empty if the path has none.
     pub(super) segment: &'a str,
-    pub(super) query: &'a Query<'a>,
+    pub(super) query: &'a Query<'q>,
 }
 
 /// The query parameters that an endpoint declares, which lists do, and the parser of its argument. Other sites add
 /// parameters to links, so pages do not even decode undeclared ones.
 pub(super) struct Takes {
     pub(super) parameters: &'static [Parameter],
-    pub(super) parse: fn(&Sent<'_>) -> Result<Argument, RouteError>,
+    pub(super) parse: fn(&Sent<'_, '_>) -> Result<Argument, RouteError>,
 }
 
 pub(super) const NOTHING: Takes = Takes::new(|_| Ok(Argument::None));
@@ -104,7 +104,7 @@ pub(super) const DAY_IF_SENT: Takes = Takes::new(|sent| {
 });
 
 impl Takes {
-    const fn new(parse: fn(&Sent<'_>) -> Result<Argument, RouteError>) -> Takes {
+    const fn new(parse: fn(&Sent<'_, '_>) -> Result<Argument, RouteError>) -> Takes {
         Takes {
             parameters: &[],
             parse,
@@ -113,7 +113,7 @@ impl Takes {
 }
 
 /// Parses a query without its empty fields, which forms of pages send for filters that are not used.
-fn parse_form(sent: &Sent<'_>, takes: &Takes) -> Result<Argument, RouteError> {
+fn parse_form(sent: &Sent<'_, '_>, takes: &Takes) -> Result<Argument, RouteError> {
     let query = &sent.query.without_empty();
     (takes.parse)(&Sent { query, ..*sent })
 }
@@ -138,7 +138,7 @@ pub fn no_dump(name: &str) -> RouteError {
     ))
 }
 
-fn island_code(sent: &Sent<'_>) -> Result<IslandCode, RouteError> {
+fn island_code(sent: &Sent<'_, '_>) -> Result<IslandCode, RouteError> {
     let wanted = "three groups of four digits with hyphens, such as 1234-5678-9012";
     let invalid = |()| RouteError::invalid("the island code", wanted, sent.segment);
     sent.segment.parse().map_err(invalid)

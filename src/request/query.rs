@@ -6,18 +6,15 @@ use std::fmt::Write as _;
 
 use memchr::memmem;
 use percent_encoding::utf8_percent_encode;
+use smallvec::SmallVec;
 
 use super::error::{Quoted, RouteError};
 use super::loggable::{KEY_MARK, has_key};
 use super::percent::{RESERVED, decode_form};
 
-/// The pairs of a query string, in the order sent, empty ones left out.
+/// The pairs of a query string, in the order sent, empty ones left out. One pair, as of a key, needs no memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query<'q> {
-    /// Apart, so that a query with one pair, as of a key, needs no memory.
-    first: Option<Pair<'q>>,
-    others: Vec<Pair<'q>>,
-}
+pub struct Query<'q>(SmallVec<[Pair<'q>; 1]>);
 
 /// A pair of a query string, as sent. The value of one without `=` is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,23 +111,12 @@ pub enum SentKey<'a> {
 impl<'q> Query<'q> {
     /// Splits a query string as sent, if there is one.
     pub fn split(raw: Option<&'q str>) -> Query<'q> {
-        Query::of(pairs(raw.unwrap_or_default()))
-    }
-
-    fn of(mut pairs: impl Iterator<Item = Pair<'q>>) -> Query<'q> {
-        Query {
-            first: pairs.next(),
-            others: pairs.collect(),
-        }
-    }
-
-    fn pairs(&self) -> impl Iterator<Item = &Pair<'q>> {
-        self.first.iter().chain(&self.others)
+        Query(pairs(raw.unwrap_or_default()).collect())
     }
 
     /// Returns the first value of a name, decoded. Pairs whose encoding is broken are skipped.
     pub fn first_value(&self, name: &str) -> Option<Cow<'q, str>> {
-        self.pairs().find_map(|pair| {
+        self.0.iter().find_map(|pair| {
             let (other, value) = (pair.name()?, pair.value()?);
             (other == name).then_some(value)
         })
@@ -138,8 +124,9 @@ impl<'q> Query<'q> {
 
     /// Returns the query without the pairs that have a name only.
     pub(super) fn without_empty(&self) -> Query<'q> {
-        let pairs = self.pairs().copied();
-        Query::of(pairs.filter(|pair| !pair.sent_value().is_empty() || pair.name().is_none()))
+        let pairs = self.0.iter().copied();
+        let is_kept = |pair: &Pair<'_>| !pair.sent_value().is_empty() || pair.name().is_none();
+        Query(pairs.filter(is_kept).collect())
     }
 
     /// Finds the values of declared parameters, by the number of each name. Other pairs are ignored, but their encoding
@@ -149,7 +136,7 @@ impl<'q> Query<'q> {
         number: impl Fn(&str) -> Option<usize>,
         values: &mut [Option<Cow<'q, str>>],
     ) -> Result<(), RouteError> {
-        for pair in self.pairs() {
+        for pair in &self.0 {
             let (Some(name), Some(value)) = (pair.name(), pair.value()) else {
                 let sent = match pair.name().as_deref() {
                     Some("key" | "pass") => &[&pair.text[..pair.name_bytes], "=…"].concat(),
@@ -176,7 +163,7 @@ impl<'q> Query<'q> {
     /// listed.
     pub fn ignored(&self, is_declared: impl Fn(&str) -> bool) -> Option<String> {
         let mut names: Vec<Cow<'_, str>> = Vec::new();
-        for name in self.pairs().filter_map(Pair::name) {
+        for name in self.0.iter().filter_map(Pair::name) {
             let is_declared = name == "key" || is_declared(&name);
             if is_declared || name.is_empty() || names.contains(&name) || has_key(name.as_bytes()) {
                 continue;
@@ -207,7 +194,7 @@ impl<'q> Query<'q> {
     /// parsed.
     pub fn keys(&self) -> SentKeys<'q> {
         let mut keys = SentKeys::default();
-        for pair in self.pairs() {
+        for pair in &self.0 {
             let Some(name) = pair.name() else {
                 continue;
             };
@@ -228,7 +215,7 @@ impl<'q> Query<'q> {
 
     /// Returns the query string without its keys and empty pairs; `None` if nothing is left.
     pub fn without_key(&self) -> Option<String> {
-        let others = self.pairs().filter(|pair| !pair.is_key());
+        let others = self.0.iter().filter(|pair| !pair.is_key());
         let others: Vec<&str> = others.map(|pair| pair.text).collect();
         (!others.is_empty()).then(|| others.join("&"))
     }

@@ -81,7 +81,7 @@ pub fn parse<'q>(path: &str, query: Option<&'q str>) -> ParsedTarget<'q> {
     }
 }
 
-fn argument(endpoint: Endpoint, sent: &Sent<'_>) -> Result<Argument, RouteError> {
+fn argument(endpoint: Endpoint, sent: &Sent<'_, '_>) -> Result<Argument, RouteError> {
     let takes = endpoint.takes().ok_or_else(|| unknown(sent.path))?;
     let argument = (takes.parse)(sent)?;
     if takes.parameters.is_empty() && matches!(endpoint.source(), Some(Source::Published(_))) {
