@@ -79,7 +79,7 @@ pub(super) fn remove_stale_files(
     first
 }
 
-/// Returns the names of all files that publishes have created, finished or not, but for the manifest and the sources.
+/// Returns the names of all files that publishes have created, finished or not, but for the manifest.
 pub(super) fn created_files(directory: &Path) -> Result<HashSet<String>, PublishError> {
     let mut names = HashSet::new();
     for prefix in [String::new(), format!("{}/", Dumps::FOLDER)] {
@@ -87,7 +87,9 @@ pub(super) fn created_files(directory: &Path) -> Result<HashSet<String>, Publish
         for entry in fs::read_dir(&folder).map_err(in_file(&folder))? {
             let name = entry.map_err(in_file(&folder))?.file_name();
             let name = name.to_str().map(|name| format!("{prefix}{name}"));
-            names.extend(name.filter(|name| is_unfinished(name) || is_published(name)));
+            let is_created =
+                |name: &String| name == Sources::FILE || is_unfinished(name) || is_published(name);
+            names.extend(name.filter(is_created));
         }
     }
     Ok(names)

@@ -99,7 +99,7 @@ impl Previous {
         let is_known = is_known && self.dumps.is_some() == self.manifest.dumps.is_some();
         let named = self.manifest.files().map(|named| named.file.clone());
         let named = named.chain(self.dump_files().map(|dump| dump.file.stored_name()));
-        is_known.then(|| named.collect())
+        is_known.then(|| named.chain([Sources::FILE.to_owned()]).collect())
     }
 }
 

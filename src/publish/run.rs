@@ -68,24 +68,18 @@ pub fn publish(
     // A failure does not fail the publish.
     let removed = remove_stale_files(directory, kept.as_ref());
     removed.unwrap_or_else(|error| notify(PublishEvent::CleanupFailed(&error)));
-    // Of a publish that was killed: with them, the directory counts as a published one.
-    let existing = kept.is_none().then(|| created_files(directory));
+    let existing = created_files(directory);
     let published = publish_changes(&dataset, &previous, plan, (options, time), notify);
-    if published.is_err() || kept.is_none() {
-        // The manifest may be the previous one or the new one, and a crash may bring back the previous one.
-        let current = Previous::read(directory).ok().and_then(|now| now.names());
-        let kept = match (current, kept) {
-            (Some(current), kept) => Some(&current | &kept.unwrap_or_default()),
-            // Nothing was published before either: what this publish has written is not needed.
-            (None, None) if matches!(Manifest::read(&previous.directory), Ok(None)) => {
-                let _ = durable::remove(&directory.join(Sources::FILE));
-                existing.and_then(Result::ok)
-            }
-            (None, _) => None,
-        };
-        let removed = remove_stale_files(directory, kept.as_ref());
-        removed.unwrap_or_else(|error| notify(PublishEvent::CleanupFailed(&error)));
-    }
+    let kept = match &published {
+        // What was there stays: also files of a publish that was killed, with which the directory counts as a published
+        // one.
+        Err(error) if error.is_unpublished() => existing.ok(),
+        Ok(_) if kept.is_none() => Previous::read(directory).ok().and_then(|now| now.names()),
+        // Readers may have opened the previous manifest, or a crash may bring it back.
+        _ => return published,
+    };
+    let removed = remove_stale_files(directory, kept.as_ref());
+    removed.unwrap_or_else(|error| notify(PublishEvent::CleanupFailed(&error)));
     published
 }
 
