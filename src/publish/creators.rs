@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::history_input::HistoryInput;
-use super::packed_day::row_number;
+use super::packed_day::to_u32;
 use super::render;
 use crate::dataset::Profile;
 use crate::model::{CreatorSlug, SortField};
@@ -33,7 +33,7 @@ impl<'a> Creator<'a> {
                 continue;
             };
             let creator = by_slug.entry(slug).or_default();
-            creator.islands.push(row_number(row));
+            creator.islands.push(to_u32(row));
             for (field, sum) in SortField::ALL.into_iter().zip(&mut creator.sums) {
                 if let Some(count) = input.latest[row].count(field) {
                     *sum.get_or_insert(0) += u128::from(count);

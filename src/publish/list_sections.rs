@@ -11,7 +11,7 @@ use zerocopy::little_endian::{U32, U64};
 
 use super::creators::Creator;
 use super::history_input::HistoryInput;
-use super::packed_day::row_number;
+use super::packed_day::to_u32;
 use super::render;
 use super::text_index::write_index;
 use crate::dataset::{Island, Metrics};
@@ -47,7 +47,7 @@ pub(crate) fn write<W: Write>(
     let slugs = creators.iter().map(|creator| creator.slug);
     out.lists::<u8>(Section::CreatorSlugs, slugs.clone())?;
     out.lists::<u8>(Section::Slugs, slugs.map(fold))?;
-    let mut by_slug: Vec<u32> = (0..row_number(creators.len())).collect();
+    let mut by_slug: Vec<u32> = (0..to_u32(creators.len())).collect();
     by_slug.sort_unstable_by_key(|creator| creators[*creator as usize].slug);
     out.array::<U32>(Section::CreatorsBySlug, by_slug)
 }
@@ -63,7 +63,7 @@ fn write_orders<W: Write>(latest: &[Metrics], out: &mut SnapshotWriter<W>) -> io
     let (mut ranks, mut orders) = (Vec::new(), Vec::new());
     for field in SortField::ALL {
         let rank = |row: &Metrics| match row.count(field) {
-            Some(count) => row_number(values.partition_point(|other| *other <= count)),
+            Some(count) => to_u32(values.partition_point(|other| *other <= count)),
             None => 0,
         };
         let of_rows: Vec<u32> = latest.iter().map(rank).collect();
@@ -73,7 +73,7 @@ fn write_orders<W: Write>(latest: &[Metrics], out: &mut SnapshotWriter<W>) -> io
                 SortOrder::Asc => of_rows[*row as usize].wrapping_sub(1),
                 SortOrder::Desc => !of_rows[*row as usize],
             };
-            let mut sorted: Vec<u32> = (0..row_number(latest.len())).collect();
+            let mut sorted: Vec<u32> = (0..to_u32(latest.len())).collect();
             // Rows are numbered by code, and a stable sort keeps ties in that order.
             sorted.sort_by_key(key);
             orders.append(&mut sorted);

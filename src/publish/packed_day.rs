@@ -15,8 +15,8 @@ pub(crate) const RANGE_ISLANDS: usize = 64;
 /// Number of metrics that are counts, which come before the decimals.
 const COUNTS: usize = SortField::ALL.len();
 
-/// Converts an index of a row, creator, tag or day to its number in the file.
-pub(crate) fn row_number(at: usize) -> u32 {
+/// Converts a number of rows or a position to 32 bits.
+pub(crate) fn to_u32(at: usize) -> u32 {
     u32::try_from(at).expect("the platform has far fewer than 2^32 islands")
 }
 
@@ -36,8 +36,8 @@ impl PackedDay {
         let mut starts = vec![0];
         let mut rows = rows.iter().peekable();
         for range in 0..islands.div_ceil(RANGE_ISLANDS) {
-            let mut next = row_number(range * RANGE_ISLANDS);
-            let end = row_number((range + 1) * RANGE_ISLANDS);
+            let mut next = to_u32(range * RANGE_ISLANDS);
+            let end = to_u32((range + 1) * RANGE_ISLANDS);
             while let Some(row) = rows.next_if(|row| row.island < end) {
                 let skipped = u64::from(row.island - next);
                 pack(&mut bytes, skipped << 1 | u64::from(row.is_daily));
@@ -46,7 +46,7 @@ impl PackedDay {
                 }
                 next = row.island + 1;
             }
-            starts.push(row_number(bytes.len()));
+            starts.push(to_u32(bytes.len()));
         }
         PackedDay {
             day,
@@ -59,7 +59,7 @@ impl PackedDay {
     pub(crate) fn range(&self, range: usize) -> impl Iterator<Item = DayRow> {
         let mut bytes = &self.bytes[self.starts[range] as usize..self.starts[range + 1] as usize];
         // The lowest island that the next row can belong to.
-        let mut next = row_number(range * RANGE_ISLANDS);
+        let mut next = to_u32(range * RANGE_ISLANDS);
         iter::from_fn(move || {
             if bytes.is_empty() {
                 return None;
@@ -167,7 +167,7 @@ mod tests {
         arbtest::arbtest(|u| {
             let islands: usize = u.int_in_range(1..=RANGE_ISLANDS * 3)?;
             let mut expected = Vec::new();
-            for island in 0..row_number(islands) {
+            for island in 0..to_u32(islands) {
                 if u.ratio(2, 3)? {
                     continue;
                 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use zerocopy::little_endian::{U32, U64};
 
-use super::packed_day::row_number;
+use super::packed_day::to_u32;
 use crate::model::fold;
 use crate::snapshot::{SUFFIX_DEPTH, SUFFIX_STEP, SnapshotWriter, TITLES, common_key};
 
@@ -62,8 +62,8 @@ fn sorted_suffixes(texts: &[String]) -> Vec<Suffix> {
         let begins = text.char_indices().map(|(at, _)| at);
         suffixes.extend(begins.map(|at| Suffix {
             key: 0,
-            row: row_number(row),
-            at: row_number(at),
+            row: to_u32(row),
+            at: to_u32(at),
         }));
     }
     sort(&mut suffixes, 0, texts);

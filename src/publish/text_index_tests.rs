@@ -94,13 +94,13 @@ fn agrees((index, list): (&TextIndex, &Texts), texts: &[String], needle: &str) {
         found.set().iter().eq(holding.iter().copied()),
         "{needle:?} as a set, among {texts:?}"
     );
-    let listed = list.containing(needle).map(row_number);
+    let listed = list.containing(needle).map(to_u32);
     assert!(
         listed.eq(holding.iter().copied()),
         "{needle:?} in a list, among {texts:?}"
     );
     assert!(found.max_len() >= found.rows().count());
-    assert!((0..row_number(texts.len())).all(|row| found.contains(row) == holding.contains(&row)));
+    assert!((0..to_u32(texts.len())).all(|row| found.contains(row) == holding.contains(&row)));
 }
 
 #[test]
