@@ -22,8 +22,8 @@ pub const LOCK_FILE: &str = ".lock";
 /// Time that a thread waits for a lock before it is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// Receiver of the paths of locks that a thread waits for. One for the process, as of a logger: a function that
-/// takes a lock cannot forget to pass it on.
+/// Called with the path of a lock for which a thread waits. Global, like a logger, so that functions that take locks
+/// need no parameter for it.
 static REPORT_WAIT: OnceLock<fn(&Path)> = OnceLock::new();
 
 type CreateFile = fn(&Path) -> io::Result<File>;
@@ -159,8 +159,8 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Creates a file where nothing exists, not even a link. Otherwise the directory's owner could make
-/// root write to another file or change its owner.
+/// Creates a file. Fails if the path exists, even as a link: the directory's owner could otherwise make root write to
+/// another file.
 fn create_new_private(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)

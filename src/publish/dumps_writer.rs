@@ -26,14 +26,14 @@ use crate::snapshot::{
 };
 use crate::sync::{Mutex, lock};
 
-/// Of CSV with words or times. A higher level takes twice the time for 5 % fewer bytes.
+/// For CSV with words or times. A higher level takes twice the time for 5 % fewer bytes.
 const WORDS: GzipSettings = (2, 15, Strategy::Default);
-/// Of CSV with codes and numbers. A search for repetitions takes twice the time, for as many bytes.
+/// For CSV with codes and numbers. A search for repetitions takes twice the time, for as many bytes.
 const NUMBERS: GzipSettings = (2, 15, Strategy::HuffmanOnly);
-/// Of CSV with dates. What repeats is in the rows before: farther away, only digits happen to be the same, which makes
-/// 6 to 11 % more bytes.
+/// For CSV with dates. Only rows shortly before repeat; a larger window also finds chance repetitions of digits, and the
+/// output is 6 to 11 % longer.
 const DATES: GzipSettings = (2, 11, Strategy::Default);
-/// Of JSON, whose repeated member names compress well at any level.
+/// For JSON, whose repeated member names compress well at any level.
 const JSON: GzipSettings = (1, 15, Strategy::Default);
 /// Longer files leave the page cache when they are on disk.
 const UNCACHED_BYTES_MIN: u64 = 1 << 20;

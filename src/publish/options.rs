@@ -50,7 +50,7 @@ pub struct Published {
 
 pub(super) type EventSink<'a> = &'a mut dyn FnMut(PublishEvent<'_>);
 
-/// Error of publishing to a directory or of verifying it.
+/// Error of a publish.
 #[derive(Debug)]
 pub enum PublishError {
     /// The dataset is invalid or unreadable.

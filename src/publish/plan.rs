@@ -13,8 +13,8 @@ use crate::snapshot::{Manifest, Payload};
 pub(super) struct Plan {
     /// History payload to keep; `None` if it is rendered again.
     pub(super) kept_history: Option<Payload>,
-    /// The previous list, of which `files` has those that are the same as before, whose dumps are kept; those of a day
-    /// only together.
+    /// The sources of the previous publish; `files` only has those that have not changed, whose dumps are kept. If one
+    /// file of a day has changed, neither of them is kept.
     known: Sources,
     /// The rendered and the kept parts, with reasons.
     pub(super) summary: String,

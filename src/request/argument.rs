@@ -72,7 +72,7 @@ pub(super) const ISLANDS: Takes = Takes {
     parameters: ISLAND_PARAMETERS,
     parse: |sent| ListQuery::parse(sent.query, ISLAND_PARAMETERS).map(Argument::Islands),
 };
-/// As from a form.
+/// Like [`ISLANDS`], without the empty fields that a form sends.
 pub(super) const ISLANDS_FORM: Takes = Takes {
     parse: |sent| parse_form(sent, &ISLANDS),
     ..ISLANDS
@@ -81,7 +81,7 @@ pub(super) const CREATORS: Takes = Takes {
     parameters: CREATOR_PARAMETERS,
     parse: |sent| ListQuery::parse(sent.query, CREATOR_PARAMETERS).map(Argument::Creators),
 };
-/// As from a form.
+/// Like [`CREATORS`], without the empty fields that a form sends.
 pub(super) const CREATORS_FORM: Takes = Takes {
     parse: |sent| parse_form(sent, &CREATORS),
     ..CREATORS

@@ -29,7 +29,8 @@ pub struct Parameter {
     pub kind: Kind,
     /// The value that it has where it is not given. A filter has none.
     pub default: Option<&'static str>,
-    /// The label of its field in the form of the page. A filter without one stays as it is when the form is sent.
+    /// The label of its field in the form of the page. A filter without a label is a hidden field, so that
+    /// the form keeps its value.
     pub label: Option<&'static str>,
     /// The words before its value where a page names its filters.
     pub words: &'static str,

@@ -60,7 +60,7 @@ pub(super) fn has_key(text: &[u8]) -> bool {
         }
         text = decoded;
     }
-    // No honest client encodes a text this often.
+    // No client needs to encode a text this often.
     true
 }
 

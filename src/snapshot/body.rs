@@ -17,7 +17,7 @@ const LEVEL: i32 = 2;
 const LEVEL_IN_MEMORY: i32 = 6;
 /// Base-2 logarithm of the size of the compressor's window, the largest there is.
 const WINDOW_BITS: i32 = 15;
-/// Added to the window's bits, it asks for gzip.
+/// Added to `window_bits`, it selects the gzip format.
 const GZIP: i32 = 16;
 /// Bytes of the gzip form that are written at a time.
 const WRITE_BYTES: usize = 64 * 1024;

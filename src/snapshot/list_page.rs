@@ -8,7 +8,7 @@ use super::history::History;
 use super::service_bodies;
 use crate::request::{Endpoint, KEY_MARK, ListQuery, Page};
 
-/// Maximum length of a `Link` header (CONTRACT section 5), far above that of links with honest filters.
+/// Maximum length of a `Link` header (CONTRACT section 5), far above that of links with usual filters.
 /// Clients choose the filters, each of which the header repeats four times, and proxies refuse responses
 /// with long heads: nginx by default those above 4 KiB.
 const LINKS_BYTES_MAX: usize = 2048;

@@ -2,7 +2,8 @@
 //!
 //! In: the two payload files and the dumps of a publish, or payloads in memory. Out: response
 //! bodies, list pages and their entity tags by route; dumps by name; the HTML of the home page and of
-//! the reference. Only `service_bodies` names members of responses. Knows no sockets, clients or quotas.
+//! the reference. Only `service_bodies`, and `NO_ISLANDS` in `read`, name members of responses. Knows no sockets,
+//! clients or quotas.
 //!
 //! A *payload* is a file, of which there are two: history and live. The `payloads` of `/v1/health` are
 //! the parts of these files.

@@ -16,10 +16,10 @@ use super::file::{SnapshotFile, Texts, U32Slice, partition_point};
 use super::format::Section;
 use super::row_set::RowSet;
 
-/// Suffixes are sorted by so many of their first bytes. The texts of longer needles are scanned.
+/// Number of first bytes by which suffixes are sorted. The texts of longer needles are scanned.
 pub const SUFFIX_DEPTH: usize = 24;
-/// The text of each suffix is stored, but only of one suffix in so many where it begins. Both ends
-/// of a run are therefore known only to within this, and the texts there are scanned.
+/// The row of each suffix is stored, but the position of only one in `SUFFIX_STEP`. The ends of a run are known only up
+/// to this number of suffixes, so the texts there are scanned.
 pub const SUFFIX_STEP: usize = 16;
 
 /// Returns the key of a needle that may have a set, its length and bytes; `None` for longer
