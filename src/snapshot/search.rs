@@ -111,7 +111,14 @@ impl TextIndex {
         self.texts.len()
     }
 
-    /// Finds a needle, which is folded and not empty.
+    /// Finds a needle, which is folded and not empty. Of these samples, the second and the third begin with it:
+    ///
+    /// ```text
+    /// samples   0 . . . . . 1 . . . . . 2 . . . . . 3 . . . . . 4
+    ///                       first_sample            end_sample
+    /// run         [---------------------------------)
+    /// certain               [-------------)
+    /// ```
     pub(crate) fn find<'a>(&'a self, needle: &'a str) -> Matches<'a> {
         let prefix = &needle.as_bytes()[..needle.len().min(SUFFIX_DEPTH)];
         let samples_while = |is_before: fn(Ordering) -> bool| {
@@ -119,16 +126,13 @@ impl TextIndex {
                 is_before(self.sample(at, prefix.len()).cmp(prefix))
             })
         };
-        let (first, end) = (
-            samples_while(Ordering::is_lt),
-            samples_while(Ordering::is_le),
-        );
-        // The run begins after the last sample before the needle, and ends before the first past
-        // it.
-        let start = first.checked_sub(1).map_or(0, |at| at * SUFFIX_STEP + 1);
-        let run = start..(end * SUFFIX_STEP).min(self.suffix_rows.len());
-        let certain = if first < end && needle.len() <= SUFFIX_DEPTH {
-            first * SUFFIX_STEP..(end - 1) * SUFFIX_STEP + 1
+        let first_sample = samples_while(Ordering::is_lt);
+        let end_sample = samples_while(Ordering::is_le);
+        // Behind the sample before the needle, if there is one.
+        let start = (first_sample * SUFFIX_STEP + 1).saturating_sub(SUFFIX_STEP);
+        let run = start..(end_sample * SUFFIX_STEP).min(self.suffix_rows.len());
+        let certain = if first_sample < end_sample && needle.len() <= SUFFIX_DEPTH {
+            first_sample * SUFFIX_STEP..(end_sample - 1) * SUFFIX_STEP + 1
         } else {
             run.end..run.end
         };
