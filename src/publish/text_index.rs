@@ -11,8 +11,6 @@ use crate::snapshot::{SUFFIX_DEPTH, SUFFIX_STEP, SnapshotWriter, TITLES, common_
 
 /// A row set is written for a needle that begins more suffixes than one per this many texts.
 const COMMON_SHARE: usize = 8;
-/// Bytes of a suffix that are compared at a time.
-const KEY_BYTES: usize = 8;
 
 /// Folds the texts and writes the search index over them.
 pub(crate) fn write_index<'a, W: Write>(
@@ -31,27 +29,15 @@ pub(crate) fn write_index<'a, W: Write>(
     out.array::<U64>(common_rows, sets.into_iter().flatten())
 }
 
-#[derive(Clone, Copy)]
+/// In the order of the index. Suffixes with the same start are in the order of the texts.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Suffix {
-    /// Bytes of the suffix at the current sorting depth.
-    key: u64,
+    /// Its first bytes, in numbers, which compare as they do but faster. Each is incremented, which cannot overflow since
+    /// no byte of UTF-8 is 255; 0 then marks the end of the text.
+    start: [u64; SUFFIX_DEPTH / 8],
     row: u32,
     /// Offset in the text.
     at: u32,
-}
-
-impl Suffix {
-    /// Returns eight bytes from `depth` on as one comparable number. Each byte is incremented,
-    /// which cannot overflow since no byte of UTF-8 is 255; 0 then marks the end of the text.
-    fn key_at(&self, depth: usize, texts: &[String]) -> u64 {
-        let mut key = [0; KEY_BYTES];
-        let text = texts[self.row as usize].as_bytes();
-        let rest = text.get(self.at as usize + depth..).unwrap_or_default();
-        for (to, byte) in key.iter_mut().zip(rest) {
-            *to = byte + 1;
-        }
-        u64::from_be_bytes(key)
-    }
 }
 
 /// Returns the suffixes of all texts that begin at a character boundary, sorted by their first
@@ -59,33 +45,20 @@ impl Suffix {
 fn sorted_suffixes(texts: &[String]) -> Vec<Suffix> {
     let mut suffixes = Vec::with_capacity(texts.iter().map(String::len).sum());
     for (row, text) in texts.iter().enumerate() {
-        let begins = text.char_indices().map(|(at, _)| at);
-        suffixes.extend(begins.map(|at| Suffix {
-            key: 0,
-            row: to_u32(row),
-            at: to_u32(at),
+        suffixes.extend(text.char_indices().map(|(at, _)| {
+            let mut start = [[0; 8]; SUFFIX_DEPTH / 8];
+            for (to, byte) in start.as_flattened_mut().iter_mut().zip(text[at..].bytes()) {
+                *to = byte + 1;
+            }
+            Suffix {
+                start: start.map(u64::from_be_bytes),
+                row: to_u32(row),
+                at: to_u32(at),
+            }
         }));
     }
-    sort(&mut suffixes, 0, texts);
+    suffixes.sort_unstable();
     suffixes
-}
-
-/// Sorts suffixes with equal first `depth` bytes.
-fn sort(suffixes: &mut [Suffix], depth: usize, texts: &[String]) {
-    for suffix in suffixes.iter_mut() {
-        suffix.key = suffix.key_at(depth, texts);
-    }
-    suffixes.sort_unstable_by_key(|suffix| suffix.key);
-    let next = depth + KEY_BYTES;
-    if next >= SUFFIX_DEPTH {
-        return;
-    }
-    for alike in suffixes.chunk_by_mut(|one, other| one.key == other.key) {
-        let ended = alike[0].key.to_be_bytes()[KEY_BYTES - 1] == 0;
-        if alike.len() > 1 && !ended {
-            sort(alike, next, texts);
-        }
-    }
 }
 
 /// Returns the key and the row set of each common needle, sorted by length, then in suffix order,
