@@ -83,8 +83,6 @@ pub(crate) fn write<W: Write>(
     }
     list_sections::write(input, &rows, &creators, &mut out)?;
     out.array::<U64>(Section::CcuHistories, [ccu_histories])?;
-    let row_end = render::null_metrics_suffix(input.latest_day());
-    out.array::<u8>(Section::RowEnd, row_end)?;
     out.array::<I32>(Section::Days, input.days.iter().map(|packed| packed.day.0))?;
     out.finish(input.published)
 }

@@ -34,6 +34,7 @@ pub(crate) fn write<W: Write>(
         None => Cow::Borrowed(&row[..]),
     });
     out.lists::<u8>(Section::Rows, texts)?;
+    out.array::<u8>(Section::RowEnd, end)?;
     let islands = &input.catalogue.islands;
     let codes = islands.iter().map(|island| island.code.number());
     out.array::<U64>(Section::Codes, codes)?;
