@@ -16,7 +16,8 @@ use crate::server::http::request_head::is_not_modified;
 pub(crate) struct Validators<'a> {
     /// Strong, quotes included.
     pub(crate) etag: &'a str,
-    pub(crate) modified: UnixSeconds,
+    /// `None` for a file that may have two contents of one date: no date is a condition.
+    pub(crate) modified: Option<UnixSeconds>,
     pub(crate) bytes: u64,
 }
 
@@ -30,7 +31,7 @@ pub(crate) fn select(
     let holds = if headers.contains_key(IF_MATCH) {
         if_match(headers, file.etag)
     } else {
-        date(headers, &IF_UNMODIFIED_SINCE).is_none_or(|since| file.modified <= since)
+        date(headers, &IF_UNMODIFIED_SINCE).is_none_or(|since| file.modified <= Some(since))
     };
     if !holds {
         return Err(ApiError::PreconditionFailed);
@@ -40,7 +41,7 @@ pub(crate) fn select(
     } else {
         // A later date does not count: the date of a file is the time at which its publish began, and clients got the
         // file before it until the publish ended.
-        date(headers, &IF_MODIFIED_SINCE) == Some(file.modified)
+        date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| file.modified == Some(since))
     };
     if is_not_modified {
         return Ok((StatusCode::NOT_MODIFIED, None));
@@ -70,7 +71,8 @@ fn if_range(headers: &HeaderMap, file: Validators<'_>) -> bool {
         return true;
     }
     sole(headers, &IF_RANGE).is_some_and(|value| {
-        value == file.etag || UnixSeconds::parse_http(value) == Some(file.modified)
+        let since = UnixSeconds::parse_http(value);
+        value == file.etag || since.is_some() && since == file.modified
     })
 }
 
