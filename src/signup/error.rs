@@ -88,8 +88,8 @@ impl fmt::Display for SignupError {
                  request a new one."
             }
             SignupError::UsedToken => {
-                "This form has already issued a key. Open the page again to see your keys. If you \
-                 did not see the new key, revoke it."
+                "A key of this address was issued after you opened the page. Open the page again to \
+                 see the keys. If the new key is yours and you did not see it, revoke it."
             }
             SignupError::InvalidEmail => {
                 "We cannot send a link to that address. Enter one like \
