@@ -22,7 +22,6 @@ use super::error::{CollectError, Result};
 use super::live::{LivePass, Steps};
 use super::plan::{self, PlanSizes};
 use super::readings;
-use super::reply::Outcome;
 use super::rules;
 use super::settings::CollectSettings;
 use super::store::{self, Store, Task};
@@ -376,10 +375,6 @@ impl Collector {
         let is_old = now.0 - self.store.task(Task::FULL_CRAWL)? >= FULL_CRAWL_SECONDS;
         let islands = plan::sizes(&self.store, now)?.postponed;
         let steps = self.counts.steps_given_up;
-        let is_unknown = |endpoint| {
-            let count = |outcome| self.breaker(endpoint).counts[outcome as usize];
-            count(Outcome::Gone) > 0 && count(Outcome::Usable) == 0
-        };
         let problem = if let Some(problem) = &self.unavailable {
             problem.clone()
         } else if is_old {
@@ -388,9 +383,9 @@ impl Collector {
             format!("the days of {islands} islands could not be read")
         } else if steps > 0 {
             format!("the live step lacks {steps} islands, which could not be read")
-        } else if is_unknown(Endpoint::Steps) {
+        } else if self.breaker(Endpoint::Steps).is_gone() {
             "the upstream has no values for any island of the live step".to_owned()
-        } else if is_unknown(Endpoint::Platform) {
+        } else if self.breaker(Endpoint::Platform).is_gone() {
             "the upstream has no values of the platform".to_owned()
         } else {
             return Ok(());

@@ -128,6 +128,12 @@ impl Breaker {
         self.counts.iter().sum()
     }
 
+    /// Whether the upstream knew nothing of what was requested so far.
+    pub(super) fn is_gone(&self) -> bool {
+        let count = |outcome| self.counts[outcome as usize];
+        count(Outcome::Gone) > 0 && count(Outcome::Usable) == 0
+    }
+
     /// Records what became of a request. Returns the seconds of the pause after it.
     pub(super) fn record(&mut self, outcome: Outcome, now: UnixSeconds) -> i64 {
         self.counts[outcome as usize] += 1;

@@ -69,7 +69,7 @@ use std::time::Duration;
 use ahash::RandomState;
 use tokio::sync::watch;
 
-use crate::calendar::UtcDay;
+use crate::calendar::{UnixSeconds, UtcDay};
 use crate::sync::{AtomicU64, Ordering};
 
 pub use table::{ClientCounter, LeaseTable, LeaseWait, NoLease};
@@ -282,6 +282,11 @@ impl Credits {
             self.limit.saturating_sub(self.total)
         };
         (self.unspent() + left).min(self.shown)
+    }
+
+    /// More seconds than the pause are left only if the clock was set back.
+    fn is_recheck_due(&self, now: UnixSeconds) -> bool {
+        !(1..=RECHECK_SECONDS).contains(&self.recheck.saturating_sub(now.0))
     }
 
     fn is_limit_reached(&self) -> bool {

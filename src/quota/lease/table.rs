@@ -8,7 +8,7 @@ use ahash::RandomState;
 use super::step::Step;
 use super::{
     Credits, LeaseAction, LeaseAnswer, LeaseClient, LeaseMetrics, LeaseRequest, OutagePolicy,
-    PendingRequest, RECHECK_SECONDS, Shard, SharingSettings, StoreState, has_reserves,
+    PendingRequest, Shard, SharingSettings, StoreState, has_reserves,
 };
 use crate::calendar::{RequestTime, UnixSeconds, UtcDay};
 use crate::quota::Decision;
@@ -140,9 +140,7 @@ impl LeaseTable {
         match step {
             Step::Spend => return Ok(self.spend(client, credits, state, counter)),
             Step::Refuse => {
-                // More seconds are left only if the clock was set back.
-                let left = credits.recheck.saturating_sub(now.moment.0);
-                if !(1..=RECHECK_SECONDS).contains(&left) {
+                if credits.is_recheck_due(now.moment) {
                     self.request(client, credits, state);
                 }
                 credits.shown = 0;
