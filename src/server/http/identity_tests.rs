@@ -273,7 +273,7 @@ fn a_key_without_a_counter_has_no_quota_that_could_be_spent() {
     let world = World::new("no-counter");
     let query = format!("key={}", world.issue(Tier::Free));
     let records = world.store.read().unwrap();
-    let table = KeyTable::new(KeyPrefix::default(), records, u32::MAX..);
+    let table = KeyTable::new(KeyPrefix::default(), records, [u32::MAX]);
     world.latest.replace(table);
     let keys = Query::split(Some(&query)).keys();
     let headers = headers(&[]);
