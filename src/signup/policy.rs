@@ -66,6 +66,17 @@ impl GcraLimiter {
 
     /// Counts a request. If it exceeds the rate, returns the seconds until one is allowed.
     pub(crate) fn take(&mut self, client: impl Hash, now: UnixSeconds) -> Result<(), u32> {
+        self.take_if(client, now, || Ok(()))
+    }
+
+    /// Counts a request that `further` allows too. One that `further` refuses is not counted: otherwise a
+    /// network over its limit would use up the slots that its clients share with others.
+    pub(crate) fn take_if(
+        &mut self,
+        client: impl Hash,
+        now: UnixSeconds,
+        further: impl FnOnce() -> Result<(), u32>,
+    ) -> Result<(), u32> {
         let now = now.0;
         let hash = self.hasher.hash_one(client);
         let slots = self.rows[0].len() as u64;
@@ -85,6 +96,7 @@ impl GcraLimiter {
         if wait > 0 {
             return Err(u32::try_from(wait).unwrap_or(u32::MAX));
         }
+        further()?;
         // A later time of another client stays.
         *one = (*one).max(next);
         *other = (*other).max(next);

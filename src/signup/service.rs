@@ -71,8 +71,8 @@ pub(crate) enum SignupResponse {
 
 pub(crate) type SignupResult = Result<SignupResponse, SignupError>;
 
-/// The service. It waits for locks and the disk, so it must not be called on a worker's thread. Rate limits and the
-/// number of mails start again with the process; limits of keys are enforced from the key records.
+/// The service. It waits for locks and the disk, so it must not be called on a worker's thread. Rate limits and the number of mails start again with the process;
+/// limits of keys are enforced from the key records.
 pub(crate) struct SignupService {
     store: KeyStore,
     /// `None` if the keys are this server's own.
@@ -91,8 +91,7 @@ pub(crate) struct SignupService {
     /// Keys and mails by network.
     network: GcraLimiter,
     mails_today: (UtcDay, u32),
-    /// Rate-limited, since any client can cause these lines. A full queue has its own limiter, so that its lines
-    /// suppress no others.
+    /// Any client can repeat an internal error, and a full queue, whose lines hide no other error.
     log: RateLimitedLog,
     queue_log: RateLimitedLog,
 }
@@ -194,10 +193,9 @@ impl SignupService {
             self.queue_log.write(line);
             return Err(SignupError::MailQueueFull);
         }
-        // The network first: one over its limit must not use up the slots that its clients share with others.
-        let by_network = self.network.take(network_of(client), now);
+        let by_network = || self.network.take(network_of(client), now);
         let by_client = &mut self.mails_by_client;
-        let allowed = by_network.and_then(|()| by_client.take(KeyAddress::from(client), now));
+        let allowed = by_client.take_if(KeyAddress::from(client), now, by_network);
         allowed.map_err(SignupError::TooManyMails)?;
         if self.mails_today.0 != now.day() {
             self.mails_today = (now.day(), 0);
@@ -314,7 +312,7 @@ impl SignupService {
         token.sign(purpose, &self.secret)
     }
 
-    /// Reloads the key records, which other processes may have changed.
+    /// Takes over changes of the keys by others.
     fn refresh(&mut self) -> Result<(), SignupError> {
         let read = self.store.current();
         // A change of its own is known even if the file cannot be read.
