@@ -139,17 +139,8 @@ impl ServerState {
             .sum()
     }
 
-    /// Returns why the process should be restarted, if it should: a worker has had no heartbeat for longer
-    /// than `silence_max`, or a thread that must not end has ended.
-    pub(crate) fn fault(&self, silence_max: Duration) -> Option<String> {
-        let workers = self.workers.iter();
-        let mut ages = workers.map(|worker| worker.registry.silent_for());
-        if let Some(number) = ages.position(|age| age > silence_max) {
-            let seconds = silence_max.as_secs();
-            return Some(format!(
-                "worker {number} had no heartbeat for {seconds} seconds"
-            ));
-        }
+    /// Returns the sources of the threads that must not end and have ended, as in metrics and log lines.
+    pub(crate) fn ended_threads(&self) -> Vec<&'static str> {
         #[cfg(not(feature = "shared-quota"))]
         let shared = None;
         #[cfg(feature = "shared-quota")]
@@ -157,13 +148,40 @@ impl ServerState {
             .as_ref()
             .filter(|shared| shared.has_ended())
             .map(|_| "shared-quota");
-        let ended = self.pollers.iter().filter(|poller| poller.has_ended());
-        let mut sources = ended.map(|poller| poller.source).chain(shared);
-        let source = sources.next()?;
-        Some(format!(
-            "the thread of {source} has ended because of a fault of this program"
-        ))
+        ended_pollers(&self.pollers).chain(shared).collect()
     }
+
+    /// Returns why the process should be restarted, if it should: a worker has had no heartbeat for longer
+    /// than `silence_max`, or another thread has ended.
+    pub(crate) fn fault(&self, silence_max: Duration) -> Option<String> {
+        let workers = self.workers.iter();
+        let ages = workers.map(|worker| worker.registry.silent_for());
+        fault(ages, &self.ended_threads(), silence_max)
+    }
+}
+
+fn ended_pollers(pollers: &[PollTrigger]) -> impl Iterator<Item = &'static str> {
+    let ended = pollers.iter().filter(|poller| poller.has_ended());
+    ended.map(|poller| poller.source)
+}
+
+fn fault(
+    ages: impl Iterator<Item = Duration>,
+    ended: &[&str],
+    silence_max: Duration,
+) -> Option<String> {
+    if let Some((number, age)) = ages.enumerate().find(|(_, age)| *age > silence_max) {
+        let seconds = age.as_secs();
+        return Some(format!(
+            "worker {number} had no heartbeat for {seconds} seconds"
+        ));
+    }
+    ended.first().map(|source| ended_thread(source))
+}
+
+/// Returns the message of a thread that has ended.
+pub(crate) fn ended_thread(source: &str) -> String {
+    format!("the thread of {source} has ended because of a fault of this program")
 }
 
 /// Connects to the store of shared limits, if there is one. Returns what sign-up needs if keys are shared too.
@@ -198,4 +216,30 @@ fn shared_quota(
     let clock = Arc::clone(&quota.clock);
     let started = SharedQuota::start(shared.clone(), counts, clock, log.clone(), keys)?;
     Ok((Some(started.0), started.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_silent_worker_and_a_polling_thread_that_has_ended_are_faults() {
+        let ages = || [0, 4, 6, 5].map(Duration::from_secs).into_iter();
+        let found = |seconds, pollers: &[PollTrigger]| {
+            let ended: Vec<&str> = ended_pollers(pollers).collect();
+            fault(ages(), &ended, Duration::from_secs(seconds))
+        };
+        let keys = PollTrigger::start("keys", |_| {}).unwrap();
+        let data = PollTrigger::start("data", |_| panic!("a poll that fails")).unwrap();
+        while !data.has_ended() {
+            thread::yield_now();
+        }
+        let silent = "worker 2 had no heartbeat for 6 seconds";
+        assert_eq!(found(5, &[]).as_deref(), Some(silent));
+        assert_eq!(found(6, std::slice::from_ref(&keys)), None);
+        let ended = found(6, &[keys, data]).unwrap();
+        assert!(ended.starts_with("the thread of data has ended"), "{ended}");
+    }
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::observe::Notifier;
+use crate::observe::{DedupLog, Notifier};
 use crate::server::conn::registry::TICK;
-use crate::server::ops::state::ServerState;
+use crate::server::ops::state::{ServerState, ended_thread};
 use crate::server::settings::Settings;
 #[cfg(feature = "shared-quota")]
 use crate::sync::lock;
@@ -70,6 +70,8 @@ pub(crate) struct Supervisor {
     started: Instant,
     ticks: u64,
     stopping: Option<Instant>,
+    /// The log of threads that have ended.
+    ended: DedupLog,
 }
 
 impl Supervisor {
@@ -82,6 +84,8 @@ impl Supervisor {
     ) -> Supervisor {
         // Not repeated, so it must stay true.
         notifier.ready(&format!("at the start: {}", server.status()));
+        // There are few such threads.
+        let ended = DedupLog::new(server.log.clone(), usize::MAX);
         Supervisor {
             server,
             notifier,
@@ -91,6 +95,7 @@ impl Supervisor {
             started: Instant::now(),
             ticks: 0,
             stopping: None,
+            ended,
         }
     }
 
@@ -148,6 +153,10 @@ impl Supervisor {
             worker.registry.tick(ticks);
         }
         self.notify_watchdog(before);
+        for source in self.server.ended_threads() {
+            let ended = ended_thread(source);
+            self.ended.write(format!("{ended}; restart the server"));
+        }
     }
 
     /// Sends a watchdog notification when it is due, unless the process should be restarted.
