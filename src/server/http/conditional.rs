@@ -16,8 +16,7 @@ use crate::server::http::request_head::is_not_modified;
 pub(crate) struct Validators<'a> {
     /// Strong, quotes included.
     pub(crate) etag: &'a str,
-    /// `None` for a file that may have two contents of one date: no date is a condition.
-    pub(crate) modified: Option<UnixSeconds>,
+    pub(crate) modified: UnixSeconds,
     pub(crate) bytes: u64,
 }
 
@@ -31,7 +30,7 @@ pub(crate) fn select(
     let holds = if headers.contains_key(IF_MATCH) {
         if_match(headers, file.etag)
     } else {
-        date(headers, &IF_UNMODIFIED_SINCE).is_none_or(|since| file.modified <= Some(since))
+        date(headers, &IF_UNMODIFIED_SINCE).is_none_or(|since| file.modified <= since)
     };
     if !holds {
         return Err(ApiError::PreconditionFailed);
@@ -41,7 +40,7 @@ pub(crate) fn select(
     } else {
         // A later date does not count: the date of a file is the time at which its publish began, and clients got the
         // file before it until the publish ended.
-        date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| file.modified == Some(since))
+        date(headers, &IF_MODIFIED_SINCE) == Some(file.modified)
     };
     if is_not_modified {
         return Ok((StatusCode::NOT_MODIFIED, None));
@@ -71,8 +70,7 @@ fn if_range(headers: &HeaderMap, file: Validators<'_>) -> bool {
         return true;
     }
     sole(headers, &IF_RANGE).is_some_and(|value| {
-        let since = UnixSeconds::parse_http(value);
-        value == file.etag || since.is_some() && since == file.modified
+        value == file.etag || UnixSeconds::parse_http(value) == Some(file.modified)
     })
 }
 

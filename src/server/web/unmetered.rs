@@ -82,8 +82,7 @@ impl RequestContext<'_> {
         }
         let validators = Validators {
             etag: &dump.etag,
-            // The date of the index is that of the publish, which two publishes may share.
-            modified: (!dump.has_gzip_form()).then_some(dump.modified),
+            modified: dump.modified,
             bytes: dump.file.bytes,
         };
         let (status, range) = conditional::select(head.method, head.headers, validators)?;
