@@ -166,24 +166,19 @@ pub(super) fn adopt(store: &Store, islands: &[Island], now: UnixSeconds) -> Resu
 
 /// Takes all islands but the chosen ones out of the queues, and returns those that are chosen again. If others were
 /// chosen before, the catalogue is due, which has those that are not known.
-pub(super) fn restrict(
-    store: &Store,
-    chosen: Option<&BTreeSet<IslandCode>>,
-    now: UnixSeconds,
-) -> Result<()> {
+pub(super) fn restrict(store: &Store, chosen: Option<&BTreeSet<IslandCode>>) -> Result<()> {
     let (list, mark) = list_and_mark(chosen);
     if store.task(Task::CODES)? != mark {
         store.set_task(Task::CODES, mark)?;
         store.set_task(Task::FULL_CRAWL, 0)?;
     }
     for sql in [
-        // Like islands that are new, they have missed no day that puts them at risk.
-        "UPDATE reading SET class = 0, due_at = 0, covered = max(covered, ?2 - 2)
+        "UPDATE reading SET class = 0, due_at = 0
          WHERE class = -2 AND (?1 IS NULL OR code IN (SELECT value FROM json_each(?1)))",
         "UPDATE reading SET class = -2
-         WHERE class <> -2 AND ?1 IS NOT NULL AND ?2 > 0 AND code NOT IN (SELECT value FROM json_each(?1))",
+         WHERE class <> -2 AND ?1 IS NOT NULL AND code NOT IN (SELECT value FROM json_each(?1))",
     ] {
-        store.execute(sql, (&list, now.day().0))?;
+        store.execute(sql, [&list])?;
     }
     Ok(())
 }

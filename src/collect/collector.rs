@@ -61,7 +61,7 @@ pub(super) struct Counts {
     pub(super) refused: u64,
     /// Rows of `daily/` with values that replaced others.
     pub(super) revised: u64,
-    /// Rows of the catalogue without an island code.
+    /// Rows of the catalogue without an island's code, a title and tags.
     pub(super) skipped: u64,
     /// Time of the last usable response; 0 for none.
     pub(super) last_usable: i64,
@@ -76,8 +76,8 @@ pub(super) struct Collector {
     pub(super) started: UnixSeconds,
     pub(super) dataset: Dataset,
     pub(super) store: Rc<Store>,
-    /// At the start, the state was damaged or did not belong to the dataset, or the dataset lacked a day that this
-    /// collector wrote.
+    /// The state was damaged or did not belong to the dataset at the start, or since then the dataset lacked a day that
+    /// this collector wrote.
     pub(super) is_state_replaced: bool,
     pub(super) endpoints: Breakers,
     /// Points of the platform that are not written yet.
@@ -147,7 +147,7 @@ fn open_store(
         ));
     }
     store.write(|| {
-        catalogue::restrict(&store, settings.codes.as_ref(), now)?;
+        catalogue::restrict(&store, settings.codes.as_ref())?;
         if settings.once {
             readings::release_postponed(&store)?;
         }
@@ -191,7 +191,7 @@ impl Collector {
             rate: 0.0,
             unavailable: None,
         };
-        collector.restore_lost_days(now)?;
+        collector.restore_lost_files(now)?;
         collector.count(now)?;
         Ok(collector)
     }

@@ -5,7 +5,7 @@
 //! dataset is sound after each rename: islands.csv is written before files that have its islands.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Dataset {
         let dataset = Dataset {
             directory: directory.to_owned(),
         };
-        if !has_islands(directory)? {
+        if found(&directory.join(DatasetReader::ISLANDS))?.is_none() {
             dataset.write_islands(&[])?;
         } else if !directory.join(durable::LOCK_FILE).exists() {
             // Readers take part in the lock only if there is one.
@@ -65,27 +65,21 @@ impl Dataset {
     }
 
     /// Reads islands.csv; no islands if there is no file. Writes nothing.
-    pub(super) fn listed(&self) -> Result<Vec<Island>> {
-        Dataset::islands(&self.directory)
-    }
-
-    /// As [`Dataset::listed`], of a dataset that is perhaps not there.
     pub(super) fn islands(directory: &Path) -> Result<Vec<Island>> {
-        if !has_islands(directory)? {
+        if found(&directory.join(DatasetReader::ISLANDS))?.is_none() {
             return Ok(Vec::new());
         }
         read(directory, |reader| Ok(reader.islands_only()?.islands))
     }
 
-    /// Returns whether there is a file of a day. An empty one, as a full disk or another program leaves it, is none.
-    pub(super) fn has_day(&self, day: UtcDay) -> bool {
-        let found = self.directory.join(day_name(day)).metadata();
-        found.is_ok_and(|found| found.len() > 0)
+    /// Returns whether there is a file of a day.
+    pub(super) fn has_day(&self, day: UtcDay) -> Result<bool> {
+        has_content(&self.directory.join(day_name(day)))
     }
 
     /// Reads the rows of a day; none if there is no file.
     pub(super) fn day(&self, day: UtcDay) -> Result<DayRows> {
-        if !self.has_day(day) {
+        if !self.has_day(day)? {
             return Ok(DayRows::new());
         }
         self.rows(|reader| reader.daily_rows(day))
@@ -117,6 +111,19 @@ impl Dataset {
         let days = stems.iter().filter_map(|stem| UtcDay::parse(stem));
         let newest = days.filter(|held| *held < day).max();
         newest.map_or_else(|| Ok(DayRows::new()), |newest| self.day(newest))
+    }
+
+    /// Returns whether there is an islands.csv.
+    pub(super) fn has_islands(&self) -> Result<bool> {
+        has_content(&self.directory.join(DatasetReader::ISLANDS))
+    }
+
+    /// Reads islands.csv; no islands if there is no file, or an empty one.
+    pub(super) fn listed(&self) -> Result<Vec<Island>> {
+        if !self.has_islands()? {
+            return Ok(Vec::new());
+        }
+        Dataset::islands(&self.directory)
     }
 
     pub(super) fn write_islands(&self, islands: &[Island]) -> Result<()> {
@@ -151,7 +158,10 @@ impl Dataset {
         let to = self.directory.join(name);
         let replace = || {
             let folder = to.parent().unwrap_or(&self.directory);
-            durable::create_directory(folder)?;
+            // Not the dataset itself: it may have been moved.
+            if self.directory.exists() {
+                durable::create_directory(folder)?;
+            }
             let mut file = AtomicFile::create(folder, TEMP_NAME)?;
             write_csv(&mut file.out, kind, rows)?;
             file.sync()?;
@@ -184,12 +194,15 @@ fn read<T>(
     read.map_err(CollectError::Dataset)
 }
 
-/// Returns whether there is an islands.csv. A link to a missing file is an error: a new file in its place would
-/// hide the islands that the link led to.
-fn has_islands(directory: &Path) -> Result<bool> {
-    let path = directory.join(DatasetReader::ISLANDS);
-    let found = regular_file::metadata(&path).map_err(io_error("read", &path))?;
-    Ok(found.is_some())
+/// Returns whether there is a file that is not empty, as a full disk leaves it.
+fn has_content(path: &Path) -> Result<bool> {
+    Ok(found(path)?.is_some_and(|found| found.len() > 0))
+}
+
+/// Returns the metadata of a file, if there is one. A link to a missing file is an error: a new file in its place would
+/// hide what the link led to.
+fn found(path: &Path) -> Result<Option<Metadata>> {
+    regular_file::metadata(path).map_err(io_error("read", path))
 }
 
 fn day_name(day: UtcDay) -> String {

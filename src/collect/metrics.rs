@@ -42,7 +42,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         "Rows of daily files that changed because the upstream revised them."
         |it, page| page.value(it.counts.revised);
     Counter "island_metrics_collect_codes_skipped_total"
-        "Catalogue rows whose code is not an island code."
+        "Catalogue rows without an island's code, a title and a list of tags."
         |it, page| page.value(it.counts.skipped);
     Gauge "island_metrics_collect_islands"
         "Islands in the plan."
@@ -117,7 +117,7 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
         "Size of the database in the state directory with its log, in bytes."
         |it, page| page.value(it.store.bytes());
     Gauge "island_metrics_collect_state_replaced"
-        "1 if at the start the database was damaged or did not belong to the dataset, or the dataset lacked a day that this collector wrote; else 0."
+        "1 if the database was damaged or did not belong to the dataset at the start, or since then the dataset lacked a day that this collector wrote; else 0."
         |it, page| page.value(u8::from(it.is_state_replaced));
 };
 

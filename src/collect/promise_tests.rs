@@ -29,7 +29,7 @@ fn check_promises(run: &Simulation) {
             .iter()
             .map(|(code, row)| (number(*code), row))
             .collect();
-        let is_hidden = !run.collector.dataset.has_day(day);
+        let is_hidden = !run.collector.dataset.has_day(day).unwrap();
         if is_hidden && day == newest && run.now.0 < day.end().0 + 12 * HOUR + 600 {
             continue;
         }

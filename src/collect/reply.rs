@@ -26,7 +26,7 @@ pub(super) enum Outcome {
     Null,
     /// Days that lack a value that an earlier reply had, one of the newest day, or the peak among other values.
     Vanished,
-    /// The upstream's own 404: the island is not public any more.
+    /// The upstream's own 404: the island is not public any more, or there is no such series.
     Gone,
     /// A usable reply that is not believed before another one agrees.
     Doubtful,

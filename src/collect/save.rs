@@ -19,7 +19,7 @@ const ENOUGH_PERCENT: u128 = 95;
 const LATEST_SECONDS: i64 = 12 * 3600;
 /// Days that stay in the database after they left the window, for the comparison with the day after.
 const KEPT_DAYS: i32 = WINDOW_DAYS + 2;
-/// Time between two looks at the days that are hidden or old.
+/// Time between two looks at the days that are hidden, old or lost.
 const LOOK_SECONDS: i64 = 60;
 /// Time between two summaries in the log.
 const SUMMARY_SECONDS: i64 = 3600;
@@ -63,11 +63,15 @@ pub(super) fn prune(store: &Store, now: UnixSeconds) -> Result<()> {
 }
 
 impl Collector {
-    /// Marks lost daily files as due. Marks islands as due while the upstream still has that day.
-    pub(super) fn restore_lost_days(&mut self, now: UnixSeconds) -> Result<()> {
+    /// Makes files that were lost due again: islands.csv, and those of days, whose islands are requested again if the
+    /// upstream still has the day.
+    pub(super) fn restore_lost_files(&mut self, now: UnixSeconds) -> Result<()> {
+        if !self.dataset.has_islands()? {
+            self.store.set_task(Task::ISLANDS_CHANGED, 1)?;
+        }
         let written = "SELECT day FROM day WHERE written_at > 0 ORDER BY day";
         for day in self.store.rows(written, [], |row| row.get(0).map(UtcDay))? {
-            if self.dataset.has_day(day) {
+            if self.dataset.has_day(day)? {
                 continue;
             }
             let sql = "UPDATE day SET changed_at = ?2, written_at = NULL WHERE day = ?1";
@@ -111,7 +115,7 @@ impl Collector {
         let (refused, skipped) = (self.counts.refused, self.counts.skipped);
         self.log.push(format!(
             "requests in the last {minutes} minutes: {counts}; newest complete day: {day}; left out since the \
-             start: {refused} values out of range, {skipped} rows without an island code"
+             start: {refused} values out of range, {skipped} rows without an island's code, title and tags"
         ));
     }
 
@@ -126,31 +130,31 @@ impl Collector {
     /// readers hold the lock.
     fn write(&mut self, is_end: bool, now: UnixSeconds) -> Result<()> {
         let mut first = Ok(());
+        let is_look = is_end || !(0..LOOK_SECONDS).contains(&(now.0 - self.looked.0));
+        if is_look {
+            keep_first(&mut first, self.restore_lost_files(now))?;
+        }
         if is_end || self.crawl.is_none() {
             keep_first(&mut first, self.save_islands(now))?;
         }
         keep_first(&mut first, self.save_platform())?;
         keep_first(&mut first, self.save_live(now))?;
-        keep_first(&mut first, self.save_days(is_end, now))?;
+        keep_first(&mut first, self.save_days((is_end, is_look), now))?;
         first
     }
 
     /// Writes the days that are due.
-    fn save_days(&mut self, is_end: bool, now: UnixSeconds) -> Result<()> {
+    fn save_days(&mut self, (is_end, is_look): (bool, bool), now: UnixSeconds) -> Result<()> {
         let newest = rules::newest_day(now);
         let mut first = Ok(());
         if self.before.0 != newest {
             let read = self.dataset.day_before(newest);
             first = read.map(|rows| self.before = (newest, rows));
         }
-        let is_look = is_end || !(0..LOOK_SECONDS).contains(&(now.0 - self.looked.0));
-        if is_look {
-            self.restore_lost_days(now)?;
-        }
         for (day, changed_at) in changed_days(&self.store, now)? {
             let is_due = is_end || now.0 - changed_at.0 >= WRITE_SECONDS;
             // A hidden day is shown as soon as there is enough of it.
-            let is_hidden = day == newest && !self.dataset.has_day(day);
+            let is_hidden = day == newest && !self.dataset.has_day(day)?;
             let is_due = if is_hidden {
                 is_look && self.is_shown(day, is_due, now)?
             } else {
@@ -198,7 +202,7 @@ impl Collector {
         let listed = self.dataset.listed()?;
         self.store.write(|| {
             catalogue::adopt(&self.store, &listed, now)?;
-            catalogue::restrict(&self.store, self.settings.codes.as_ref(), now)
+            catalogue::restrict(&self.store, self.settings.codes.as_ref())
         })?;
         drop(listed);
         let all = catalogue::all(&self.store)?;
@@ -222,7 +226,7 @@ impl Collector {
             rows.insert(code, merged);
         }
         if is_changed {
-            let is_new = !self.dataset.has_day(day);
+            let is_new = !self.dataset.has_day(day)?;
             self.dataset.write_day(day, &rows)?;
             if is_new {
                 let count = rows.len();

@@ -100,7 +100,7 @@ fn a_state_of_another_dataset_is_set_aside() {
     assert!(log.contains("belongs to another dataset"), "{log}");
     run.advance(UnixSeconds(run.now.0 + DAY_SECONDS), PACE);
     run.validate();
-    assert!(run.collector.dataset.has_day(newest_day(run.now)));
+    assert!(run.collector.dataset.has_day(newest_day(run.now)).unwrap());
 }
 
 #[test]
@@ -148,6 +148,15 @@ fn islands_that_others_add_to_the_dataset_while_it_runs_stay() {
     let listed = run.collector.dataset.listed().unwrap();
     assert!(listed.iter().any(|island| &*island.title == "Theirs"));
     assert!(listed.len() > 50);
+    // The file itself is written again if it is lost.
+    let path = run.scratch.path().join("dataset/islands.csv");
+    File::options()
+        .write(true)
+        .truncate(true)
+        .open(path)
+        .unwrap();
+    run.finish();
+    assert_eq!(run.collector.dataset.listed().unwrap().len(), listed.len());
 }
 
 /// They are a part of the day, and would be a file that grows.
@@ -163,7 +172,7 @@ fn values_that_a_clock_ahead_of_time_read_of_a_day_in_progress_are_forgotten() {
     run.crash();
     assert_eq!(rows(&run), 0);
     run.collector.finish(ahead).unwrap();
-    assert!(!run.collector.dataset.has_day(today));
+    assert!(!run.collector.dataset.has_day(today).unwrap());
 }
 
 /// The upstream no longer has it.

@@ -1,4 +1,4 @@
-//! What becomes of a request, as a function of its client's credits and of the store.
+//! The decision on a request, as a function of its client's credits and of the store.
 
 use super::{Credits, OutagePolicy, PendingRequest, StoreState};
 

@@ -21,8 +21,8 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 /// How often [`ConnectionRegistry::tick`] is to be called: often enough that a listener which waits
 /// for a descriptor retries soon, and a few microseconds of work each time.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// Ticks between two checks of all connections. An overdue one is closed within half a second; a
-/// check of fifteen thousand takes a millisecond.
+/// Ticks between two checks of all connections. An overdue one is closed within half a second. A check of fifteen
+/// thousand takes a millisecond, during which none begins or ends.
 const CHECK_TICKS: u64 = 2;
 const HEARTBEAT_TICKS: u64 = 10;
 /// Ticks from the start of a connection to the end of its TLS handshake.
