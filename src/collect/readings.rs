@@ -76,7 +76,7 @@ fn write_value(
     store.execute(sql, (day, now.0)).map(drop)
 }
 
-/// What is known about the readings of an island before a reply.
+/// The state of an island's readings before a reply, a row of the table `reading`.
 struct Reading {
     /// 0 for none.
     read_at: i64,
@@ -86,7 +86,7 @@ struct Reading {
     contradicted_at: i64,
 }
 
-/// What a reply changes about that.
+/// The state of an island's readings after a reply, as far as the reply changes it.
 struct Assessment {
     covered: i32,
     facts: Facts,
@@ -181,10 +181,10 @@ fn assess(
     }
 }
 
-/// Records the days of an island that a reply has, of the window that was requested: midnight may have passed since,
-/// and what the reply says is about that window. Returns the outcome: [`Outcome::Vanished`] if a day has no value
-/// although an earlier reply had one, the newest has none although one of the two before it has one, or a day has
-/// values but no peak although the day before has one: the series has perhaps another name or type.
+/// Records the days of an island in a reply. `window` is the requested one, which the reply is about: midnight may have
+/// passed since. Returns the outcome: [`Outcome::Vanished`] if a day has no value although an earlier reply had one, the
+/// newest has none although one of the two before it has one, or a day has values but no peak although the day before
+/// has one: the series may have another name or type.
 pub(super) fn record_days(
     store: &Store,
     code: IslandCode,

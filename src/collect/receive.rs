@@ -1,4 +1,4 @@
-//! Handling of responses: what each changes in the database, and what became of it.
+//! Handling of responses: the changes that each makes in the database, and its outcome.
 
 use std::ops::Range;
 use std::rc::Rc;

@@ -24,8 +24,8 @@ pub enum Files<'a> {
 }
 
 /// File metadata that changes whenever the file is written to, except for writes within one tick of the
-/// file system's clock. As in git's index, it identifies the content only if the last
-/// change was at least a tick before the file was read.
+/// file system's clock. As in git's index, it identifies the content only if the last change was
+/// at least a tick before the file was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     pub bytes: u64,

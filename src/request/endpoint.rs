@@ -1,4 +1,4 @@
-//! The table of endpoints. What is known of an endpoint apart from its content stands in its row.
+//! The table of endpoints. The row of an endpoint has all its facts except its content.
 //!
 //! The parser of targets, the document at `/v1`, the readiness of payloads, metrics, access log, fixed files and
 //! tests follow the table. A body of a new row is rendered in `publish` and has its place in `snapshot/layout.rs`;

@@ -57,7 +57,7 @@
 //! long as their state directories survive. One exception is small: clients that share an overflow word of the
 //! counters are counted again when they come back.
 //!
-//! - `step`: what becomes of a request of a client with credits
+//! - `step`: the decision on a request of a client with a lease
 //! - `table`: the leases of all clients at this server
 
 mod step;

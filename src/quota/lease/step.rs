@@ -2,7 +2,7 @@
 
 use super::{Credits, OutagePolicy, PendingRequest, StoreState};
 
-/// What becomes of a request of a client with credits.
+/// The decision on a request of a client with a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// It spends a credit.

@@ -53,8 +53,8 @@ struct KeyReloader {
 }
 
 impl KeyReloader {
-    /// Finds or creates the quota counters of the keys, before the keys become valid: requests with a key
-    /// that has none get a 503.
+    /// Finds or creates the quota counters of the keys, before the keys become valid: requests with a key that has
+    /// none get a 503.
     fn load(&mut self, records: Arc<KeyRecords>) -> Result<(), StartError> {
         let log = |line: &str| self.status.errors.log.write(line);
         let ids = records.as_slice().iter().map(|key| key.id.number());
