@@ -40,7 +40,7 @@ pub(crate) enum ApiError {
     Busy,
     /// The file belongs to an earlier publish, and the server has not loaded the current one yet.
     Superseded,
-    /// The store of shared quotas does not answer, and this server may admit nothing alone.
+    /// The store of shared quotas does not answer, and this server may admit nothing alone; or the key has no counter.
     NoQuotaStore,
     /// The client opens pages at too high a rate; the seconds after which to retry.
     TooManyPages(u32),
