@@ -112,7 +112,7 @@ fn used_on(name: &str, days: &[i32]) -> State {
         let day = UtcDay(TODAY.0 + day);
         let admitted = match number % 2 {
             0 => anonymous.admit(clients.next().unwrap(), 10, day),
-            _ => keyed.admit(number, 10, day),
+            _ => keyed.admit(number, 10, day).unwrap(),
         };
         assert_eq!(admitted, Decision::Admit { remaining: 9 });
     }

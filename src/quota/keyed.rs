@@ -171,13 +171,11 @@ impl KeyedQuota {
         })
     }
 
-    /// Counts a request of a key if it has one left on `day`. Refuses a key without a counter.
+    /// Counts a request of a key if it has one left on `day`. Returns `None` for a key without a counter.
     #[inline]
-    pub fn admit(&self, place: u32, limit: u32, day: UtcDay) -> Decision {
-        match self.counter(place) {
-            Some(counter) => key_counter::admit(counter, limit, day).0,
-            None => Decision::Refuse,
-        }
+    pub fn admit(&self, place: u32, limit: u32, day: UtcDay) -> Option<Decision> {
+        let counter = self.counter(place)?;
+        Some(key_counter::admit(counter, limit, day).0)
     }
 
     /// Returns the requests that a key has left on `day` without counting one; `None` without a counter.

@@ -38,7 +38,7 @@ fn counts_stay_with_the_ids_of_keys() {
     let quota = open(&state);
     for (place, count) in places(&quota, &[0, 71, 72]).into_iter().zip([1, 2, 3]) {
         for _ in 0..count {
-            assert_ne!(quota.admit(place, 10, TODAY), Decision::Refuse);
+            assert_ne!(quota.admit(place, 10, TODAY), Some(Decision::Refuse));
         }
     }
     // The same keys, in memory and in the file.
@@ -49,7 +49,7 @@ fn counts_stay_with_the_ids_of_keys() {
     let quota = open(&state);
     assert_eq!(counts(&quota, &[71, 8]), [2, 0]);
     let place = places(&quota, &[71])[0];
-    assert_ne!(quota.admit(place, 10, TODAY), Decision::Refuse);
+    assert_ne!(quota.admit(place, 10, TODAY), Some(Decision::Refuse));
     let clear = open(&state);
     let ids = [8, 9, 72, 71, 0];
     let want = [0, 0, 3, 3, 1];
@@ -72,7 +72,7 @@ fn a_key_keeps_the_line_with_its_id_and_gets_no_count_that_has_no_id() {
     drop(open(&state).places([1, 2].into_iter(), &|_| {}));
     let quota = open(&state);
     for place in [1, 4] {
-        assert_ne!(quota.admit(place, 10, TODAY), Decision::Refuse);
+        assert_ne!(quota.admit(place, 10, TODAY), Some(Decision::Refuse));
     }
     let file = File::options()
         .write(true)
@@ -130,7 +130,7 @@ fn keys_that_find_no_room_have_no_counter_and_the_others_keep_theirs() {
     let (places, claimed) = quota.places(0..65_537, &|_| {});
     let error = claimed.unwrap_err().to_string();
     assert!(error.contains("quota-keys-1"), "{error}");
-    assert_eq!(quota.admit(places[65_535], 9, TODAY), Decision::Refuse);
+    assert_eq!(quota.admit(places[65_535], 9, TODAY), None);
     for at in [0, 65_534, 65_536] {
         assert_eq!(quota.peek(places[at], 9, TODAY), Some(9), "{at}");
     }
@@ -152,7 +152,7 @@ fn counts_of_keys_outlive_the_table_and_damage_is_set_aside_by_segment() {
     for number in [0, 65_535, 65_536] {
         assert_eq!(
             quota.admit(number, 5, TODAY),
-            Decision::Admit { remaining: 4 }
+            Some(Decision::Admit { remaining: 4 })
         );
     }
     drop(quota);

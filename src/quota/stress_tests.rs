@@ -174,12 +174,13 @@ fn a_counter_that_stores_without_comparing_is_caught() {
 #[test]
 fn places_without_a_counter_have_no_quota_and_no_neighbours() {
     let (quota, day) = (KeyedQuota::new(None), UtcDay(20_000));
-    assert_eq!(quota.admit(0, 9, day), Decision::Refuse);
+    assert_eq!(quota.admit(0, 9, day), None);
     assert_eq!(quota.peek(0, 9, day), None);
     quota.places(0..70_000, &|_| {}).1.unwrap();
     for place in [0, 1, 65_535, 65_536, 131_071] {
         assert_eq!(quota.peek(place, 2, day), Some(2), "{place}");
-        assert_eq!(quota.admit(place, 2, day), Decision::Admit { remaining: 1 });
+        let admitted = Some(Decision::Admit { remaining: 1 });
+        assert_eq!(quota.admit(place, 2, day), admitted);
     }
     let counted = |day| -> Vec<u32> {
         let places = 0..200_000;
@@ -190,8 +191,8 @@ fn places_without_a_counter_have_no_quota_and_no_neighbours() {
     assert_eq!(counted(day), [0, 1, 65_535, 65_536, 131_071]);
     assert!(counted(UtcDay(day.0 + 1)).is_empty());
     assert_eq!(quota.count(day, u32::MAX), 0);
-    assert_eq!(quota.admit(131_072, 9, day), Decision::Refuse);
-    assert_eq!(quota.admit(u32::MAX, 9, day), Decision::Refuse);
+    assert_eq!(quota.admit(131_072, 9, day), None);
+    assert_eq!(quota.admit(u32::MAX, 9, day), None);
     assert_eq!(
         quota.peek(0, 2, day),
         Some(1),

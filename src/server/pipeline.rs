@@ -135,7 +135,7 @@ impl RequestContext<'_> {
         &self,
         keys: &SentKeys<'_>,
         endpoint: Endpoint,
-        respond: impl FnOnce(Caller) -> (ApiResponse, u32),
+        respond: impl FnOnce(Caller) -> (ApiResponse, Option<u32>),
     ) -> Handled {
         let gate = &self.services.gate;
         match gate.authenticate(self.identity, self.head.headers, keys) {
@@ -151,7 +151,7 @@ impl RequestContext<'_> {
         endpoint: Endpoint,
         caller: Option<Caller>,
         shown: Caller,
-        (response, remaining): (ApiResponse, u32),
+        (response, remaining): (ApiResponse, Option<u32>),
     ) -> Handled {
         let id = self.services.ids.next();
         let record = || {
@@ -214,7 +214,7 @@ impl RequestContext<'_> {
         cacheable: CacheableTarget<'_>,
         caller: Caller,
         cache: &mut WorkerCache,
-    ) -> (ApiResponse, u32) {
+    ) -> (ApiResponse, Option<u32>) {
         let head = self.head;
         let route = match route {
             Ok(route) => route,
@@ -265,24 +265,28 @@ impl RequestContext<'_> {
         })
     }
 
-    fn remaining(&self, caller: Caller) -> u32 {
+    fn remaining(&self, caller: Caller) -> Option<u32> {
         self.services.gate.remaining(caller, self.now.day)
     }
 
     /// Counts a request and responds to it, if its quota is not spent. Returns also what remains.
-    fn admit(&self, caller: Caller, respond: impl FnOnce() -> ApiResponse) -> (ApiResponse, u32) {
+    fn admit(
+        &self,
+        caller: Caller,
+        respond: impl FnOnce() -> ApiResponse,
+    ) -> (ApiResponse, Option<u32>) {
         match self.services.gate.admit(caller, self.now, self.waited) {
-            Ok(Decision::Admit { remaining }) => (respond(), remaining),
-            Ok(Decision::Refuse) => (self.quota_exceeded(caller), 0),
-            Err(NoLease::Wait(wait)) => (ApiResponse::after(PendingBody::Lease(wait)), 0),
+            Ok(Decision::Admit { remaining }) => (respond(), Some(remaining)),
+            Ok(Decision::Refuse) => (self.quota_exceeded(caller), Some(0)),
+            Err(NoLease::Wait(wait)) => (ApiResponse::after(PendingBody::Lease(wait)), None),
             Err(NoLease::Unavailable) => (ApiError::NoQuotaStore.into(), self.remaining(caller)),
         }
     }
 
     /// A 503, which spends nothing. A spent quota comes before it.
-    fn unavailable(&self, caller: Caller, error: ApiError) -> (ApiResponse, u32) {
+    fn unavailable(&self, caller: Caller, error: ApiError) -> (ApiResponse, Option<u32>) {
         match self.remaining(caller) {
-            0 => (self.quota_exceeded(caller), 0),
+            Some(0) => (self.quota_exceeded(caller), Some(0)),
             remaining => (error.into(), remaining),
         }
     }

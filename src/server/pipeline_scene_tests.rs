@@ -122,7 +122,7 @@ impl Scene {
     pub(super) fn left(&self) -> u32 {
         let gate = &self.services.gate;
         let client = gate.client(&self.identity, &HeaderMap::new());
-        gate.remaining(Caller::Anonymous(client), NOW.day)
+        gate.remaining(Caller::Anonymous(client), NOW.day).unwrap()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::quota::KeyedQuota;
 use crate::server::conn::context::ResponseBody;
 use crate::server::conn::limiter::ConnectionLimiter;
 use crate::snapshot::Encoded;
@@ -121,6 +122,18 @@ fn what_is_not_published_spends_nothing_and_comes_after_the_quota() {
             (left, left),
             "{target}"
         );
+    }
+    // A key without a counter has no quota that could be spent.
+    scene.services.gate.keyed = Arc::new(KeyedQuota::new(None));
+    let bearer = format!("Bearer {}", scene.key);
+    for (target, want) in [
+        ("/v1/islands", 503),
+        ("/v1/nothing", 503),
+        ("/v1/health", 200),
+    ] {
+        let handled = scene.send(&Method::GET, target, &[HOST, ("authorization", &bearer)]);
+        let shown = (handled.response.status.as_u16(), handled.quota.remaining);
+        assert_eq!(shown, (want, 0), "{target}");
     }
 }
 

@@ -59,16 +59,16 @@ mod tests {
     use super::*;
     use crate::calendar::RequestTime;
     use crate::quota::{
-        AnonymousClient, ClientCounter, Decision, OutagePolicy, SharingSettings, StoreState,
-        TableSize,
+        AnonymousClient, ClientCounter, Decision, NoLease, OutagePolicy, SharingSettings,
+        StoreState, TableSize,
     };
 
     const LIMIT: u16 = 9;
     const DAY: UtcDay = UtcDay(20_800);
 
     impl ClientCounter for (&AnonymousQuota, AnonymousClient) {
-        fn admit(&self, _: u32) -> Decision {
-            self.0.admit(self.1, LIMIT, DAY)
+        fn admit(&self, _: u32) -> Result<Decision, NoLease> {
+            Ok(self.0.admit(self.1, LIMIT, DAY))
         }
 
         fn peek(&self, _: u32) -> Option<u32> {

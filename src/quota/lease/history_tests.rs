@@ -38,7 +38,8 @@ fn a_restart_shows_a_client_no_more() {
         let shown = |world: &World| {
             let (server, client) = (&world.servers[0], LeaseClient::Key(7));
             let counter = Counter(&server.counts, (client, server.day));
-            server.table.peek(client, 100, server.day, &counter)
+            let left = server.table.peek(client, 100, server.day, &counter);
+            left.unwrap()
         };
         let before = shown(&world);
         world.apply(event);

@@ -19,7 +19,7 @@ fn a_server_that_starts_without_the_store_shows_what_it_admits_then() {
         let counter = Counter(&counts, (client, NOW.day));
         count_before_a_restart(&counter);
         // It had shown 70: another server had admitted 100.
-        let peek = || table.peek(client, 200, NOW.day, &counter);
+        let peek = || table.peek(client, 200, NOW.day, &counter).unwrap();
         assert_eq!(peek(), 70);
         for left in (0..70).rev().take(returns_after) {
             // The limit may not be reached when the share is.
@@ -52,7 +52,7 @@ fn a_server_shows_its_share_until_the_store_has_answered() {
         let (client, counts) = (LeaseClient::Key(1), Counts::default());
         let counter = Counter(&counts, (client, NOW.day));
         count_before_a_restart(&counter);
-        let peek = || table.peek(client, 200, NOW.day, &counter);
+        let peek = || table.peek(client, 200, NOW.day, &counter).unwrap();
         assert_eq!(peek(), 70);
         let admitted = admit_without_answer(&table, client, &counter);
         assert!(matches!(admitted, Ok(Decision::Admit { remaining: 69 })));
@@ -80,7 +80,7 @@ fn a_restarted_server_shows_what_the_store_knows_of_a_client_that_was_counted() 
         answer(&table, &settlement, 0, 30 + others);
         assert_eq!(table.clients(), u64::from(state.grants()));
         // As for a request that is not counted.
-        assert_eq!(table.peek(client, 200, NOW.day, &counter), shown);
+        assert_eq!(table.peek(client, 200, NOW.day, &counter), Some(shown));
         let admitted = table.admit(client, 200, NOW, None, &counter);
         match (state, admitted) {
             (StoreState::Ready, Err(NoLease::Wait(_))) => {

@@ -12,8 +12,8 @@ const TOMORROW: RequestTime = RequestTime {
 fn a_client_without_a_counter_or_with_a_limit_of_0_sends_the_store_nothing() {
     struct NoCounter;
     impl ClientCounter for NoCounter {
-        fn admit(&self, _: u32) -> Decision {
-            Decision::Refuse
+        fn admit(&self, _: u32) -> Result<Decision, NoLease> {
+            Err(NoLease::Unavailable)
         }
 
         fn peek(&self, _: u32) -> Option<u32> {
@@ -24,9 +24,9 @@ fn a_client_without_a_counter_or_with_a_limit_of_0_sends_the_store_nothing() {
         let (table, sent) = table(2, OutagePolicy::Share);
         table.set_state(state);
         let client = LeaseClient::Key(1);
-        assert_eq!(table.peek(client, 200, NOW.day, &NoCounter), 0);
-        let refused = table.admit(client, 200, NOW, None, &NoCounter);
-        assert!(matches!(refused, Ok(Decision::Refuse)));
+        assert_eq!(table.peek(client, 200, NOW.day, &NoCounter), None);
+        let unknown = table.admit(client, 200, NOW, None, &NoCounter);
+        assert!(matches!(unknown, Err(NoLease::Unavailable)));
         let (counts, of_day) = (Counts::default(), (client, NOW.day));
         let refused = table.admit(client, 0, NOW, None, &Counter(&counts, of_day));
         assert!(matches!(refused, Ok(Decision::Refuse)));
@@ -51,7 +51,10 @@ fn figures_that_no_server_counts_end_in_a_refusal() {
     let damaged = table.settlement(LeaseClient::Key(2), NOW.day, u32::MAX);
     assert_eq!(damaged.counted, super::super::FIGURE_MAX);
     answer(&table, &damaged, 0, u32::MAX);
-    assert_eq!(table.peek(LeaseClient::Key(2), 200, NOW.day, &counter), 0);
+    assert_eq!(
+        table.peek(LeaseClient::Key(2), 200, NOW.day, &counter),
+        Some(0)
+    );
 }
 
 /// Admits a request of each key.
@@ -78,14 +81,14 @@ fn a_full_table_shows_the_share_that_it_admits() {
     for remaining in [99, 98, 97] {
         let admitted = table.admit(client, 200, NOW, None, &counter);
         assert!(matches!(admitted, Ok(admitted) if admitted == Decision::Admit { remaining }));
-        assert_eq!(table.peek(client, 200, NOW.day, &counter), remaining);
+        assert_eq!(table.peek(client, 200, NOW.day, &counter), Some(remaining));
     }
     table.settings.outage = OutagePolicy::Refuse;
     for state in [StoreState::Ready, StoreState::Away] {
         table.set_state(state);
         let refused = table.admit(client, 200, NOW, None, &counter);
         assert!(matches!(refused, Err(NoLease::Unavailable)));
-        assert_eq!(table.peek(client, 200, NOW.day, &counter), 0);
+        assert_eq!(table.peek(client, 200, NOW.day, &counter), None);
     }
     let counter = Counter(&counts, (client, TOMORROW.day));
     table.settings.outage = OutagePolicy::Share;
@@ -115,12 +118,12 @@ fn a_client_with_one_request_has_no_lease() {
         answer(&table, &settlement, 0, total);
         assert_eq!(table.clients(), leases);
         let left = 200 - total;
-        assert_eq!(table.peek(client, 200, NOW.day, &counter), left);
+        assert_eq!(table.peek(client, 200, NOW.day, &counter), Some(left));
         // A lease that has ended does not begin again.
         table.shard(client).begin(TOMORROW.day);
         answer(&table, &settlement, 0, total);
         assert_eq!(table.clients(), 0);
-        assert_eq!(table.peek(client, 200, NOW.day, &counter), shown);
+        assert_eq!(table.peek(client, 200, NOW.day, &counter), Some(shown));
     }
 }
 

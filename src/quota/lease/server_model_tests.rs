@@ -83,15 +83,15 @@ pub(super) struct Counts(pub(super) Mutex<HashMap<(LeaseClient, UtcDay), u32>>);
 pub(super) struct Counter<'a>(pub(super) &'a Counts, pub(super) (LeaseClient, UtcDay));
 
 impl ClientCounter for Counter<'_> {
-    fn admit(&self, limit: u32) -> Decision {
+    fn admit(&self, limit: u32) -> Result<Decision, NoLease> {
         let mut counts = lock(&self.0.0);
         let count = counts.entry(self.1).or_default();
         if *count >= limit {
-            return Decision::Refuse;
+            return Ok(Decision::Refuse);
         }
         *count += 1;
         let remaining = limit - *count;
-        Decision::Admit { remaining }
+        Ok(Decision::Admit { remaining })
     }
 
     fn peek(&self, limit: u32) -> Option<u32> {

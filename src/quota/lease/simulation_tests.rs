@@ -230,7 +230,8 @@ impl World {
                 }
                 Ok(Decision::Refuse) => (Some(Decision::Refuse), 0),
                 Err(NoLease::Unavailable) => {
-                    (None, table.peek(client, self.limit, now.day, &counter))
+                    let left = table.peek(client, self.limit, now.day, &counter);
+                    (None, left.unwrap_or(0))
                 }
                 Err(NoLease::Wait(wait)) => {
                     let mut context = Context::from_waker(Waker::noop());

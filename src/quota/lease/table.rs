@@ -21,7 +21,8 @@ const SHARDS: usize = 64;
 pub enum NoLease {
     /// Credits have been requested. The request can be repeated after [`LeaseTable::wait`].
     Wait(LeaseWait),
-    /// The store has not answered in time, and no credits are left here.
+    /// What remains is not known: the store has not answered in time and no credits are left here, or
+    /// the client has no counter.
     Unavailable,
 }
 
@@ -34,9 +35,9 @@ pub struct LeaseWait {
 
 /// The counter of a client at this server, which survives a restart.
 pub trait ClientCounter {
-    /// Counts a request if the limit allows it.
-    fn admit(&self, limit: u32) -> Decision;
-    /// Requests left of a limit; `None` for a client without a counter, of which nothing is admitted.
+    /// Counts a request if the limit allows it. [`NoLease::Unavailable`] for a client without a counter.
+    fn admit(&self, limit: u32) -> Result<Decision, NoLease>;
+    /// Requests left of a limit; `None` for a client without a counter.
     fn peek(&self, limit: u32) -> Option<u32>;
 }
 
@@ -45,7 +46,7 @@ enum Counting<'a> {
     Lease(&'a mut Credits),
     /// In the counter alone, up to this limit: the first one from the reserve, or all if the table is full.
     Alone(u32),
-    /// Not at present: the table is full.
+    /// Not at present: the table is full, or the client has no counter.
     Unavailable,
 }
 
@@ -132,13 +133,13 @@ impl LeaseTable {
         let mut shard = self.shard(client);
         let credits = match self.counting(&mut shard, client, limit, now.day, counter) {
             Counting::Lease(credits) => credits,
-            Counting::Alone(limit) => return Ok(counter.admit(limit)),
+            Counting::Alone(limit) => return counter.admit(limit),
             Counting::Unavailable => return Err(NoLease::Unavailable),
         };
         let (state, waited) = (self.state(), waited.map(|wait| wait.request));
         let step = Step::of(credits, state, waited, self.settings.outage);
         match step {
-            Step::Spend => return Ok(self.spend(client, credits, state, counter)),
+            Step::Spend => return self.spend(client, credits, state, counter),
             Step::Refuse => {
                 if credits.is_recheck_due(now.moment) {
                     self.request(client, credits, state);
@@ -158,7 +159,7 @@ impl LeaseTable {
         }
         self.request(client, credits, state);
         match (step, credits.pending) {
-            (Step::TakeShare, _) => Ok(self.spend(client, credits, state, counter)),
+            (Step::TakeShare, _) => self.spend(client, credits, state, counter),
             (Step::Wait, PendingRequest::InTime(request)) => {
                 Err(NoLease::Wait(LeaseWait { client, request }))
             }
@@ -182,23 +183,22 @@ impl LeaseTable {
     }
 
     /// Returns the requests that a client has left, without counting one, for a response: later ones show
-    /// no more. What other servers admit is known once the client has a lease here.
+    /// no more. What other servers admit is known once the client has a lease here. Returns `None` where what
+    /// remains is not known, which is not the same as nothing.
     pub fn peek(
         &self,
         client: LeaseClient,
         limit: u32,
         day: UtcDay,
         counter: &impl ClientCounter,
-    ) -> u32 {
-        let Some(left) = counter.peek(limit) else {
-            return 0;
-        };
+    ) -> Option<u32> {
+        let left = counter.peek(limit)?;
         let mut shard = self.shard(client);
         let lease = shard.leases.get(&client);
         let lease = lease.filter(|credits| credits.day >= day);
         // A client that has no room gets a share from its first request on.
         if lease.is_none() && limit - left <= 1 && !self.is_full(&shard) {
-            return left;
+            return Some(left);
         }
         // A client that was counted before a restart gets a lease, which keeps the figure that is shown.
         match self.counting(&mut shard, client, limit, day, counter) {
@@ -206,10 +206,10 @@ impl LeaseTable {
                 if credits.counted + credits.spent > 0 {
                     credits.shown = credits.remaining();
                 }
-                credits.shown.min(left)
+                Some(credits.shown.min(left))
             }
-            Counting::Alone(limit) => counter.peek(limit).unwrap_or(0),
-            Counting::Unavailable => 0,
+            Counting::Alone(limit) => counter.peek(limit),
+            Counting::Unavailable => None,
         }
     }
 
@@ -314,7 +314,7 @@ impl LeaseTable {
             entry => entry,
         };
         let Some(left) = counter.peek(limit) else {
-            return Counting::Alone(0);
+            return Counting::Unavailable;
         };
         let known = limit.saturating_sub(left);
         if known == 0 && self.has_reserve(limit, day) {
@@ -351,18 +351,18 @@ impl LeaseTable {
         credits: &mut Credits,
         state: StoreState,
         counter: &impl ClientCounter,
-    ) -> Decision {
-        let Decision::Admit { remaining } = counter.admit(credits.limit) else {
-            return Decision::Refuse;
+    ) -> Result<Decision, NoLease> {
+        let Decision::Admit { remaining } = counter.admit(credits.limit)? else {
+            return Ok(Decision::Refuse);
         };
         credits.spent += 1;
         credits.shown = credits.remaining().min(remaining);
         if credits.is_low() {
             self.request(client, credits, state);
         }
-        Decision::Admit {
+        Ok(Decision::Admit {
             remaining: credits.shown,
-        }
+        })
     }
 
     /// Sends a request for a client, if the store answers and none is under way.

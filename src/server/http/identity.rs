@@ -218,16 +218,16 @@ impl QuotaGate {
         }
     }
 
-    /// The quota of a caller of which so many requests remain.
+    /// The quota of a caller as it is shown, where what is not known is 0.
     pub(in crate::server) fn status(
         &self,
         caller: Caller,
-        remaining: u32,
+        remaining: Option<u32>,
         now: RequestTime,
     ) -> QuotaStatus {
         QuotaStatus {
             limit: self.limit(caller),
-            remaining,
+            remaining: remaining.unwrap_or(0),
             reset_seconds: now.reset_seconds(),
         }
     }
@@ -242,22 +242,17 @@ impl QuotaGate {
         waited: Option<LeaseWait>,
     ) -> Result<Decision, NoLease> {
         let (limit, counter) = (self.limit(caller), (self, caller, now.day));
-        let decided = match &self.leases {
-            None => Ok(counter.admit(limit)),
+        match &self.leases {
+            None => counter.admit(limit),
             Some(leases) => leases.admit(caller.lease_client(), limit, now, waited, &counter),
-        };
-        match decided {
-            // A new key, for whose counter the disk has no room.
-            Ok(Decision::Refuse) if counter.peek(limit).is_none() => Err(NoLease::Unavailable),
-            decided => decided,
         }
     }
 
-    /// Requests that remain of a caller's quota. Counts nothing.
-    pub fn remaining(&self, caller: Caller, day: UtcDay) -> u32 {
+    /// Requests that remain of a caller's quota; `None` where that is not known. Counts nothing.
+    pub fn remaining(&self, caller: Caller, day: UtcDay) -> Option<u32> {
         let (limit, counter) = (self.limit(caller), (self, caller, day));
         match &self.leases {
-            None => counter.peek(limit).unwrap_or(0),
+            None => counter.peek(limit),
             Some(leases) => leases.peek(caller.lease_client(), limit, day, &counter),
         }
     }
@@ -266,12 +261,14 @@ impl QuotaGate {
 /// The counter of a caller at this server.
 impl ClientCounter for (&QuotaGate, Caller, UtcDay) {
     #[inline]
-    fn admit(&self, limit: u32) -> Decision {
+    fn admit(&self, limit: u32) -> Result<Decision, NoLease> {
         let (gate, caller, day) = *self;
-        match caller {
-            Caller::Anonymous(client) => gate.anonymous.admit(client, anonymous(limit), day),
+        let decided = match caller {
+            Caller::Anonymous(client) => Some(gate.anonymous.admit(client, anonymous(limit), day)),
+            // A new key may have no counter: the disk has no room for it.
             Caller::Keyed(entry) => gate.keyed.admit(entry.place, limit, day),
-        }
+        };
+        decided.ok_or(NoLease::Unavailable)
     }
 
     fn peek(&self, limit: u32) -> Option<u32> {

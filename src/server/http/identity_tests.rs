@@ -255,7 +255,7 @@ fn each_tier_has_its_own_limit_and_counter() {
         let caller = caller.unwrap();
         assert_eq!(world.gate.limit(caller), limit);
         for remaining in (0..limit).rev() {
-            assert_eq!(world.gate.remaining(caller, DAY), remaining + 1);
+            assert_eq!(world.gate.remaining(caller, DAY), Some(remaining + 1));
             let decision = admit(caller);
             assert_eq!(decision, Decision::Admit { remaining });
         }
@@ -265,7 +265,7 @@ fn each_tier_has_its_own_limit_and_counter() {
         .gate
         .authenticate(&world.identity(), &headers(&[]), &Query::split(None).keys())
         .unwrap();
-    assert_eq!(world.gate.remaining(anonymous, DAY), 2);
+    assert_eq!(world.gate.remaining(anonymous, DAY), Some(2));
 }
 
 #[test]
@@ -284,4 +284,5 @@ fn a_key_without_a_counter_has_no_quota_that_could_be_spent() {
     };
     let admitted = world.gate.admit(caller.unwrap(), now, None);
     assert!(matches!(admitted, Err(NoLease::Unavailable)));
+    assert_eq!(world.gate.remaining(caller.unwrap(), DAY), None);
 }

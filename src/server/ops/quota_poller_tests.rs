@@ -113,7 +113,7 @@ impl World<'_> {
         let keys: Vec<(u64, u32)> = quota.keys.current().places().collect();
         if !keys.is_empty() {
             let (id, place) = *u.choose(&keys)?;
-            let admitted = quota.keyed.admit(place, u32::MAX, self.day);
+            let admitted = quota.keyed.admit(place, u32::MAX, self.day).unwrap();
             assert_ne!(admitted, Decision::Refuse);
             *self.counts.entry(id).or_default() += 1;
         }
