@@ -50,9 +50,8 @@ pub fn dumps(page: DumpsPage<'_>) -> String {
     let (tables, others): (Vec<_>, Vec<_>) = tables(&files).partition(is_table);
     // The history comes before the peaks.
     let others = others.into_iter().flat_map(|(_, files)| files).rev();
-    // The text of the page has links to these two.
-    let is_linked = |name: &str| ["index.json", "notice.txt"].contains(&name);
-    let others = others.filter(|(name, _)| !is_linked(name));
+    // The text of the page has a link to this one.
+    let others = others.filter(|(name, _)| name != "notice.txt");
     let tables = tables.into_iter().map(|(stem, files)| row(stem, files));
     let folders = FOLDERS.iter().map(|folder| page.folder_section(folder));
     let values = context! {

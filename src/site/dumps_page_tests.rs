@@ -34,7 +34,7 @@ fn names() -> Vec<String> {
         .chain(days)
         .chain(live);
     let mut names: Vec<String> = stems.flat_map(|stem| forms(&stem)).collect();
-    names.extend(["ccu.csv.gz", "history.csv.gz", "index.json", "x/y.csv"].map(str::to_owned));
+    names.extend(["ccu.csv.gz", "history.csv.gz", "x/y.csv"].map(str::to_owned));
     names
 }
 

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use zlib_rs::crc32::crc32;
 
-use super::body::{Compressor, EntityTag};
+use super::body::Body;
 use super::error::SnapshotError;
 use super::manifest::{Manifest, Payload};
 use crate::calendar::UnixSeconds;
@@ -98,22 +98,20 @@ pub struct Dumps {
     pub credit: String,
     /// The dataset's own notice.
     pub notice: Option<String>,
+    /// The index itself. It has no date that could be a condition: two publishes may have one time.
+    pub index: Body,
     by_name: BTreeMap<String, Arc<Dump>>,
-    /// The gzip form of the index.
-    pub gzip_index: Arc<Dump>,
 }
 
-/// One file of the dumps, or a form of the index.
+/// One file of the dumps.
 #[derive(Debug)]
 pub struct Dump {
-    /// Its entry in the index. Of the index itself, it has only the name and the length.
+    /// Its entry in the index.
     pub file: DumpFile,
     /// Its strong entity tag, quotes included.
     pub etag: String,
     pub modified: UnixSeconds,
     pub content: DumpContent,
-    /// Whether it is the gzip form of what its name says.
-    pub is_gzip: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -155,32 +153,30 @@ impl Dumps {
         text: Vec<u8>,
         content_of: impl Fn(&str) -> Option<DumpContent>,
     ) -> Result<Dumps, String> {
-        let modified = UnixSeconds::parse(&index.generated_at);
-        let modified = modified.ok_or("generatedAt is not a timestamp")?;
+        let published = UnixSeconds::parse(&index.generated_at);
+        let published = published.ok_or("generatedAt is not a timestamp")?;
         for (name, line) in [("credit", &index.credit), ("notice", &index.notice)] {
             if line.len() > LINE_BYTES_MAX {
                 return Err(format!("{name} must have at most {LINE_BYTES_MAX} bytes"));
             }
         }
-        let (checksum, gzip) = (crc32(0, &text), Compressor::default().gzip(&text));
-        let gzip_index = Arc::new(Dump::of_index(modified, checksum, gzip, true));
-        let itself = Dump::of_index(modified, checksum, text, false);
-        let mut dumps = BTreeMap::from([(DumpIndex::FILE.to_owned(), Arc::new(itself))]);
+        let mut dumps = BTreeMap::new();
         for file in index.files {
             let name = file.file.clone();
             let content = content_of(&name).ok_or("content is missing");
             let dump = content.and_then(|content| Dump::of_file(file, content));
             let dump = dump.map_err(|problem| format!("{name:?}: {problem}"))?;
-            if let Some(_twice) = dumps.insert(name, Arc::new(dump)) {
+            let is_index = name == DumpIndex::FILE;
+            if is_index || dumps.insert(name, Arc::new(dump)).is_some() {
                 return Err("it names a file twice".to_owned());
             }
         }
         Ok(Dumps {
-            published: modified,
+            published,
             credit: index.credit,
             notice: (dumps.contains_key(DatasetReader::NOTICE)).then_some(index.notice),
+            index: Body::new(text, published),
             by_name: dumps,
-            gzip_index,
         })
     }
 
@@ -208,11 +204,10 @@ impl Dumps {
 
     /// Returns the files that the index names.
     pub fn files(&self) -> impl Iterator<Item = &Dump> {
-        let dumps = self.by_name.values().map(Arc::as_ref);
-        dumps.filter(|dump| dump.file.file != DumpIndex::FILE)
+        self.by_name.values().map(Arc::as_ref)
     }
 
-    /// Returns the dump of a name, such as `daily/2026-11-20.csv`; for `index.json` the index.
+    /// Returns the file of a name, such as `daily/2026-11-20.csv`.
     pub fn find(&self, name: &str) -> Option<&Arc<Dump>> {
         self.by_name.get(name)
     }
@@ -230,29 +225,6 @@ pub(crate) fn media_type(file: &str) -> &'static str {
 }
 
 impl Dump {
-    /// Returns `true` for the index.
-    pub fn has_gzip_form(&self) -> bool {
-        self.file.file == DumpIndex::FILE
-    }
-
-    /// Returns a form of the index, given the checksum of its text.
-    fn of_index(modified: UnixSeconds, text_crc: u32, bytes: Vec<u8>, is_gzip: bool) -> Dump {
-        let etag = EntityTag::new(modified, text_crc, is_gzip);
-        Dump {
-            file: DumpFile {
-                file: DumpIndex::FILE.to_owned(),
-                bytes: bytes.len() as u64,
-                sha256: String::new(),
-                modified: String::new(),
-                media_type: media_type(DumpIndex::FILE),
-            },
-            etag: String::from_utf8_lossy(etag.as_bytes()).into_owned(),
-            modified,
-            content: DumpContent::Memory(bytes.into()),
-            is_gzip,
-        }
-    }
-
     fn of_file(mut file: DumpFile, content: DumpContent) -> Result<Dump, &'static str> {
         if !is_local_path(&file.file) || file.file.len() > NAME_BYTES_MAX {
             return Err(
@@ -272,7 +244,6 @@ impl Dump {
             etag,
             modified,
             content,
-            is_gzip: false,
         })
     }
 

@@ -40,7 +40,7 @@ pub(in crate::server) const REVALIDATED: &str = "cache-control: private, max-age
     vary: Accept-Encoding, Authorization\r\n";
 /// For dumps, which are the same for all clients. Their names stay and their bytes change: caches
 /// revalidate once a minute, the time for which the index may be older than a file.
-const PUBLIC: &str = "cache-control: public, max-age=60, must-revalidate\r\n";
+pub(in crate::server) const PUBLIC: &str = "cache-control: public, max-age=60, must-revalidate\r\n";
 pub(in crate::server) const JSON: &str = "content-type: application/json\r\n";
 const GZIP: &str = "content-encoding: gzip\r\n";
 /// Clients may send any header: the server ignores those that it does not know. `*` does not cover
@@ -206,27 +206,18 @@ impl ApiResponse {
         response
     }
 
-    /// 200, 206 or 304 of a file of the dumps, whose date is shown as `modified`, without the body. `is_page` if
-    /// browsers get a page at its path.
+    /// 200, 206 or 304 of a file of the dumps, whose date is shown as `modified`, without the body.
     pub(crate) fn dump(
         dump: &Dump,
         modified: UnixSeconds,
         (status, range): (StatusCode, Option<&Range<u64>>),
-        is_page: bool,
     ) -> ApiResponse {
-        let vary = match (is_page, dump.has_gzip_form()) {
-            (true, _) => "vary: Accept, Accept-Encoding\r\n",
-            (false, true) => "vary: Accept-Encoding\r\n",
-            (false, false) => "",
-        };
         let (etag, modified) = (&dump.etag, modified.to_http());
         let validators = format!("etag: {etag}\r\nlast-modified: {modified}\r\n");
-        let mut response = ApiResponse::new(status, &[vary, &validators, PUBLIC]);
+        let mut response = ApiResponse::new(status, &[&validators, PUBLIC]);
         if status != StatusCode::NOT_MODIFIED {
             let (accept, content_type) = ("accept-ranges: bytes\r\n", dump.file.media_type);
-            let gzip = if dump.is_gzip { GZIP } else { "" };
-            response.add(&[accept, "content-type: ", content_type, "\r\n", gzip]);
-            response.gzip = dump.is_gzip;
+            response.add(&[accept, "content-type: ", content_type, "\r\n"]);
         }
         if let Some(range) = range {
             let (first, last, bytes) = (range.start, range.end - 1, dump.file.bytes);

@@ -68,8 +68,8 @@ fn responses() -> Vec<(String, ApiResponse)> {
         (StatusCode::PARTIAL_CONTENT, Some(&part)),
         (StatusCode::NOT_MODIFIED, None),
     ] {
-        let dump = Dump::in_memory("index.json", b"text");
-        let mut response = ApiResponse::dump(&dump, dump.modified, (status, range), true);
+        let dump = Dump::in_memory("islands.csv", b"text");
+        let mut response = ApiResponse::dump(&dump, dump.modified, (status, range));
         if status != StatusCode::NOT_MODIFIED {
             response.body = ResponseBody::Whole(Bytes::from_static(b"text"));
         }

@@ -12,13 +12,13 @@ use crate::server::http::api_error::ApiError;
 use crate::server::http::body::{Download, DownloadSource};
 use crate::server::http::conditional::{self, Validators};
 use crate::server::http::request_head::names_html;
-use crate::server::http::response::{ApiResponse, PendingBody, SignupForm};
+use crate::server::http::response::{ApiResponse, JSON, PUBLIC, PendingBody, SignupForm};
 use crate::server::web::pages::{private_page, see_other};
 use crate::server::web::rendered::searched_code;
 use crate::server::web::request_context::RequestContext;
 use crate::server::web::signup_handler::SignupHandler;
 use crate::site;
-use crate::snapshot::DumpContent;
+use crate::snapshot::{DumpContent, DumpIndex};
 
 impl RequestContext<'_> {
     pub(in crate::server) fn respond_unmetered(
@@ -67,19 +67,23 @@ impl RequestContext<'_> {
         Err(ApiError::NotFound(service.sign_up_closed()))
     }
 
-    /// A file of the dumps, or the requested part of it. Browsers get the index as a page, except under
-    /// its file name.
+    /// A file of the dumps, or the requested part of it; or their index. Browsers get the index as a page, except
+    /// under its file name.
     fn dump(&self, name: &str) -> Result<ApiResponse, ApiError> {
         let head = self.head;
         let dumps = self.snapshot.dumps().ok_or(ApiError::NoDumps)?;
-        let dump = match dumps.find(name) {
-            Some(index) if index.has_gzip_form() && head.accepts_gzip() => &dumps.gzip_index,
-            found => found.ok_or_else(|| request::no_dump(name))?,
-        };
-        let is_page = matches!(head.path, "/dumps" | "/dumps/");
-        if is_page && names_html(head.headers) {
-            return self.dumps(dumps);
+        if name == DumpIndex::FILE {
+            let is_page = matches!(head.path, "/dumps" | "/dumps/");
+            if is_page && names_html(head.headers) {
+                return self.dumps(dumps);
+            }
+            let body = dumps.index.choose(head.accepts_gzip()).clone();
+            let accept = if is_page { "Accept, " } else { "" };
+            let lines = [PUBLIC, "vary: ", accept, "Accept-Encoding\r\n"];
+            let is_known = head.knows(&body.etag);
+            return Ok(ApiResponse::cacheable(is_known, body, &lines, JSON));
         }
+        let dump = dumps.find(name).ok_or_else(|| request::no_dump(name))?;
         let validators = Validators {
             etag: &dump.etag,
             modified: dump.modified,
@@ -89,12 +93,12 @@ impl RequestContext<'_> {
         // By the clock of `Date`, which no date of a file may exceed (RFC 9110 section 8.8.2.1); the
         // publisher's clock, or `--generated-at`, may be ahead. Such a date is no condition: it may be that of two files.
         let modified = dump.modified.min(UnixSeconds::now());
-        let mut response = ApiResponse::dump(dump, modified, (status, range.as_ref()), is_page);
+        let mut response = ApiResponse::dump(dump, modified, (status, range.as_ref()));
         let part = range.unwrap_or(0..dump.file.bytes);
         match &dump.content {
             _ if status == StatusCode::NOT_MODIFIED => {}
             DumpContent::Memory(bytes) => {
-                let index = |at: u64| usize::try_from(at).expect("an index in memory");
+                let index = |at: u64| usize::try_from(at).expect("a place in memory");
                 let part = bytes.slice(index(part.start)..index(part.end));
                 response.body = ResponseBody::Whole(part);
             }
