@@ -63,7 +63,9 @@ fn top_level_files_and_the_newest_of_each_folder_are_links() {
     assert!(page.contains(all) && !page.contains("peaks of earlier days"));
     let request = "<pre>curl --fail --remote-name 'https://x.test/dumps/history.csv.gz'</pre>";
     assert!(page.contains(request) && !shown(&[], "").contains("<pre>"));
-    assert!(page.contains("All history: the daily metrics") && page.contains("&lt;us&gt;"));
+    assert!(
+        page.contains("All history: the daily metrics") && page.contains("<bdi>&lt;us&gt;</bdi>")
+    );
     let beside = shown(&names, "dumps/");
     assert!(
         beside.contains("href=\"dumps/islands.csv\"")

@@ -24,6 +24,7 @@ pub(super) fn add_to(templates: &mut Environment<'_>) {
     templates.add_filter("example", move |text: &str| html(example(text)));
     templates.add_filter("inline", move |text: &str| html(inline(text)));
     templates.add_filter("is_visible", is_visible);
+    templates.add_filter("isolated", move |text: &str| html(isolated(text)));
     templates.add_filter("kind", |schema: Serde<Json>, has_links: bool| {
         kind(&schema.0, has_links)
     });
@@ -115,6 +116,20 @@ fn with_days(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
+/// Isolates what a message quotes, so that its direction of writing leaves the words around it in their order. A quoted
+/// text with quotes in it becomes several parts.
+fn isolated(text: &str) -> String {
+    let parts = text.split('"').map(|part| {
+        let escaped = Escaped(part);
+        if part.is_ascii() {
+            escaped.to_string()
+        } else {
+            format!("<bdi>{escaped}</bdi>")
+        }
+    });
+    parts.collect::<Vec<_>>().join("&quot;")
+}
+
 /// Returns a size in the largest unit that it fills.
 fn size(bytes: u64) -> String {
     let (unit, name) = match bytes {
@@ -148,6 +163,7 @@ fn age(time: &Value, published: &str) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::site::message_page;
     use super::*;
 
     #[test]
@@ -191,3 +207,22 @@ mod tests {
         );
     }
 }
+    #[test]
+    fn what_a_message_quotes_is_isolated() {
+        for (text, want) in [
+            ("plain & short", "plain &amp; short"),
+            ("got \"a\\\"b\"", "got &quot;a\\&quot;b&quot;"),
+            (
+                "no \"\u{5d0}<\", not \"\u{5d1}\"",
+                "no &quot;<bdi>\u{5d0}&lt;</bdi>&quot;, not &quot;<bdi>\u{5d1}</bdi>&quot;",
+            ),
+            (
+                "got \"\u{5d0}\" x \u{5d1}\"",
+                "got &quot;<bdi>\u{5d0}</bdi>&quot;<bdi> x \u{5d1}</bdi>&quot;",
+            ),
+        ] {
+            let page = message_page(("", text), "", None, None);
+            assert!(page.contains(&format!("</h1><p>{want}</p>")), "{page}");
+        }
+    }
+
