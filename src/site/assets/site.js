@@ -23,7 +23,7 @@ const showAges = () => {
 // Browsers offer the clipboard to pages of https and of this machine only.
 const addCopyButtons = () => {
   if (!navigator.clipboard) return;
-  for (const block of document.querySelectorAll('pre:not(summary pre)')) {
+  for (const block of document.querySelectorAll('pre:not(.start)')) {
     if (block.closest('.copyable')) continue;
     const box = document.createElement('div');
     box.className = `copyable ${block.className}`;
