@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use minijinja::{Value, context};
 
 use super::metrics::Unit;
+use super::text::in_thousands;
 use crate::calendar::{DAY_SECONDS, UnixSeconds};
 use crate::request::CHART_DAYS;
 
@@ -225,12 +226,12 @@ impl Scale {
 }
 
 /// Returns a round number in few characters.
-#[expect(clippy::cast_precision_loss, reason = "a round number has few digits")]
 fn short(value: u64) -> String {
-    let units = [(1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k")];
-    match units.into_iter().find(|(unit, _)| value >= *unit) {
-        Some((unit, name)) => format!("{}{name}", (value / (unit / 10)) as f64 / 10.0),
-        None => value.to_string(),
+    let (power, whole, tenth) = in_thousands(value);
+    let unit = ["", "k", "M", "B", "T", "Q"][power];
+    match tenth {
+        0 => format!("{whole}{unit}"),
+        _ => format!("{whole}.{tenth}{unit}"),
     }
 }
 

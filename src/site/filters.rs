@@ -9,7 +9,7 @@ use super::json::json_lines;
 use super::markdown::{anchor, inline, prose};
 use super::metrics::metric_text;
 use super::openapi::{allowed, kind};
-use super::text::{Escaped, count, grouped, is_visible};
+use super::text::{Escaped, count, grouped, in_thousands, is_visible};
 use crate::calendar::{UnixSeconds, UtcDay};
 use crate::request::RESERVED;
 
@@ -132,14 +132,13 @@ fn isolated(text: &str) -> String {
 
 /// Returns a size in the largest unit that it fills.
 fn size(bytes: u64) -> String {
-    let (unit, name) = match bytes {
-        0..1_000 => return format!("{bytes} B"),
-        1_000..1_000_000 => (1_000, "kB"),
-        1_000_000..1_000_000_000 => (1_000_000, "MB"),
-        _ => (1_000_000_000, "GB"),
-    };
-    let tenths = bytes / (unit / 10);
-    format!("{}.{} {name}", tenths / 10, tenths % 10)
+    match in_thousands(bytes) {
+        (0, bytes, _) => format!("{bytes} B"),
+        (power, whole, tenth) => {
+            let unit = ["kB", "MB", "GB", "TB", "PB"][power - 1];
+            format!("{whole}.{tenth} {unit}")
+        }
+    }
 }
 
 /// Returns a time up to its minute; `None` if it is outside of the calendar.
@@ -163,8 +162,8 @@ fn age(time: &Value, published: &str) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::site::message_page;
     use super::*;
+    use crate::site::message_page;
 
     #[test]
     fn thousands_are_separated() {
@@ -191,22 +190,30 @@ mod tests {
 
     #[test]
     fn sizes_are_in_the_largest_unit_that_they_fill() {
-        let told = [0, 999, 1_000, 14_979, 999_999, 1_000_000, 2_500_000_000].map(size);
+        let told = [
+            0,
+            999,
+            1_000,
+            14_979,
+            999_999,
+            1_000_000,
+            2_500_000_000,
+            u64::MAX,
+        ]
+        .map(size);
         let want = [
-            "0 B", "999 B", "1.0 kB", "14.9 kB", "999.9 kB", "1.0 MB", "2.5 GB",
+            "0 B",
+            "999 B",
+            "1.0 kB",
+            "14.9 kB",
+            "999.9 kB",
+            "1.0 MB",
+            "2.5 GB",
+            "18446.7 PB",
         ];
         assert_eq!(told, want);
     }
 
-    #[test]
-    fn days_in_a_text_are_marked_up() {
-        let want = "a&lt;b on <time>2026-11-20</time>, 2026-11-2\u{e9} 2026-13-20";
-        assert_eq!(
-            with_days("a<b on 2026-11-20, 2026-11-2\u{e9} 2026-13-20"),
-            want
-        );
-    }
-}
     #[test]
     fn what_a_message_quotes_is_isolated() {
         for (text, want) in [
@@ -226,3 +233,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn days_in_a_text_are_marked_up() {
+        let want = "a&lt;b on <time>2026-11-20</time>, 2026-11-2\u{e9} 2026-13-20";
+        assert_eq!(
+            with_days("a<b on 2026-11-20, 2026-11-2\u{e9} 2026-13-20"),
+            want
+        );
+    }
+}

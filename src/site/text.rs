@@ -40,6 +40,14 @@ pub(super) fn count(number: u64) -> String {
     grouped(&number.to_string())
 }
 
+/// Divides a number by the largest power of a thousand that it fills. Returns the power, at most the fifth, the quotient
+/// and its first decimal.
+pub(super) fn in_thousands(number: u64) -> (usize, u64, u64) {
+    let power = number.max(1).ilog(1_000).min(5);
+    let unit = 1_000_u64.pow(power);
+    (power as usize, number / unit, number % unit * 10 / unit)
+}
+
 pub(super) fn grouped(digits: &str) -> String {
     let groups = digits.as_bytes().rchunks(3).rev();
     let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
