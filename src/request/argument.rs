@@ -57,7 +57,7 @@ pub(super) struct Sent<'a, 'q> {
 }
 
 /// The query parameters that an endpoint declares, which lists do, and the parser of its argument. Other sites add
-/// parameters to links, so pages do not even decode undeclared ones.
+/// parameters to links, so pages that take none do not even decode them.
 pub(super) struct Takes {
     pub(super) parameters: &'static [Parameter],
     pub(super) parse: fn(&Sent<'_, '_>) -> Result<Argument, RouteError>,
@@ -88,9 +88,8 @@ pub(super) const CREATORS_FORM: Takes = Takes {
 };
 pub(super) const CHART: Takes = Takes::new(|sent| {
     let code = island_code(sent)?;
-    let metric = sent.query.first_value("metric");
+    let [metric, days] = sent.query.values(["metric", "days"])?;
     let metric = metric.map(|metric| one_of("metric", &metric, &METRIC_NAMES));
-    let days = sent.query.first_value("days");
     let days = days.map(|days| one_of("days", &days, &CHART_DAYS));
     let metric = metric.transpose()?.unwrap_or(METRIC_NAMES[0]);
     let days = days.transpose()?.and_then(model::digits);
@@ -98,7 +97,7 @@ pub(super) const CHART: Takes = Takes::new(|sent| {
 });
 /// A day as parameter of the query, by default the newest.
 pub(super) const DAY_IF_SENT: Takes = Takes::new(|sent| {
-    let date = sent.query.first_value("date");
+    let [date] = sent.query.values(["date"])?;
     let day = date.map_or(Ok(DayRef::Latest), |date| day_ref(&date));
     day.map(Argument::Day)
 });

@@ -149,9 +149,7 @@ impl Default for ListQuery {
 
 impl ListQuery {
     pub fn parse(sent: &Query<'_>, parameters: &[Parameter]) -> Result<ListQuery, RouteError> {
-        let mut values = [const { None }; PARAMETERS_MAX];
-        let number = |name: &str| parameters.iter().position(|row| row.name == name);
-        sent.declared(number, &mut values)?;
+        let values: [_; PARAMETERS_MAX] = sent.values(parameters.iter().map(|row| row.name))?;
         let mut query = ListQuery::default();
         for (parameter, value) in parameters.iter().zip(values) {
             if let Some(value) = value {

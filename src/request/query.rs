@@ -114,14 +114,6 @@ impl<'q> Query<'q> {
         Query(pairs(raw.unwrap_or_default()).collect())
     }
 
-    /// Returns the first value of a name, decoded. Pairs whose encoding is broken are skipped.
-    pub fn first_value(&self, name: &str) -> Option<Cow<'q, str>> {
-        self.0.iter().find_map(|pair| {
-            let (other, value) = (pair.name()?, pair.value()?);
-            (other == name).then_some(value)
-        })
-    }
-
     /// Returns the query without the pairs that have a name only.
     pub(super) fn without_empty(&self) -> Query<'q> {
         let pairs = self.0.iter().copied();
@@ -129,13 +121,13 @@ impl<'q> Query<'q> {
         Query(pairs.filter(is_kept).collect())
     }
 
-    /// Finds the values of declared parameters, by the number of each name. Other pairs are ignored, but their encoding
-    /// is checked.
-    pub(super) fn declared(
+    /// Returns the values of parameters, in the order of their names. None may be sent twice. Other pairs are ignored,
+    /// but their encoding is checked.
+    pub fn values<'n, const N: usize>(
         &self,
-        number: impl Fn(&str) -> Option<usize>,
-        values: &mut [Option<Cow<'q, str>>],
-    ) -> Result<(), RouteError> {
+        names: impl IntoIterator<Item = &'n str> + Clone,
+    ) -> Result<[Option<Cow<'q, str>>; N], RouteError> {
+        let mut values: [Option<Cow<'q, str>>; N] = [const { None }; N];
         for pair in &self.0 {
             let (Some(name), Some(value)) = (pair.name(), pair.value()) else {
                 let sent = match pair.name().as_deref() {
@@ -145,7 +137,7 @@ impl<'q> Query<'q> {
                 let (what, wanted) = ("the query string", "percent-encoded UTF-8");
                 return Err(RouteError::invalid(what, wanted, sent));
             };
-            let Some(at) = number(&name) else {
+            let Some(at) = names.clone().into_iter().position(|one| one == name) else {
                 continue;
             };
             if let Some(first) = &values[at] {
@@ -155,7 +147,7 @@ impl<'q> Query<'q> {
             }
             values[at] = Some(value);
         }
-        Ok(())
+        Ok(values)
     }
 
     /// Returns the value of `X-Ignored-Parameters`: the names other than `key` and those of declared parameters,

@@ -99,7 +99,7 @@ fn a_form_sends_empty_fields_for_unused_filters() {
 }
 
 #[test]
-fn pages_take_the_first_value_of_their_own_parameters() {
+fn pages_take_their_own_parameters_once() {
     let code: IslandCode = "0034-5678-9012".parse().unwrap();
     let chart = |days| Argument::Chart(code, "plays", days);
     let newest = Argument::Day(DayRef::Latest);
@@ -107,16 +107,31 @@ fn pages_take_the_first_value_of_their_own_parameters() {
     for (path, sent, argument) in [
         (
             "/islands/0034-5678-9012",
-            "x=1&metric=pl%61ys&days=30&metric=favorites",
+            "x=1&metric=pl%61ys&days=30&x=2",
             chart(Some(30)),
         ),
         ("/islands/0034-5678-9012", "metric=plays", chart(None)),
-        ("/rankings", "date=2024-02-29&date=x", day.clone()),
+        ("/rankings", "date=2024-02-29", day.clone()),
         ("/new", "day=2024-02-28&date=2024-02-29", day),
         ("/new", "day=2024-02-28", newest),
     ] {
         let route = parse(path, Some(sent)).route.unwrap();
         assert_eq!(route.argument, argument, "{path}?{sent}");
+    }
+    for (path, sent) in [
+        ("/islands/0034-5678-9012", "metric=plays&metric=plays"),
+        ("/islands/0034-5678-9012", "days=30&x&days=90"),
+        ("/rankings", "date=2024-02-29&date="),
+        ("/new", "date=x&date=2024-02-29"),
+    ] {
+        let refused = parse(path, Some(sent)).route.unwrap_err();
+        let RouteError::BadRequest(message) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(
+            message.contains(" must be given only once, got "),
+            "{message}"
+        );
     }
 }
 
@@ -207,7 +222,7 @@ fn the_metric_and_the_days_of_a_chart_are_among_those_offered() {
     let code: IslandCode = "0034-5678-9012".parse().unwrap();
     for (query, metric, days) in [
         ("metric=retentionD7&days=90&x", "retentionD7", Some(90)),
-        ("days=30&days=x", "peakCCU", Some(30)),
+        ("days=30&x", "peakCCU", Some(30)),
     ] {
         let argument = Argument::Chart(code, metric, days);
         assert_eq!(
@@ -230,8 +245,15 @@ fn the_metric_and_the_days_of_a_chart_are_among_those_offered() {
 }
 
 #[test]
-fn a_broken_query_is_400_on_endpoints_of_the_api_only() {
-    for path in ["/v1", "/v1/islands", "/v1/creators/a", "/v1/new/2023-02-29"] {
+fn a_broken_query_is_400_in_the_api_and_on_pages_with_parameters() {
+    for path in [
+        "/v1",
+        "/v1/islands",
+        "/v1/creators/a",
+        "/v1/new/2023-02-29",
+        "/islands/0034-5678-9012",
+        "/new",
+    ] {
         let parsed = parse(path, Some("x=%zz"));
         assert!(
             matches!(parsed.route, Err(RouteError::BadRequest(_))),

@@ -85,12 +85,18 @@ impl SignupHandler {
                 format!("This request came from another site. Use the page at {base_url}/keys");
             return Err((StatusCode::FORBIDDEN, message));
         }
-        let show = || SignupRequest::Show {
-            token: Query::split(head.query)
-                .first_value("pass")
-                .map(Cow::into_owned),
+        if is_posted {
+            return Ok(None);
+        }
+        let damaged = |_| {
+            (
+                StatusCode::BAD_REQUEST,
+                "The link is damaged. Request another one.".to_owned(),
+            )
         };
-        Ok((!is_posted).then(show))
+        let [token] = Query::split(head.query).values(["pass"]).map_err(damaged)?;
+        let token = token.map(Cow::into_owned);
+        Ok(Some(SignupRequest::Show { token }))
     }
 
     /// Reads the form from the body, if it is there. The timeout of request heads applies.
@@ -318,23 +324,20 @@ fn origin_of(url: &str) -> String {
     format!("{scheme}://{authority}")
 }
 
-/// Parses a form; `None` if its action is unknown or a field is missing.
+/// Parses a form; `None` if its action is unknown, or a field is missing or there twice.
 fn parse_form(form: &str) -> Option<SignupRequest> {
-    let form = Query::split(Some(form));
-    let field = |name| form.first_value(name).map(Cow::into_owned);
-    let token = field("pass").unwrap_or_default();
-    match field("do")?.as_str() {
-        "mail" => Some(SignupRequest::MailLink {
-            email: field("email")?,
+    let fields = Query::split(Some(form)).values(["do", "pass", "email", "id"]);
+    let [action, token, email, id] = fields.ok()?.map(|field| field.map(Cow::into_owned));
+    let token = token.unwrap_or_default();
+    Some(match action?.as_str() {
+        "mail" => SignupRequest::MailLink {
+            email: email?,
             token,
-        }),
-        "issue" => Some(SignupRequest::Issue { token }),
-        "revoke" => Some(SignupRequest::Revoke {
-            token,
-            id: field("id")?,
-        }),
-        _ => None,
-    }
+        },
+        "issue" => SignupRequest::Issue { token },
+        "revoke" => SignupRequest::Revoke { token, id: id? },
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ fn pages_are_readable_under_own_names_only() {
 
 #[test]
 fn forms_are_parsed_into_requests() {
-    let mail = parse_form("do=mail&email=ann%2B1%40x.test&pass=a+b&email=other");
+    let mail = parse_form("do=mail&email=ann%2B1%40x.test&pass=a+b&other=x");
     assert!(
         matches!(mail, Some(SignupRequest::MailLink { email, token }) if email == "ann+1@x.test" && token == "a b")
     );
@@ -156,9 +156,9 @@ fn forms_are_parsed_into_requests() {
         "do=revoke&pass=p",
         "do=%zz",
         "do=drop",
+        "do=issue&do=revoke",
+        "do=mail&email=a&email=b",
     ] {
         assert!(parse_form(invalid).is_none(), "{invalid}");
     }
-    let opened = Query::split(Some("a=b&pass=x%2ey")).first_value("pass");
-    assert_eq!(opened.as_deref(), Some("x.y"));
 }

@@ -137,12 +137,19 @@ impl Plain {
         let meaning = match *path {
             "/v1/islands" | "/v1/creators" => return self.list(path, query),
             "/islands" | "/creators" => return self.list(path, without_empty(query).as_deref()),
-            "/rankings" | "/new" => day(path, &self.date(query)),
+            "/rankings" | "/new" => match self.sole(query, "date") {
+                Some(date) => day(path, date.as_deref().unwrap_or("latest")),
+                None => Meaning::Bad,
+            },
             _ if path.ends_with("{slug}") => named(path, text),
             _ if path.ends_with("{date}") => day(path, text),
             _ if path.contains("{code}") && !has_shape(text, "0000-0000-0000") => Meaning::Bad,
             "/islands/{code}" => {
-                let [metric, days] = ["metric", "days"].map(|name| self.first(query, name));
+                let [Some(metric), Some(days)] =
+                    ["metric", "days"].map(|name| self.sole(query, name))
+                else {
+                    return Meaning::Bad;
+                };
                 let metric = metric.unwrap_or_else(|| SORTS[0].to_owned());
                 let decimals = ["averageMinutesPerPlayer", "retentionD1", "retentionD7"];
                 let is_metric = SORTS.iter().chain(&decimals).any(|one| *one == metric);
@@ -236,16 +243,10 @@ impl Plain {
         folded.replace('\u{307}', "")
     }
 
-    /// The first value of a name; other pairs are ignored.
-    fn first(self, query: Option<&str>, name: &str) -> Option<String> {
-        let pieces = query.unwrap_or("").split('&');
-        let mut decoded = pieces.filter_map(|piece| self.pairs(Some(piece))?.pop());
-        decoded.find(|pair| pair.0 == name).map(|pair| pair.1)
-    }
-
-    fn date(self, query: Option<&str>) -> String {
-        let date = self.first(query, "date");
-        date.unwrap_or_else(|| "latest".to_owned())
+    /// The value of a parameter of a page; `None` if the query is broken, or the parameter appears more than once.
+    #[expect(clippy::option_option, reason = "wrong, not there, or a value")]
+    fn sole(self, query: Option<&str>, name: &str) -> Option<Option<String>> {
+        self.once(&self.pairs(query)?, name)
     }
 
     /// The value of a declared parameter; `None` if it appears more than once.
