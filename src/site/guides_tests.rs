@@ -90,3 +90,12 @@ fn llms_txt_has_all_documentation() {
         assert!(text.contains(part), "{part}");
     }
 }
+
+#[test]
+fn robots_are_kept_from_the_api_below_any_path() {
+    for (base_url, path) in [("https://x.test", "/v1"), ("https://x.test/a/b", "/a/b/v1")] {
+        let robots = file("/robots.txt", &SiteSettings::new(base_url));
+        let want = format!("User-agent: *\nDisallow: {path}\nSitemap: {base_url}/sitemap.xml\n");
+        assert_eq!(robots.trim_end(), want.trim_end());
+    }
+}
