@@ -101,8 +101,15 @@ pub fn replace(to: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(|path| File::create(path), to, bytes)
 }
 
-/// Like [`replace`], with mode 0600 and the directory's owner.
+/// Like [`replace`], with mode 0600 and the directory's owner, for files of a state directory. Fails if `to` is a link:
+/// the file that it names would become out of date unnoticed, and is not written, since the directory's owner could
+/// otherwise make root write to another file.
 pub fn replace_private(to: &Path, bytes: &[u8]) -> io::Result<()> {
+    if to.is_symlink() {
+        let problem =
+            "is a symbolic link, which is not replaced; move the file that it names to its place";
+        return Err(io::Error::other(problem));
+    }
     replace_with(create_private, to, bytes)
 }
 
@@ -274,26 +281,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_in_place_of_a_file_is_not_followed() {
+    fn a_link_in_place_of_a_file_is_neither_followed_nor_replaced() {
         let directory = std::env::temp_dir().join(format!("im-durable-{}", std::process::id()));
         create_private_directory(&directory).unwrap();
         let victim = directory.join("victim");
         replace(&victim, b"untouched").unwrap();
-        for name in [".lock", "file.tmp", "file"] {
+        for name in [".lock", "file.tmp", "link"] {
             std::os::unix::fs::symlink(&victim, directory.join(name)).unwrap();
         }
         drop(lock(&directory, None).unwrap());
         replace_private(&directory.join("file"), b"ours").unwrap();
+        let link = directory.join("link");
+        let refused = replace_private(&link, b"ours").unwrap_err();
+        assert!(refused.to_string().starts_with("is a symbolic link, "));
+        assert!(link.is_symlink());
         assert_eq!(fs::read(&victim).unwrap(), b"untouched");
         assert_eq!(fs::read(directory.join("file")).unwrap(), b"ours");
-        let is_link = |name| {
-            directory
-                .join(name)
-                .symlink_metadata()
-                .unwrap()
-                .is_symlink()
-        };
-        assert!(!is_link("file"));
+        assert!(!directory.join("file").is_symlink());
         fs::remove_dir_all(directory).unwrap();
     }
 
