@@ -179,7 +179,7 @@ impl ConnectionState {
 const TIME_SLICE: Duration = Duration::from_millis(1);
 
 /// The time that a connection has used since its task was polled. Only work that may take long is
-/// measured: most requests take microseconds, and hyper yields by itself after sixteen of them.
+/// measured: most requests take microseconds, and their number is limited.
 #[derive(Debug, Default)]
 pub(crate) struct TimeSlice {
     used_nanos: AtomicU64,
