@@ -82,18 +82,30 @@ impl<'a> RequestHead<'a> {
                 Some("the Host header is repeated; HTTP/1.1 requires exactly one")
             }
             (Some(host), None) => {
-                let is_valid = |byte: &u8| IN_HOST[usize::from(*byte)];
                 let error = "the Host header must be name, name:port or [address]:port";
-                (!host.as_bytes().iter().all(is_valid)).then_some(error)
+                (!is_host(host.as_bytes())).then_some(error)
             }
         }
     }
 }
 
-/// Whether a byte may be in a Host header, by its value.
+/// Whether a Host header has a valid form (RFC 3986 section 3.2.2). It may be empty.
+#[inline]
+fn is_host(host: &[u8]) -> bool {
+    let port = memchr::memrchr(b':', host).filter(|_| host.last() != Some(&b']'));
+    let (name, port) = host.split_at(port.unwrap_or(host.len()));
+    let (name, is_bracketed) = match name {
+        [b'[', address @ .., b']'] if !address.is_empty() => (address, true),
+        name => (name, false),
+    };
+    let in_name = |byte: &u8| IN_HOST[usize::from(*byte)] || (is_bracketed && *byte == b':');
+    name.iter().all(in_name) && port.iter().skip(1).all(u8::is_ascii_digit)
+}
+
+/// Whether a byte may be in the name of a host, by its value.
 const IN_HOST: [bool; 256] = {
     let mut table = [false; 256];
-    let bytes = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-._~:[]%!$&'()*+;=";
+    let bytes = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-._~%!$&'()*+,;=";
     let mut at = 0;
     while at < bytes.len() {
         table[bytes[at] as usize] = true;
