@@ -124,8 +124,8 @@ fn dump_name(path: &str) -> Result<String, RouteError> {
     if name.is_empty() {
         return Ok("index.json".to_owned());
     }
+    // Generated clients encode the slash of a name, which is a character of it like any other.
     let segments: Option<Vec<_>> = name.split('/').map(decode_segment).collect();
-    let segments = segments.filter(|all| all.iter().all(|segment| !segment.contains('/')));
     segments.map_or_else(|| Err(no_dump(name)), |segments| Ok(segments.join("/")))
 }
 

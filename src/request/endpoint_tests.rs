@@ -45,7 +45,6 @@ fn an_invalid_path_has_the_endpoint_that_its_segments_select() {
         ("//", Endpoint::Unknown),
         ("/x", Endpoint::Unknown),
         ("/dumps/%ff", Endpoint::Dump),
-        ("/dumps/a%2Fb", Endpoint::Dump),
     ] {
         let parsed = parse(path, None);
         assert_eq!(parsed.endpoint, endpoint, "{path}");

@@ -112,7 +112,6 @@ impl Plain {
             return match rest {
                 [] => named(DUMP, "index.json"),
                 [only] if only.is_empty() => named(DUMP, "index.json"),
-                _ if rest.iter().any(|segment| segment.contains('/')) => Meaning::Unknown,
                 [.., last] if last.is_empty() => Meaning::Unknown,
                 _ => named(DUMP, &rest.join("/")),
             };
