@@ -247,6 +247,9 @@ fn the_dumps_are_a_page_for_browsers_and_an_index_for_other_clients() {
         let page = client.request("GET", target, &browser);
         assert_eq!(page.expect("content-type"), "text/html; charset=utf-8");
         assert_eq!(page.expect("content-security-policy"), POLICY);
+        assert!(page.expect("vary").starts_with("Accept, "));
+        let known = [browser[0], ("If-None-Match", page.expect("etag"))];
+        assert_eq!(client.request("GET", target, &known).status, 304);
         for (name, bytes) in &files {
             let link = if base == "/" {
                 format!("dumps/{name}")

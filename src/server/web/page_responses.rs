@@ -1,16 +1,20 @@
 //! Responses with stored and rendered pages.
 
-use hyper::{Method, StatusCode};
+use hyper::Method;
 use zlib_rs::crc32::crc32;
 
 use crate::calendar::UnixSeconds;
 use crate::request::Endpoint;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::response::ApiResponse;
-use crate::server::web::pages::{HTML, page, uncached_page};
+use crate::server::web::pages::{HTML, POLICY, page};
 use crate::server::web::request_context::RequestContext;
 use crate::site::{self, DumpsPage};
 use crate::snapshot::{Compressor, Content, Dumps, Encoded, EntityTag};
+
+/// For a page at a path where programs get JSON.
+const VARIED_BY_ACCEPT: &str = "cache-control: private, max-age=60\r\n\
+    vary: Accept, Accept-Encoding, Authorization\r\n";
 
 impl RequestContext<'_> {
     /// Returns a page or file that was rendered in advance.
@@ -33,8 +37,8 @@ impl RequestContext<'_> {
         page(is_known, body, content_type)
     }
 
-    /// Returns a rendered page. It is compressed only if its body is sent.
-    pub(super) fn page(&self, html: String) -> ApiResponse {
+    /// Returns a rendered page, with lines for caches. It is compressed only if its body is sent.
+    pub(super) fn page(&self, html: String, for_caches: &str) -> ApiResponse {
         let gzip = self.head.accepts_gzip();
         let published = self.snapshot.published.unwrap_or(UnixSeconds(0));
         let etag = EntityTag::new(published, crc32(0, html.as_bytes()), gzip);
@@ -49,7 +53,7 @@ impl RequestContext<'_> {
             Content::Whole(html.into())
         };
         let body = Encoded::new(content, etag, gzip);
-        page(is_known, body, HTML)
+        ApiResponse::cacheable(is_known, body, &[for_caches, POLICY], HTML)
     }
 
     /// The dumps as a page, at the path of their index.
@@ -70,7 +74,7 @@ impl RequestContext<'_> {
             root,
             folder,
         };
-        Ok(uncached_page(StatusCode::OK, site::dumps(page), None))
+        Ok(self.page(site::dumps(page), VARIED_BY_ACCEPT))
     }
 
     /// Counts a page that is rendered, unless its client exceeds the rate.

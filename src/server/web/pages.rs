@@ -20,7 +20,7 @@ const NO_STORE: &str = "cache-control: no-store\r\n";
 pub(in crate::server) const HTML: &str = "content-type: text/html; charset=utf-8\r\n";
 /// Style and scripts are files of this service; everything else that a page could load is
 /// forbidden. Under this policy a form sends its origin, and no link sends the token of its page.
-const POLICY: &str = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; \
+pub(super) const POLICY: &str = "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; \
     img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'\r\n\
     referrer-policy: strict-origin\r\n";
 /// No page of another site may embed it.

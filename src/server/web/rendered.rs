@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::model::{IslandCode, digits};
 use crate::request::{Argument, DayRef, Endpoint, ISLAND_PARAMETERS, ListQuery, Route};
 use crate::server::http::api_error::ApiError;
-use crate::server::http::response::ApiResponse;
+use crate::server::http::response::{ApiResponse, CACHED_A_MINUTE};
 use crate::server::web::request_context::RequestContext;
 use crate::site::{self, DayLinks, IslandPage};
 use crate::snapshot::{Missing, SHORT_BYTES_MAX};
@@ -39,7 +39,7 @@ impl RequestContext<'_> {
         render: impl FnOnce(&str) -> Result<String, ApiError>,
     ) -> Result<ApiResponse, ApiError> {
         self.count_page()?;
-        Ok(self.page(render(&"../".repeat(depth))?))
+        Ok(self.page(render(&"../".repeat(depth))?, CACHED_A_MINUTE))
     }
 
     /// Reads the first bytes of a body of the API.
