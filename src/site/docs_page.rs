@@ -18,15 +18,24 @@ const LINES_SHOWN: usize = 14;
 /// Returns `/docs`. `new_day` is the newest day with new islands.
 pub fn docs(service: &SiteSettings, new_day: Option<&str>, body_of: BodyOf<'_>) -> String {
     let document = Document::parsed(service);
-    let (code, slug) = example_island(body_of("/v1/rankings/latest"));
+    let first = |list: &str, member: &str| {
+        let body = body_of(&format!("/v1/{list}?limit=1"))?;
+        let body: Json = from_slice(&body).ok()?;
+        Some(body[list][0][member].clone()).filter(Json::is_string)
+    };
+    // Without any, the parameters keep the examples of the document.
+    let (code, slug) = (first("islands", "code"), first("creators", "slug"));
     let endpoint = |mut operation: Json| {
         let is_new = operation["operationId"] == "getNewIslands";
         for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
-            match parameter["name"].as_str() {
-                Some("code") => parameter["example"] = code.as_str().into(),
-                Some("date") if is_new => parameter["example"] = new_day.unwrap_or("latest").into(),
-                Some("slug" | "creator") => parameter["example"] = slug.as_str().into(),
-                _ => {}
+            let published = match parameter["name"].as_str() {
+                Some("code") => code.clone(),
+                Some("date") if is_new => Some(new_day.unwrap_or("latest").into()),
+                Some("slug" | "creator") => slug.clone(),
+                _ => None,
+            };
+            if let Some(published) = published {
+                parameter["example"] = published;
             }
         }
         let target = target(&operation);
@@ -53,18 +62,6 @@ pub fn docs(service: &SiteSettings, new_day: Option<&str>, body_of: BodyOf<'_>) 
 
 fn html_lines(lines: &[String]) -> Value {
     Value::from_safe_string(lines.join("\n"))
-}
-
-/// Returns the code and creator of the highest island with a known creator, or else of the
-/// sample's.
-fn example_island(ranking: Option<Vec<u8>>) -> (String, String) {
-    let ranking: Option<Json> = ranking.and_then(|body| from_slice(&body).ok());
-    let entries = ranking.as_ref().and_then(|body| body["ranking"].as_array());
-    let found = entries.into_iter().flatten().find_map(|entry| {
-        let [code, slug] = ["code", "creator"].map(|name| entry[name].as_str());
-        Some((code?.to_owned(), slug?.to_owned()))
-    });
-    found.unwrap_or_else(|| ("2708-3623-7025".to_owned(), "ruby.gg65".to_owned()))
 }
 
 /// Returns the path of the example request, with a query where the response would be long.
@@ -141,12 +138,12 @@ mod tests {
 
     #[test]
     fn examples_come_from_the_published_data() {
-        let ranking =
-            br#"{"date":"2026-11-20","previousDate":null,"ranking":[{"rank":1,"delta":null,"previousRank":null,
-            "code":"0000-0000-0001","title":"t","creator":null,"peakCCU":2},{"rank":2,"delta":null,"previousRank":null,
-            "code":"0000-0000-0002","title":"t","creator":"a\"/b","peakCCU":1}],"meta":{"generatedAt":"t"}}"#;
+        // The first island need not have a creator.
         let body_of = |target: &str| match target {
-            "/v1/rankings/latest" => Some(ranking.to_vec()),
+            "/v1/islands?limit=1" => {
+                Some(br#"{"islands":[{"code":"0000-0000-0002","creator":null}]}"#.to_vec())
+            }
+            "/v1/creators?limit=1" => Some(br#"{"creators":[{"slug":"a\"/b"}]}"#.to_vec()),
             "/v1/creators/a%22%2Fb" => Some(br#"{"creator":{"slug":"the body"}}"#.to_vec()),
             // Cut off: the example of the document is in its place.
             "/v1/live" => {
@@ -175,7 +172,11 @@ mod tests {
         let without = docs(&SiteSettings::new("https://x.test"), None, &|_| None);
         assert!(examples(&without) > 1 && !page.contains("the start"));
         assert_eq!(examples(&page), examples(&without));
-        assert_eq!(example_island(None), example_island(Some(b"{}".to_vec())));
+        let nothing = docs(&SiteSettings::new("https://x.test"), None, &|target| {
+            let list = target.contains("?limit=1").then_some(b"{\"islands\":[]}");
+            list.map(|body| body.to_vec())
+        });
+        assert_eq!(nothing, without);
     }
 
     #[test]

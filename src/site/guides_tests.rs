@@ -89,6 +89,11 @@ fn llms_txt_has_all_documentation() {
     ] {
         assert!(text.contains(part), "{part}");
     }
+    // Where sign-up is closed, programs get an error there.
+    let mut service = SiteSettings::new("https://x.test");
+    assert!(!text.contains("(https://x.test/keys)"));
+    service.has_sign_up = true;
+    assert!(file("/llms.txt", &service).contains("- [Keys](https://x.test/keys)\n- [Changelog]"));
 }
 
 #[test]

@@ -320,7 +320,7 @@ fn a_body_without_a_member_gives_no_page_in_part() {
 }
 
 #[test]
-fn a_page_of_new_islands_counts_them_only_if_it_shows_all() {
+fn pages_of_days_count_islands_only_if_they_show_all() {
     let links = DayLinks {
         previous: None,
         next: None,
@@ -352,6 +352,9 @@ fn a_page_of_new_islands_counts_them_only_if_it_shows_all() {
             );
         }
     }
+    let empty = json!({"date": "2026-11-20", "previousDate": null, "ranking": [], "meta": {"generatedAt": ""}});
+    let page = ranking(&published("ranking", empty), links).unwrap();
+    assert!(page.contains("No island has a peak on this day."));
 }
 
 #[test]

@@ -36,10 +36,10 @@ impl SiteSettings {
         Some(format!("{scheme}{contact}"))
     }
 
-    /// Returns the contact in the `OpenAPI` document. The service itself is the fallback.
+    /// Returns the contact in the `OpenAPI` document. The dashboard is the fallback.
     pub(super) fn openapi_contact(&self) -> serde_json::Value {
-        let keys = format!("{}/keys", self.base_url);
-        let contact = self.contact.as_ref().unwrap_or(&keys);
+        let dashboard = format!("{}/", self.base_url);
+        let contact = self.contact.as_ref().unwrap_or(&dashboard);
         let member = if is_url(contact) { "url" } else { "email" };
         serde_json::json!({"name": "The publisher", member: contact})
     }

@@ -3,6 +3,8 @@
 # A 304 has no body, but it counts against the quota like any request.
 set -eu
 
+# Without the file, its tag is of no use.
+if [ ! -e live.json ]; then rm -f live.etag; fi
 # The gzip form has its own ETag: use --compressed always or never, or the tags never match.
 status=$(curl --silent --show-error --compressed \
     ${ISLAND_METRICS_KEY:+--header "Authorization: Bearer $ISLAND_METRICS_KEY"} \
