@@ -85,7 +85,6 @@ pub(crate) struct SignupService {
     secret: SignupSecret,
     /// All records, as of the latest request.
     records: Arc<KeyRecords>,
-    requests: GcraLimiter,
     mails_by_client: GcraLimiter,
     mails_to_mailbox: GcraLimiter,
     /// Keys and mails by network.
@@ -125,8 +124,7 @@ impl SignupService {
             mailer: policy.mailer.as_ref().map(start).transpose()?,
             secret,
             records: Arc::default(),
-            // A page and a few tries at once; a /64 may be a household or an office.
-            requests: GcraLimiter::new(30, 2),
+            // A few tries at once; a /64 may be a household or an office.
             mails_by_client: GcraLimiter::new(10, 360),
             // Two repetitions of a lost mail; more would be a nuisance.
             mails_to_mailbox: GcraLimiter::new(3, 1200),
@@ -138,14 +136,13 @@ impl SignupService {
         })
     }
 
+    /// Handles a request, of which the caller limits the rate.
     pub(crate) fn handle(
         &mut self,
         client: IpAddr,
         request: SignupRequest,
         now: UnixSeconds,
     ) -> SignupResult {
-        let allowed = self.requests.take(KeyAddress::from(client), now);
-        allowed.map_err(SignupError::RateLimited)?;
         if let Some(sharing) = &self.sharing {
             let secret = lock(&sharing.state).secret;
             self.secret = secret.ok_or(SignupError::Unavailable)?;

@@ -303,7 +303,6 @@ fn any_sequence_of_requests_and_outside_changes_agrees_with_plain_lists() {
             now,
         };
         for _ in 0..u.int_in_range(0..=60)? {
-            // Never faster than the limit of requests.
             scene.now += *u.choose(&[2, 2, 2, 2, 2, 2, 2, 600, 3598, 40_000])?;
             // Another process knows no more than the file.
             scene.store = KeyStore::new(&state);

@@ -227,22 +227,6 @@ fn issuing_and_revoking_in_turns_is_limited_across_restarts() {
 }
 
 #[test]
-fn the_request_rate_is_limited_per_client() {
-    let state = state("fast");
-    let (mut service, _log) = open(&state, None, 100);
-    let mut handle = |last| seen(service.handle(ip(last), show(""), UnixSeconds(NOON))).0;
-    for _ in 0..30 {
-        assert!(matches!(handle(1), Seen::Keys { .. }));
-    }
-    let retry_after_seconds = 2;
-    let fast = SignupError::RateLimited(retry_after_seconds);
-    assert_eq!(handle(1), Seen::Rejected(fast));
-    assert_eq!(fast.retry_after_seconds(), Some(2));
-    assert!(matches!(handle(2), Seen::Keys { .. }));
-    fs::remove_dir_all(state).unwrap();
-}
-
-#[test]
 fn a_damaged_key_file_is_logged_once_in_ten_seconds() {
     let state = state("damaged");
     let (mut service, log) = open(&state, None, 100);
