@@ -172,12 +172,13 @@ impl Worker {
                     unreachable!("a form is read only where sign-up is open");
                 };
                 let message = self.message(&mut request, context);
-                let form = SignupHandler::read(form, request.into_body()).await;
+                let client = (form.client, form.accepts_html);
+                let request = SignupHandler::read(form.request, request.into_body()).await;
                 // With the time of the request, a rate limiter's clock could go back.
                 let now = self.clock.now().moment;
                 let site = Arc::clone(&lock(&self.served).snapshot.service);
                 let pages = (&*self.services.page_limiter, &*site);
-                let responding = signup.respond(pages, form, now);
+                let responding = signup.respond(pages, client, request, now);
                 handled.response = context.wait(responding).await;
                 message
             }

@@ -92,15 +92,16 @@ pub(crate) enum PendingBody {
     /// The store of shared quotas grants credits of a client; then the request is handled again.
     Lease(LeaseWait),
     /// The body is read if it has a form, and the sign-up service responds with a page.
-    SignUp(SignupForm<Option<SignupRequest>>),
+    SignUp(SignupForm),
 }
 
-/// A request for `/keys`, parsed; before its body is read, `None` stands for a form in the body.
-pub(crate) struct SignupForm<R> {
+/// A request for `/keys`, parsed.
+pub(crate) struct SignupForm {
     pub(crate) client: IpAddr,
     /// Whether errors are pages. They are JSON otherwise.
     pub(crate) accepts_html: bool,
-    pub(crate) request: Result<R, InvalidForm>,
+    /// `None` for a form in the body, which is not read yet.
+    pub(crate) request: Result<Option<SignupRequest>, InvalidForm>,
 }
 
 /// A form that is rejected without passing it to the sign-up service.

@@ -18,7 +18,7 @@ use crate::observe::Log;
 use crate::request::Query;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::RequestHead;
-use crate::server::http::response::{ApiResponse, InvalidForm, SignupForm};
+use crate::server::http::response::{ApiResponse, InvalidForm};
 use crate::server::settings::{Settings, StartError};
 use crate::server::web::pages::private_page;
 use crate::server::web::rate_limiter::PageRateLimiter;
@@ -99,24 +99,14 @@ impl SignupHandler {
         Ok(Some(SignupRequest::Show { token }))
     }
 
-    /// Reads the form from the body, if it is there. The timeout of request heads applies.
+    /// Returns a parsed request, or reads the form from the body. The timeout of request heads applies.
     pub(crate) async fn read(
-        form: SignupForm<Option<SignupRequest>>,
+        parsed: Result<Option<SignupRequest>, InvalidForm>,
         body: Incoming,
-    ) -> SignupForm<SignupRequest> {
-        let request = match form.request {
-            Ok(Some(request)) => Ok(request),
-            Ok(None) => SignupHandler::read_form(body).await,
-            Err(invalid) => Err(invalid),
-        };
-        SignupForm {
-            client: form.client,
-            accepts_html: form.accepts_html,
-            request,
+    ) -> Result<SignupRequest, InvalidForm> {
+        if let Some(request) = parsed? {
+            return Ok(request);
         }
-    }
-
-    async fn read_form(body: Incoming) -> Result<SignupRequest, InvalidForm> {
         let read = Limited::new(body, FORM_BYTES_MAX).collect().await;
         let Ok(read) = read else {
             let message = "The form is too long or incomplete.";
@@ -132,12 +122,12 @@ impl SignupHandler {
     pub(crate) async fn respond(
         &self,
         (limiter, site): (&PageRateLimiter, &SiteSettings),
-        form: SignupForm<SignupRequest>,
+        (client, accepts_html): (IpAddr, bool),
+        request: Result<SignupRequest, InvalidForm>,
         now: UnixSeconds,
     ) -> ApiResponse {
-        let client = form.client;
         let refused = |(status, message): InvalidForm, token: Option<&str>, retry_after| {
-            if form.accepts_html {
+            if accepts_html {
                 let html = site::keys_refused(&message, token, site);
                 return private_page(status, html, retry_after);
             }
@@ -150,7 +140,7 @@ impl SignupHandler {
             response.keep_same_origin();
             response
         };
-        let request = match form.request {
+        let request = match request {
             Ok(request) => request,
             Err(invalid) => return refused(invalid, None, None),
         };
