@@ -139,3 +139,14 @@ fn lists_link_to_their_neighbours() {
     assert_eq!(rels(30, u64::MAX), [to("p?offset=20"), None]);
     assert_eq!(rels(0, 7), [to("p"), None]);
 }
+
+/// Browsers show a block in a summary, but no validator accepts it.
+#[test]
+fn a_summary_is_a_line_of_text() {
+    for (name, text) in FILES {
+        for rest in text.split("<summary>").skip(1) {
+            let (summary, _) = rest.split_once("</summary>").unwrap();
+            assert!(!summary.contains('<'), "{name}: {summary}");
+        }
+    }
+}
