@@ -289,7 +289,9 @@ fn anonymous(limit: u32) -> u16 {
 fn bearer(line: &[u8]) -> Option<&[u8]> {
     let (scheme, credentials) = line.split_at_checked(SCHEME.len())?;
     let is_bearer = scheme.eq_ignore_ascii_case(SCHEME);
-    is_bearer.then(|| credentials.trim_ascii_start())
+    // Only spaces (RFC 6750 section 2.1): a balancer that selects a server by the key skips nothing else.
+    let start = credentials.iter().position(|byte| *byte != b' ');
+    is_bearer.then(|| &credentials[start.unwrap_or(credentials.len())..])
 }
 
 #[cfg(test)]

@@ -113,6 +113,11 @@ fn the_header_wins_over_the_query_and_both_over_the_address() {
             keyed(0, Tier::Free)
         );
     }
+    for gap in ["\t", " \t", "\t "] {
+        let line = format!("Bearer {gap}{one}");
+        let caller = caller(&[("authorization", &line)], None);
+        assert_eq!(caller, Err(KeyError::Invalid), "{gap:?}");
+    }
     let encoded = format!("%6Bey={}", one.replace('_', "%5F"));
     assert_eq!(caller(&[], Some(&encoded)), keyed(0, Tier::Free));
     let both = [("authorization", &*bearer), ("authorization", &*bearer)];
