@@ -60,8 +60,8 @@ pub struct SharedKeysState {
 pub(crate) type CheckRecords<'a> = &'a mut dyn FnMut(&KeyRecords) -> bool;
 
 /// Adds a key to the store and the known keys if the check accepts the records of all servers, which no server changes in
-/// between. Returns `false` if the check refused it, it was too late, or the store cannot be reached, and also if the
-/// answer of the store was lost: the store may then have the key. Waits for an exchange with the store; must not be
+/// between. Returns `false` if the check refused it, it was too late, or the store cannot be reached, which may have the
+/// key then. Waits for an exchange with the store; must not be
 /// called with a lock of the keys, which the exchange uses too.
 type AddKey = Arc<dyn Fn(&KeyRecord, CheckRecords<'_>) -> bool + Send + Sync>;
 

@@ -119,6 +119,12 @@ impl KeyExchange {
                 return false;
             };
             let added = exchange.add(connected, record, check, latest);
+            let added = added.or_else(|problem| {
+                // The store has the key if only its answer was lost.
+                exchange.exchange().map_err(|_| problem)?;
+                let known = exchange.own.store.known();
+                Ok(known.as_slice().iter().any(|key| key.id == record.id))
+            });
             exchange.report(added) == Some(true)
         };
         Ok(KeySharing {

@@ -245,7 +245,7 @@ fn forms_of_different_addresses_at_the_same_moment_all_get_a_key() {
 }
 
 #[test]
-fn a_key_is_shown_although_the_store_dies_once_it_is_added() {
+fn a_key_is_shown_although_the_store_dies_or_its_answer_is_lost_once_it_is_added() {
     let Some(store) = Store::start(&[]) else {
         return;
     };
@@ -253,12 +253,14 @@ fn a_key_is_shown_although_the_store_dies_once_it_is_added() {
     let proxy = StoreProxy::start(store.port);
     let state = directory.join("state");
     let peer = Peer::start(&proxy.url(), &state, 2, &SIGN_UP);
-    let form = page(&peer);
-    proxy.set(Mode::DropAfterKey);
-    let reply = make(&mut peer.connect(), &form);
-    let key = shown(&reply).unwrap_or_else(|| panic!("{}", reply.text()));
-    assert_eq!(status(&peer, &key), 200, "at once");
-    assert_eq!(count_active(&state), 1);
+    for (count, mode) in [(1, Mode::CutKeyAnswer), (2, Mode::DropAfterKey)] {
+        let form = page(&peer);
+        proxy.set(mode);
+        let reply = make(&mut peer.connect(), &form);
+        let key = shown(&reply).unwrap_or_else(|| panic!("{mode:?}: {}", reply.text()));
+        assert_eq!(status(&peer, &key), 200, "at once");
+        assert_eq!(count_active(&state), count);
+    }
 }
 
 /// The loss of a copy of the keys.

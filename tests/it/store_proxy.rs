@@ -26,6 +26,8 @@ pub(crate) enum Mode {
     Double,
     /// On each connection, commands are lost that follow one with the record of a key.
     DropAfterKey,
+    /// The next answer with the record of a key ends its connection, and is lost.
+    CutKeyAnswer,
     /// New connections are closed.
     Refuse,
 }
@@ -161,8 +163,11 @@ impl Shared {
                 (Mode::Drop, true) | (Mode::DropAnswers, false) => is_lost = true,
                 (Mode::DropAfterKey, true) => {
                     is_lost |= has_key;
-                    let name = b"\"address\"";
-                    has_key |= bytes.windows(name.len()).any(|part| part == name);
+                    has_key |= has_record(bytes);
+                }
+                (Mode::CutKeyAnswer, false) if has_record(bytes) => {
+                    *self.mode.lock().unwrap() = Mode::Pass;
+                    break;
                 }
                 (Mode::Double, true) if are_whole(bytes) => self.send_again(bytes),
                 _ => {}
@@ -191,6 +196,11 @@ impl Shared {
             });
         }
     }
+}
+
+fn has_record(bytes: &[u8]) -> bool {
+    let name = b"\"address\"";
+    bytes.windows(name.len()).any(|part| part == name)
 }
 
 fn close(server: &TcpStream, store: &TcpStream) {
