@@ -44,8 +44,8 @@ const OTHER_LIMITS: &str = "shared quota: another server has different daily lim
 const SETTLING_MAX: Duration = Duration::from_secs(3);
 /// A problem of the store.
 const UNSETTLED: &str = "it is new, or has lost data, and not all servers have sent their counts; start those that are \
-                         missing, or others in their place; if all run, set the clock that is a day ahead, and give \
-                         each a state directory of its own: copies of one count as one server";
+                         missing, or others in their place; if all run, set the clock that is a day ahead and empty \
+                         the store, and give each a state directory of its own: copies of one count as one server";
 
 /// A batch of requests that the store has answered.
 struct Answered {

@@ -240,6 +240,10 @@ fn problem(error: RedisError) -> String {
         _ if error.kind() == ErrorKind::AuthenticationFailed => {
             "it refuses the login: a wrong user name or password, or too many clients".to_owned()
         }
+        // One text for all places at which the connection may be cut.
+        _ if error.kind() == ErrorKind::Parse => {
+            "an answer that cannot be read, or was cut off".to_owned()
+        }
         (Some(code), Some(detail)) => printable(&format!("{code} {detail}")),
         _ => printable(&error.to_string()),
     }
