@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
+use hyper::Response;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use memchr::memmem;

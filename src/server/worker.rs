@@ -2,28 +2,25 @@
 //! whose responses wait for the store of shared quotas, a disk, or a form of sign-up.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::ready;
 use std::time::Instant;
 
-use bytes::Bytes;
-use http_body_util::Empty;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HOST, HeaderValue};
 use hyper::rt::{Read, Write};
-use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use tokio::time::timeout_at;
 
 use crate::calendar::Clock;
 use crate::observe::CloseReason;
 use crate::quota::{LeaseWait, STORE_WAIT_MAX};
-use crate::server::conn::connection_state::{TimeSlice, poll_yield};
+use crate::server::conn::connection_state::TimeSlice;
 use crate::server::conn::context::{ConnectionContext, ResponseBody};
+use crate::server::conn::drive::{HyperResponse, drive};
 #[cfg(feature = "tls")]
 use crate::server::conn::handshake::TlsAcceptor;
 use crate::server::conn::registry::ConnectionRegistry;
@@ -43,19 +40,6 @@ use crate::sync::{Replica, lock};
 
 /// Tells browsers to use https from now on, for a year.
 const STRICT_TRANSPORT: &[u8] = b"strict-transport-security: max-age=31536000\r\n";
-
-/// Heads longer than this are refused with 431. The longest honest ones, with a page of cookies,
-/// are well below.
-const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// Hyper's buffer: the longest head and a little, so that a connection cannot take more.
-const BUFFER_BYTES_MAX: usize = 16 * 1024;
-/// A connection that was polled for this many requests yields to the others, as after a time slice. Hyper handles up to
-/// sixteen in one poll, with up to a tenth of a millisecond for each that no time slice measures: a long head is read.
-/// It then wakes the connection's task itself, and the runtime polls for events only after 61 such polls.
-const POLLED_REQUESTS_MAX: u64 = 8;
-
-/// A response as hyper sees it: without most header lines, and without the body.
-type HyperResponse = Response<Empty<Bytes>>;
 
 /// A response that waits, also for its connection's next time slice.
 type DeferredResponse<'a> = Pin<Box<dyn Future<Output = HyperResponse> + Send + 'a>>;
@@ -336,68 +320,6 @@ impl Worker {
             self.registry.heartbeat_due.notified().await;
         }
     }
-}
-
-/// Responds to all requests of a connection with `service`. Returns the socket when all is written,
-/// or the reason for which the server closed the connection.
-pub(in crate::server) async fn drive<S, F, A>(
-    socket: TimedIo<S, F>,
-    service: A,
-    context: &ConnectionContext,
-) -> Result<TimedIo<S, F>, (CloseReason, TimedIo<S, F>)>
-where
-    S: Read + Write + Unpin,
-    F: Fn(u16) -> Vec<u8> + Unpin,
-    A: Service<Request<Incoming>, Response = HyperResponse, Error = Infallible>,
-{
-    let mut connection = http1::Builder::new()
-        // The registry has the time: a timer of hyper's would be set and cleared for each request.
-        .header_read_timeout(None)
-        // A client that has ended its side still expects its response, which its quota paid for.
-        .half_close(true)
-        .max_header_size(HEAD_BYTES_MAX)
-        .max_buf_size(BUFFER_BYTES_MAX)
-        .serve_connection(socket, service);
-    let (state, time_slice) = (&context.state, &context.time_slice);
-    let mut requests = 0;
-    let ended = poll_fn(|cx| {
-        time_slice.begin();
-        state.poll(cx, |cx| {
-            let before = std::mem::replace(&mut requests, context.requests.get());
-            if requests - before >= POLLED_REQUESTS_MAX {
-                return poll_yield(cx);
-            }
-            Pin::new(&mut connection).poll(cx)
-        })
-    })
-    .await;
-    let mut socket = connection.into_parts().io;
-    // Any other error means that the client broke the connection; hyper has responded to what it
-    // could.
-    let mut is_http2 = match ended {
-        Err(reason) => return Err((reason, socket)),
-        Ok(ended) => ended.is_err_and(|error| error.is_parse_version_h2()),
-    };
-    let drained = poll_fn(|cx| {
-        time_slice.begin();
-        state.poll(cx, |cx| {
-            ready!(socket.drain(cx))?;
-            // Hyper does not respond to HTTP/2's preface, unless that comes in pieces.
-            if std::mem::take(&mut is_http2) {
-                socket.take_error(400);
-            }
-            socket.drain(cx)
-        })
-    });
-    // A socket that fails has nothing more to write.
-    if let Err(reason) = drained.await {
-        return Err((reason, socket));
-    }
-    // Responses that the client did not take before it left are logged as cut.
-    if socket.is_drained() {
-        socket.finish_batch();
-    }
-    Ok(socket)
 }
 
 /// Whether no request follows this one. Bytes behind a body are not taken for a request: no body

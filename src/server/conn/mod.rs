@@ -9,12 +9,13 @@
 //!   shutdown;
 //! - `context`: the state that the parts of one connection share, with header lines and log lines on
 //!   their way from the request handler to the socket;
-//! - `timed_io`, `hyper_head`, `send_buffer`: the socket as hyper sees it;
+//! - `timed_io`, `hyper_head`, `send_buffer`: the socket as hyper sees it; `drive`: hyper;
 //! - `client_stream`: the socket, with TLS or without, and its end.
 
 pub(in crate::server) mod client_stream;
 pub(in crate::server) mod connection_state;
 pub(in crate::server) mod context;
+pub(in crate::server) mod drive;
 #[cfg(feature = "tls")]
 pub(in crate::server) mod handshake;
 mod hyper_head;

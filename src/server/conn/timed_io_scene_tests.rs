@@ -15,10 +15,10 @@ use hyper::{Request, StatusCode};
 use super::responses::{Disk, body, lines, refusal, respond};
 use super::socket::{Side, Socket, Wire};
 use crate::server::conn::context::ConnectionContext;
+use crate::server::conn::drive::drive;
 use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::conn::send_buffer::{pooled_buffers, put_buffer};
 use crate::server::conn::timed_io::TimedIo;
-use crate::server::worker::drive;
 use crate::sync::{AtomicBool, Ordering};
 
 #[derive(Clone, Copy, Debug)]

@@ -14,9 +14,9 @@ use self::scene::{Case, PLAIN, Plan, context, play, scene, take_all};
 use self::socket::{Socket, Wire};
 use super::*;
 use crate::observe::{Log, LogBuffer, open_log};
+use crate::server::conn::drive::drive;
 use crate::server::conn::registry::ConnectionRegistry;
 use crate::server::settings::ConnectionLimits;
-use crate::server::worker::drive;
 use crate::sync::{AtomicU64, Ordering};
 
 #[path = "timed_io_response_tests.rs"]
