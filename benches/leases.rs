@@ -45,15 +45,14 @@ struct Server {
 struct Counter(Cell<u32>);
 
 impl ClientCounter for Counter {
-    fn admit(&self, limit: u32) -> Decision {
+    fn admit(&self, limit: u32) -> Result<Decision, NoLease> {
         let count = self.0.get();
         if count >= limit {
-            return Decision::Refuse;
+            return Ok(Decision::Refuse);
         }
         self.0.set(count + 1);
-        Decision::Admit {
-            remaining: limit - count - 1,
-        }
+        let remaining = limit - count - 1;
+        Ok(Decision::Admit { remaining })
     }
 
     fn peek(&self, limit: u32) -> Option<u32> {

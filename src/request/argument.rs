@@ -88,7 +88,7 @@ pub(super) const CREATORS_FORM: Takes = Takes {
 };
 pub(super) const CHART: Takes = Takes::new(|sent| {
     let code = island_code(sent)?;
-    let [metric, days] = sent.query.values(["metric", "days"])?;
+    let [metric, days] = sent.query.values(&["metric", "days"])?;
     let metric = metric.map(|metric| one_of("metric", &metric, &METRIC_NAMES));
     let days = days.map(|days| one_of("days", &days, &CHART_DAYS));
     let metric = metric.transpose()?.unwrap_or(METRIC_NAMES[0]);
@@ -97,7 +97,7 @@ pub(super) const CHART: Takes = Takes::new(|sent| {
 });
 /// A day as parameter of the query, by default the newest.
 pub(super) const DAY_IF_SENT: Takes = Takes::new(|sent| {
-    let [date] = sent.query.values(["date"])?;
+    let [date] = sent.query.values(&["date"])?;
     let day = date.map_or(Ok(DayRef::Latest), |date| day_ref(&date));
     day.map(Argument::Day)
 });

@@ -149,7 +149,7 @@ impl Default for ListQuery {
 
 impl ListQuery {
     pub fn parse(sent: &Query<'_>, parameters: &[Parameter]) -> Result<ListQuery, RouteError> {
-        let values: [_; PARAMETERS_MAX] = sent.values(parameters.iter().map(|row| row.name))?;
+        let values: [_; PARAMETERS_MAX] = sent.values(&parameters.iter().map(|row| row.name))?;
         let mut query = ListQuery::default();
         for (parameter, value) in parameters.iter().zip(values) {
             if let Some(value) = value {

@@ -125,7 +125,7 @@ impl<'q> Query<'q> {
     /// but their encoding is checked.
     pub fn values<'n, const N: usize>(
         &self,
-        names: impl IntoIterator<Item = &'n str> + Clone,
+        names: &(impl IntoIterator<Item = &'n str> + Clone),
     ) -> Result<[Option<Cow<'q, str>>; N], RouteError> {
         let mut values: [Option<Cow<'q, str>>; N] = [const { None }; N];
         for pair in &self.0 {

@@ -139,9 +139,9 @@ fn keys_are_looked_for_under_the_names_of_other_services() {
 
 #[test]
 fn only_encoding_is_checked_without_declared_parameters() {
-    assert_eq!(Query::default().values([]), Ok([]));
+    assert_eq!(Query::default().values(&[]), Ok([]));
     let sent = Query::split(Some("limit=x&limit=y&é=%C3%A9"));
-    assert_eq!(sent.values([]), Ok([]));
+    assert_eq!(sent.values(&[]), Ok([]));
     for (raw, sent) in [
         ("%", "%"),
         ("a=%f", "a=%f"),
@@ -152,6 +152,6 @@ fn only_encoding_is_checked_without_declared_parameters() {
     ] {
         let message = format!("the query string must be percent-encoded UTF-8, got \"{sent}\"");
         let bad = Err(RouteError::BadRequest(message));
-        assert_eq!(Query::split(Some(raw)).values::<0>([]), bad, "{raw}");
+        assert_eq!(Query::split(Some(raw)).values::<0>(&[]), bad, "{raw}");
     }
 }

@@ -85,7 +85,7 @@ fn argument(endpoint: Endpoint, sent: &Sent<'_, '_>) -> Result<Argument, RouteEr
     let takes = endpoint.takes().ok_or_else(|| unknown(sent.path))?;
     let argument = (takes.parse)(sent)?;
     if takes.parameters.is_empty() && matches!(endpoint.source(), Some(Source::Published(_))) {
-        let [] = sent.query.values([])?;
+        let [] = sent.query.values(&[])?;
     }
     Ok(argument)
 }

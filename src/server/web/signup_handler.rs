@@ -94,7 +94,9 @@ impl SignupHandler {
                 "The link is damaged. Request another one.".to_owned(),
             )
         };
-        let [token] = Query::split(head.query).values(["pass"]).map_err(damaged)?;
+        let [token] = Query::split(head.query)
+            .values(&["pass"])
+            .map_err(damaged)?;
         let token = token.map(Cow::into_owned);
         Ok(Some(SignupRequest::Show { token }))
     }
@@ -316,7 +318,7 @@ fn origin_of(url: &str) -> String {
 
 /// Parses a form; `None` if its action is unknown, or a field is missing or there twice.
 fn parse_form(form: &str) -> Option<SignupRequest> {
-    let fields = Query::split(Some(form)).values(["do", "pass", "email", "id"]);
+    let fields = Query::split(Some(form)).values(&["do", "pass", "email", "id"]);
     let [action, token, email, id] = fields.ok()?.map(|field| field.map(Cow::into_owned));
     let token = token.unwrap_or_default();
     Some(match action?.as_str() {
