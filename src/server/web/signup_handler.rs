@@ -88,15 +88,10 @@ impl SignupHandler {
         if is_posted {
             return Ok(None);
         }
-        let damaged = |_| {
-            (
-                StatusCode::BAD_REQUEST,
-                "The link is damaged. Request another one.".to_owned(),
-            )
+        let Ok([token]) = Query::split(head.query).values(&["pass"]) else {
+            let message = "The link is damaged. Request another one.";
+            return Err((StatusCode::BAD_REQUEST, message.to_owned()));
         };
-        let [token] = Query::split(head.query)
-            .values(&["pass"])
-            .map_err(damaged)?;
         let token = token.map(Cow::into_owned);
         Ok(Some(SignupRequest::Show { token }))
     }
