@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rusqlite::types::{Value, ValueRef};
-use rusqlite::{Row, named_params, params_from_iter};
+use rusqlite::{Row, params_from_iter};
 
 use super::error::Result;
 use super::reply::Outcome;
@@ -76,42 +76,15 @@ fn write_value(
     store.execute(sql, (day, now.0)).map(drop)
 }
 
-/// The state of an island's readings before a reply, a row of the table `reading`.
-struct Reading {
-    /// 0 for none.
-    read_at: i64,
-    covered: i32,
-    quiet: u8,
-    is_ranked: bool,
-    contradicted_at: i64,
-}
-
-/// The state of an island's readings after a reply, as far as the reply changes it.
-struct Assessment {
-    covered: i32,
-    facts: Facts,
-    contradicted_at: i64,
-    postponed_until: i64,
-}
-
-/// The values of a window after a reply.
-struct MergedDays {
-    /// The peaks of the days with a value.
-    peaks: BTreeMap<i32, u32>,
-    /// The newest day has no value although one of the two before it has one.
-    lacks_newest: bool,
-    /// The reply contradicts what was known: see [`record_days`].
-    is_contradicted: bool,
-}
-
-/// Merges the days of a reply into the values of the window.
+/// Merges the days of a reply into the values of the window. Returns the peaks of the days with a value, and whether a
+/// value or a peak is missing that was known, or that the day before has.
 fn merge_days(
     store: &Store,
     code: IslandCode,
     days: &BTreeMap<UtcDay, Metrics>,
     window: &Range<UtcDay>,
     now: UnixSeconds,
-) -> Result<MergedDays> {
+) -> Result<(BTreeMap<i32, u32>, bool)> {
     let has_peak = |metrics: &Metrics| metrics.count(SortField::PeakCcu).is_some();
     let (mut peaks, mut is_contradicted, mut peak_before) = (BTreeMap::new(), false, false);
     for day in window.start.0..window.end.0 {
@@ -129,56 +102,7 @@ fn merge_days(
             peaks.insert(day, u32::try_from(peak).unwrap_or(u32::MAX));
         }
     }
-    let newest = window.end.0 - 1;
-    let had_before = peaks.range(newest - 2..newest).next().is_some();
-    let lacks_newest = had_before && !peaks.contains_key(&newest);
-    Ok(MergedDays {
-        peaks,
-        lacks_newest,
-        is_contradicted: is_contradicted || lacks_newest,
-    })
-}
-
-/// Assesses an island after a reply about a window.
-fn assess(
-    before: &Reading,
-    days: &BTreeMap<UtcDay, Metrics>,
-    merged: &MergedDays,
-    window: &Range<UtcDay>,
-    now: UnixSeconds,
-) -> Assessment {
-    let (oldest, newest) = (window.start.0, window.end.0 - 1);
-    let is_settled = rules::is_settled(window.end, now, merged.lacks_newest);
-    let is_read = |day: i32| days.contains_key(&UtcDay(day)) && (day < newest || is_settled);
-    let mut covered = before.covered.max(oldest - 1);
-    // A first reading must have all days, also those before the island was listed.
-    let is_first = before.read_at == 0;
-    let required_after = if is_first { oldest - 1 } else { covered };
-    let is_final = (required_after + 1..=newest).all(is_read);
-    while covered < newest && is_read(covered + 1) {
-        covered += 1;
-    }
-    let mut peaks = merged.peaks.values().copied();
-    let facts = Facts {
-        quiet: u8::from(merged.peaks.is_empty()) * before.quiet.saturating_add(1),
-        is_ranked: before.is_ranked,
-        // Of the newest day that has one: other values without a peak are perhaps a fault.
-        peak: peaks.rfind(|peak| *peak > 0).unwrap_or(0),
-        is_final,
-    };
-    // Otherwise, its oldest day that is not covered would keep it first in the queue of islands at risk.
-    let is_at_risk = covered <= rules::risk_day(now).0;
-    Assessment {
-        covered,
-        facts,
-        contradicted_at: match (merged.is_contradicted, is_settled) {
-            (false, _) => 0,
-            // Values may still appear before the day has settled.
-            (true, false) => before.contradicted_at,
-            (true, true) => before.contradicted_at.max(now.0),
-        },
-        postponed_until: i64::from(is_at_risk) * (now.0 + rules::AGAIN_SECONDS),
-    }
+    Ok((peaks, is_contradicted))
 }
 
 /// Records the days of an island in a reply. `window` is the requested one, which the reply is about: midnight may have
@@ -193,41 +117,58 @@ pub(super) fn record_days(
     now: UnixSeconds,
 ) -> Result<Outcome> {
     let sql = "SELECT read_at, covered, quiet, rank IS NOT NULL, contradicted_at FROM reading WHERE code = ?1";
-    let before = store.row(sql, [code], |row| {
-        Ok(Reading {
-            read_at: row.get(0)?,
-            covered: row.get(1)?,
-            quiet: row.get(2)?,
-            is_ranked: row.get(3)?,
-            contradicted_at: row.get(4)?,
-        })
-    })?;
-    let Some(before) = before else {
+    let before: Option<(i64, i32, u8, bool, i64)> = store.row(sql, [code], |row| row.try_into())?;
+    let Some((read_at, covered, quiet, is_ranked, contradicted_at)) = before else {
         // Not an island of the catalogue.
         return Ok(Outcome::Usable);
     };
-    let merged = merge_days(store, code, days, window, now)?;
-    let after = assess(&before, days, &merged, window, now);
-    let sql = "UPDATE reading SET missing = 0, read_at = :now, covered = :covered, quiet = :quiet, peak = :peak,
-         class = :class, due_at = :due_at, contradicted_at = :contradicted_at, postponed_until = :postponed_until
-         WHERE code = :code";
-    store.execute(
-        sql,
-        named_params! {
-            ":code": code,
-            ":now": now.0,
-            ":covered": after.covered,
-            ":quiet": after.facts.quiet,
-            ":peak": after.facts.peak,
-            ":class": rules::class(after.facts),
-            ":due_at": rules::due_at(after.facts, now),
-            ":contradicted_at": after.contradicted_at,
-            ":postponed_until": after.postponed_until,
-        },
-    )?;
+    let (peaks, is_contradicted) = merge_days(store, code, days, window, now)?;
+    let (oldest, newest) = (window.start.0, window.end.0 - 1);
+    let had_before = peaks.range(newest - 2..newest).next().is_some();
+    let lacks_newest = had_before && !peaks.contains_key(&newest);
+    let is_contradicted = is_contradicted || lacks_newest;
+    let is_settled = rules::is_settled(window.end, now, lacks_newest);
+    let is_read = |day: &i32| days.contains_key(&UtcDay(*day)) && (*day < newest || is_settled);
+    let covered = covered.max(oldest - 1);
+    // A first reading must have all days, also those before the island was listed.
+    let required_after = if read_at == 0 { oldest - 1 } else { covered };
+    let facts = Facts {
+        quiet: u8::from(peaks.is_empty()) * quiet.saturating_add(1),
+        is_ranked,
+        // Of the newest day that has one: other values without a peak are perhaps a fault.
+        peak: peaks.into_values().rfind(|peak| *peak > 0).unwrap_or(0),
+        is_final: (required_after + 1..=newest).all(|day| is_read(&day)),
+    };
+    let newly_covered = (covered + 1..=newest).take_while(is_read).last();
+    let covered = newly_covered.unwrap_or(covered);
+    // Otherwise, its oldest day that is not covered would keep it first in the queue of islands at risk.
+    let is_at_risk = covered <= rules::risk_day(now).0;
+    let postponed_until = i64::from(is_at_risk) * (now.0 + rules::AGAIN_SECONDS);
+    let contradicted_at = match (is_contradicted, is_settled) {
+        (false, _) => 0,
+        // Values may still appear before the day has settled.
+        (true, false) => contradicted_at,
+        (true, true) => contradicted_at.max(now.0),
+    };
+    let sql = "UPDATE reading SET missing = 0, read_at = ?2, covered = ?3, quiet = ?4, peak = ?5, class = ?6,
+         due_at = ?7, contradicted_at = ?8, postponed_until = ?9 WHERE code = ?1";
+    let Facts { quiet, peak, .. } = facts;
+    let (class, due_at) = (rules::class(facts), rules::due_at(facts, now));
+    let values = (
+        code,
+        now.0,
+        covered,
+        quiet,
+        peak,
+        class,
+        due_at,
+        contradicted_at,
+        postponed_until,
+    );
+    store.execute(sql, values)?;
     let mut read = days.range(window.clone());
     let any = read.any(|(_, metrics)| *metrics != Metrics::NULL);
-    Ok(match (merged.is_contradicted, any) {
+    Ok(match (is_contradicted, any) {
         (true, _) => Outcome::Vanished,
         (false, true) => Outcome::Usable,
         (false, false) => Outcome::Null,
