@@ -230,11 +230,11 @@ impl Collector {
         } else {
             [catalogue, rankings, live, island]
         };
-        let first = [
-            Collector::platform,
-            Collector::first_crawl,
-            Collector::urgent_island,
-        ];
+        let first_crawl: Queue = |it, now| match it.store.task(Task::FULL_CRAWL)? {
+            0 => it.catalogue(now),
+            _ => Ok(None),
+        };
+        let first = [Collector::platform, first_crawl, Collector::urgent_island];
         for queue in first.into_iter().chain(in_turn) {
             let request = queue(self, now)?;
             let is_ready = |request: &Request| self.breaker(request.endpoint()).is_ready(now);
@@ -281,23 +281,14 @@ impl Collector {
         Ok(())
     }
 
-    fn first_crawl(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
-        match self.store.task(Task::FULL_CRAWL)? {
-            0 => self.catalogue(now),
-            _ => Ok(None),
-        }
-    }
-
     /// Returns the request of an island that comes first: one at risk, or after a failure another one.
     fn urgent_island(&mut self, now: UnixSeconds) -> Result<Option<Request>> {
-        // The queries after a failure read all islands.
         let days = self.breaker(Endpoint::Days);
-        if !days.is_ready(now) {
-            return Ok(None);
-        }
         let code = match days.failures {
             0 => plan::next_at_risk(&self.store, now)?,
-            _ => plan::next_after_failure(&self.store, days.requests(), now)?,
+            // This query reads all islands.
+            _ if days.is_ready(now) => plan::next_after_failure(&self.store, days.requests(), now)?,
+            _ => None,
         };
         Ok(code.map(|code| Request::Days(code, rules::window(now))))
     }

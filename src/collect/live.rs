@@ -96,14 +96,13 @@ impl LivePass {
             return self.steps.pop_last().into_iter().collect();
         }
         drop(self.steps.split_off(&UnixSeconds(self.step.0 + 1)));
+        let due = self.steps.get(&self.step);
         let before = UnixSeconds(self.step.0 - STEP_SECONDS);
-        let [due, before] = [self.step, before].map(|step| self.steps.get(&step));
         let (mut all, mut missing) = (0, 0);
-        for (code, players) in before.into_iter().flatten() {
-            let players = u128::from(*players);
-            all += players;
+        for (code, players) in self.steps.get(&before).into_iter().flatten() {
             let is_missing = due.is_some_and(|due| !due.contains_key(code));
-            missing += if is_missing { players } else { 0 };
+            all += u128::from(*players);
+            missing += u128::from(is_missing) * u128::from(*players);
         }
         // Islands that had many of the players in the step before have no value: values became
         // available during the pass.

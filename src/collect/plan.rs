@@ -68,18 +68,23 @@ pub(super) fn next_at_risk(store: &Store, now: UnixSeconds) -> Result<Option<Isl
 /// Returns the island to request now if none is at risk: the first island of step 2 or 3. `turn` is the number of
 /// requests for islands so far.
 pub(super) fn next(store: &Store, turn: u64, now: UnixSeconds) -> Result<Option<IslandCode>> {
-    let never = next_never_read(store, now)?;
+    let never = "SELECT code FROM reading INDEXED BY reading_never
+         WHERE read_at = 0 AND class >= 0 AND postponed_until <= ?1 ORDER BY rank NULLS LAST LIMIT 1";
+    let never = store.row(never, [now.0], |row| row.get(0))?;
+    let of_class = "SELECT code FROM reading INDEXED BY reading_due
+         WHERE read_at > 0 AND class = ?1 AND due_at <= ?2 AND postponed_until <= ?2 ORDER BY due_at LIMIT 1";
+    let of_class = |class: i64| store.row(of_class, (class, now.0), |row| row.get(0));
     if never.is_none() || is_chosen(turn, FRESH_TURN) {
         // One of the highest class.
         for class in (1..=MAX_CLASS).rev() {
-            if let Some(code) = next_of_class(store, class, now)? {
+            if let Some(code) = of_class(class)? {
                 return Ok(Some(code));
             }
         }
     }
     match never {
         Some(code) => Ok(Some(code)),
-        None => next_of_class(store, 0, now),
+        None => of_class(0),
     }
 }
 
@@ -89,18 +94,6 @@ pub(super) fn is_chosen(turn: u64, one_in: u64) -> bool {
     let mixed = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     (mixed >> 32).is_multiple_of(one_in)
-}
-
-fn next_never_read(store: &Store, now: UnixSeconds) -> Result<Option<IslandCode>> {
-    let sql = "SELECT code FROM reading INDEXED BY reading_never
-         WHERE read_at = 0 AND class >= 0 AND postponed_until <= ?1 ORDER BY rank NULLS LAST LIMIT 1";
-    store.row(sql, [now.0], |row| row.get(0))
-}
-
-fn next_of_class(store: &Store, class: i64, now: UnixSeconds) -> Result<Option<IslandCode>> {
-    let sql = "SELECT code FROM reading INDEXED BY reading_due
-         WHERE read_at > 0 AND class = ?1 AND due_at <= ?2 AND postponed_until <= ?2 ORDER BY due_at LIMIT 1";
-    store.row(sql, (class, now.0), |row| row.get(0))
 }
 
 /// Returns the island to request now if the last request for one failed: in about half of the turns the one that was read
