@@ -260,24 +260,14 @@ impl Collector {
     }
 
     /// Opens everything again, which forgets all times in the future: nothing would be due before them. As after a
-    /// start, but for what is not written yet.
+    /// start, what is not written yet is requested again.
     pub(super) fn open_again(&mut self, now: UnixSeconds) -> Result<()> {
         let mut opened = Collector::open(self.settings.clone(), now)?;
-        self.log.push("the clock was set back".to_owned());
-        self.log.append(&mut opened.log);
-        *self = Collector {
-            is_state_replaced: self.is_state_replaced || opened.is_state_replaced,
-            platform_points: mem::take(&mut self.platform_points),
-            live_steps: mem::take(&mut self.live_steps),
-            counts: Counts {
-                last_usable: self.counts.last_usable.min(now.0),
-                live_written: self.counts.live_written.min(now.0),
-                ..self.counts
-            },
-            log: mem::take(&mut self.log),
-            unavailable: self.unavailable.take(),
-            ..opened
-        };
+        mem::swap(&mut self.log, &mut opened.log);
+        opened.log.push("the clock was set back".to_owned());
+        opened.log.append(&mut self.log);
+        opened.is_state_replaced |= self.is_state_replaced;
+        *self = opened;
         Ok(())
     }
 
