@@ -67,11 +67,8 @@ pub(crate) fn run(
         log,
         show_progress,
         count_at: Instant::now(),
-        page: Arc::new(Mutex::new(Page {
-            metrics: String::new(),
-            problem: Some("starting"),
-        })),
-        failed_at: None,
+        page: Arc::new(Mutex::new((String::new(), Some("starting")))),
+        write_at: Instant::now(),
     };
     finish(runtime, opened.run())
 }
@@ -83,23 +80,18 @@ fn finish<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
     ended
 }
 
-/// Content of the admin listener's responses. With `--admin`, the collector replaces it about once a second.
-struct Page {
-    metrics: String,
-    /// Why the collector is not ready; `None` if it has had a usable response recently.
-    problem: Option<&'static str>,
-}
+/// Content of the admin listener's responses: the metrics, and why the collector is not ready, if it is not. With
+/// `--admin`, the collector replaces it about once a second.
+type Page = (String, Option<&'static str>);
 
-impl Page {
-    fn respond(&self, path: &str) -> Option<(StatusCode, String)> {
-        Some(match (path, self.problem) {
-            ("/metrics", _) => (StatusCode::OK, self.metrics.clone()),
-            ("/livez", _) => (StatusCode::OK, "alive\n".to_owned()),
-            ("/readyz", None) => (StatusCode::OK, "ready\n".to_owned()),
-            ("/readyz", Some(problem)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")),
-            _ => return None,
-        })
-    }
+fn respond((metrics, problem): &Page, path: &str) -> Option<(StatusCode, String)> {
+    Some(match (path, *problem) {
+        ("/metrics", _) => (StatusCode::OK, metrics.clone()),
+        ("/livez", _) => (StatusCode::OK, "alive\n".to_owned()),
+        ("/readyz", None) => (StatusCode::OK, "ready\n".to_owned()),
+        ("/readyz", Some(problem)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")),
+        _ => return None,
+    })
 }
 
 struct Loop<'a> {
@@ -112,8 +104,8 @@ struct Loop<'a> {
     page: Arc<Mutex<Page>>,
     /// When the plan's queues are counted again.
     count_at: Instant,
-    /// Time of the last error after which collecting goes on.
-    failed_at: Option<Instant>,
+    /// Time of the next write: later after an error.
+    write_at: Instant,
 }
 
 impl Loop<'_> {
@@ -161,7 +153,7 @@ impl Loop<'_> {
                 CollectError::Unavailable(format!("cannot listen on --admin {address}: {error}"))
             })?;
             let page = Arc::clone(&self.page);
-            let respond = move |path: &str| lock(&page).respond(path);
+            let respond = move |path: &str| respond(&lock(&page), path);
             tokio::spawn(admin::serve(listener, respond));
         }
         self.notifier.ready("collecting");
@@ -233,7 +225,7 @@ impl Loop<'_> {
         if is_end {
             return Err(error);
         }
-        self.failed_at = Some(Instant::now());
+        self.write_at = Instant::now() + WRITE_PAUSE;
         // Each wait for a held lock is reported where it happens.
         if !error.is_busy() {
             let line = format!("{error}; it is tried again until it works");
@@ -246,7 +238,7 @@ impl Loop<'_> {
     /// Writes what is due, and shows how it goes.
     fn tick(&mut self) -> Result<()> {
         let (before, now) = (self.collector.ticked, UnixSeconds::now());
-        if self.failed_at.is_none_or(|at| at.elapsed() >= WRITE_PAUSE) {
+        if Instant::now() >= self.write_at {
             let written = self.collector.tick(now);
             self.check(written)?;
         }
@@ -265,7 +257,7 @@ impl Loop<'_> {
                 last if now.0 - last > READY_SECONDS => Some("no usable response for 15 minutes"),
                 _ => None,
             };
-            *lock(&self.page) = Page { metrics, problem };
+            *lock(&self.page) = (metrics, problem);
         }
         let all = self.collector.sizes.islands;
         let done = all.saturating_sub(self.collector.sizes.due());

@@ -22,11 +22,8 @@ fn with_loop(log: fn(&str), test: impl FnOnce(Loop<'_>)) {
         log,
         show_progress: &mut |_, _| (),
         count_at: Instant::now(),
-        page: Arc::new(Mutex::new(Page {
-            metrics: String::new(),
-            problem: None,
-        })),
-        failed_at: None,
+        page: Arc::default(),
+        write_at: Instant::now(),
     });
 }
 
