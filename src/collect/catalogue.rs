@@ -110,16 +110,25 @@ impl Rankings {
     }
 }
 
-/// Records the islands of a page of the catalogue. Islands that were gone are back.
-pub(super) fn record_page(store: &Store, islands: &[Island], now: UnixSeconds) -> Result<()> {
+/// Records the islands of a page of the catalogue, of the chosen ones. Islands that were gone are back. A member that no
+/// row of the page has is not believed to be gone from all: islands keep theirs.
+pub(super) fn record_page(
+    store: &Store,
+    islands: &[Island],
+    chosen: Option<&BTreeSet<IslandCode>>,
+    now: UnixSeconds,
+) -> Result<()> {
+    let has: [fn(&Island) -> bool; 4] = [
+        |island| !island.title.is_empty(),
+        |island| island.creator.is_some(),
+        |island| island.created_in.is_some(),
+        |island| !island.tags.is_empty(),
+    ];
+    let believed = has.map(|has| islands.iter().any(has));
     let mut changes = 0;
-    for island in islands {
-        let sql = "INSERT INTO island VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET
-             title = excluded.title, creator = excluded.creator, created_in = excluded.created_in,
-             tags = excluded.tags
-             WHERE (title, creator, created_in, tags)
-               IS NOT (excluded.title, excluded.creator, excluded.created_in, excluded.tags)";
-        changes += insert(store, sql, island, now)?;
+    let is_chosen = |island: &&Island| chosen.is_none_or(|codes| codes.contains(&island.code));
+    for island in islands.iter().filter(is_chosen) {
+        changes += insert(store, island, believed, now)?;
         let sql = "UPDATE reading SET class = 0, due_at = 0 WHERE code = ?1 AND class < 0";
         store.execute(sql, [island.code])?;
     }
@@ -129,17 +138,25 @@ pub(super) fn record_page(store: &Store, islands: &[Island], now: UnixSeconds) -
     Ok(())
 }
 
-fn insert(store: &Store, sql: &str, island: &Island, now: UnixSeconds) -> Result<usize> {
-    let creator = island.creator.as_ref().map(CreatorSlug::as_str);
-    let created_in = island.created_in.map(CreatedIn::as_str);
+/// Adds an island. Replaces the members of a known one that are believed: title, creator, `createdIn`, tags. Returns the
+/// number of changes.
+fn insert(
+    store: &Store,
+    island: &Island,
+    [title, creator, created_in, tags]: [bool; 4],
+    now: UnixSeconds,
+) -> Result<usize> {
+    let sql = "INSERT INTO island VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET
+           title = iif(?7, excluded.title, title), creator = iif(?8, excluded.creator, creator),
+           created_in = iif(?9, excluded.created_in, created_in), tags = iif(?10, excluded.tags, tags)
+         WHERE ?7 AND title <> excluded.title OR ?8 AND creator IS NOT excluded.creator
+           OR ?9 AND created_in IS NOT excluded.created_in OR ?10 AND tags <> excluded.tags";
     let (code, today) = (island.code, now.day().0);
+    let slug = island.creator.as_ref().map(CreatorSlug::as_str);
+    let tool = island.created_in.map(CreatedIn::as_str);
+    let (name, list) = (&*island.title, &*island.tags);
     let values = (
-        code,
-        &*island.title,
-        creator,
-        created_in,
-        &*island.tags,
-        today,
+        code, name, slug, tool, list, today, title, creator, created_in, tags,
     );
     let changes = store.execute(sql, values)?;
     if changes > 0 {
@@ -155,8 +172,7 @@ fn insert(store: &Store, sql: &str, island: &Island, now: UnixSeconds) -> Result
 pub(super) fn adopt(store: &Store, islands: &[Island], now: UnixSeconds) -> Result<bool> {
     let mut known = 0_i64;
     for island in islands {
-        let sql = "INSERT OR IGNORE INTO island VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        known += i64::from(insert(store, sql, island, now)? == 0);
+        known += i64::from(insert(store, island, [false; 4], now)? == 0);
     }
     if count(store)? != islands.len().try_into().unwrap_or(i64::MAX) {
         store.set_task(Task::ISLANDS_CHANGED, 1)?;
@@ -220,11 +236,10 @@ pub(super) fn count(store: &Store) -> Result<i64> {
 
 /// Returns how many of these islands are not known.
 pub(super) fn unknown(store: &Store, codes: impl Iterator<Item = IslandCode>) -> Result<usize> {
-    let mut unknown = 0;
-    for code in codes {
-        unknown += usize::from(store.number("SELECT 1 FROM island WHERE code = ?1", [code])? == 0);
-    }
-    Ok(unknown)
+    let is_known = |code| store.number("SELECT 1 FROM island WHERE code = ?1", [code]);
+    codes
+        .map(|code| Ok(usize::from(is_known(code)? == 0)))
+        .sum()
 }
 
 /// Replaces the genre ranks, which order a cold start and wake inactive islands. The best rank of an island counts.

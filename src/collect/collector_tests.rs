@@ -245,7 +245,7 @@ fn a_crawl_goes_on_where_it_failed_unless_its_cursor_is_refused() {
 #[test]
 fn live_files_are_kept_for_48_hours_before_the_newest_step_and_now() {
     let run = &mut Simulation::new(VirtualUpstream::new(1, 0, 0), false);
-    catalogue::record_page(&run.collector.store, &[island(code(0))], run.now).unwrap();
+    catalogue::record_page(&run.collector.store, &[island(code(0))], None, run.now).unwrap();
     let begun = run.now;
     let at = |hours: i64| UnixSeconds(begun.0 + hours * 3600);
     for (now, collected, kept) in [

@@ -67,7 +67,7 @@ fn store_of(islands: u64, scratch: &Scratch) -> Store {
     let (store, problem) = Store::open(scratch.path()).unwrap();
     assert_eq!(problem, None);
     let listed: Vec<_> = (0..islands).map(|number| island(code(number))).collect();
-    let recorded = store.write(|| catalogue::record_page(&store, &listed, UnixSeconds(START)));
+    let recorded = store.write(|| catalogue::record_page(&store, &listed, None, UnixSeconds(START)));
     recorded.unwrap();
     store
 }
@@ -225,7 +225,7 @@ fn an_island_that_is_gone_returns_when_the_catalogue_shows_it() {
     record_reply(&store, code(0), &days(0, later), later).unwrap();
     assert_eq!(next_of_all(&store, later), None);
     assert_eq!(sizes(&store, later).unwrap().gone, 1);
-    catalogue::record_page(&store, &[island(code(1))], later).unwrap();
+    catalogue::record_page(&store, &[island(code(1))], None, later).unwrap();
     assert_eq!(next_of_all(&store, later), Some(code(1)));
 }
 

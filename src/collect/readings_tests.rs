@@ -18,7 +18,7 @@ fn code(number: u64) -> IslandCode {
 fn new_store() -> (Scratch, Store) {
     let scratch = Scratch::new();
     let store = Store::open(scratch.path()).unwrap().0;
-    catalogue::record_page(&store, &[island(code(1))], at(-9 * 24)).unwrap();
+    catalogue::record_page(&store, &[island(code(1))], None, at(-9 * 24)).unwrap();
     (scratch, store)
 }
 
@@ -76,7 +76,7 @@ fn an_island_is_read_again_after_six_hours_if_its_reply_is_not_final() {
     ] {
         let scratch = Scratch::new();
         let store = Store::open(scratch.path()).unwrap().0;
-        catalogue::record_page(&store, &[island(code(1))], at(0)).unwrap();
+        catalogue::record_page(&store, &[island(code(1))], None, at(0)).unwrap();
         for (hour, want) in [(hour, again), (hour + 6, then)] {
             record_reply(&store, code(1), &days, at(hour)).unwrap();
             let sql = "SELECT due_at - ?1 FROM reading";
@@ -91,7 +91,7 @@ fn an_island_is_read_again_after_six_hours_if_its_reply_is_not_final() {
 fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {
     let (_scratch, store) = new_store();
     let islands = [2, 3, 4].map(|number| island(code(number)));
-    catalogue::record_page(&store, &islands, at(-9 * 24)).unwrap();
+    catalogue::record_page(&store, &islands, None, at(-9 * 24)).unwrap();
     store.set_task(Task::FULL_CRAWL, at(0).0).unwrap();
     let read = |number, ago: i64, peak| {
         let days = reply(&[peak; 9]);
@@ -117,12 +117,12 @@ fn a_day_is_complete_when_each_island_that_was_active_is_read_through_it() {
     let gone = record_missing(&store, code(4), at(10)).unwrap();
     assert_eq!(gone, Outcome::Gone);
     assert_eq!(complete(), Some(1));
-    catalogue::record_page(&store, &[island(code(4))], at(12)).unwrap();
+    catalogue::record_page(&store, &[island(code(4))], None, at(12)).unwrap();
     assert_eq!(complete(), Some(3));
     read(4, 0, Some(5));
     assert_eq!(complete(), Some(1));
     // Nor for one that was never read and fails alone, but in an outage.
-    catalogue::record_page(&store, &[island(code(5))], at(-9 * 24)).unwrap();
+    catalogue::record_page(&store, &[island(code(5))], None, at(-9 * 24)).unwrap();
     for (seconds, want) in [(10, None), (80, Some(1))] {
         postpone(&store, code(5), at(9).0 + seconds, at(9)).unwrap();
         assert_eq!(complete(), want);
@@ -156,7 +156,7 @@ fn a_404_of_an_island_with_players_is_believed_in_the_third_hour() {
 #[test]
 fn values_of_a_day_are_counted_by_metric() {
     let (_scratch, store) = new_store();
-    catalogue::record_page(&store, &[island(code(2))], at(0)).unwrap();
+    catalogue::record_page(&store, &[island(code(2))], None, at(0)).unwrap();
     record_reply(&store, code(1), &reply(&[Some(5), None]), at(9)).unwrap();
     let counts = [Some(7), None, Some(0), None, None, None];
     let metrics = Metrics::new(counts, [None, None, Some(0.5)]);

@@ -197,18 +197,14 @@ impl Collector {
     }
 
     fn record_catalogue(&mut self, page: Option<Page<Island>>, now: UnixSeconds) -> Result<Reply> {
-        let Some(mut page) = page else {
+        let Some(page) = page else {
             let problem = "status 404 for the catalogue".to_owned();
             return Ok(Reply::new(Outcome::Broken, problem));
         };
-        let listed = page.rows.len();
-        if let Some(codes) = &self.settings.codes {
-            page.rows.retain(|island| codes.contains(&island.code));
-        }
-        catalogue::record_page(&self.store, &page.rows, now)?;
+        catalogue::record_page(&self.store, &page.rows, self.settings.codes.as_ref(), now)?;
         self.counts.skipped += page.skipped as u64;
         let mut crawl = self.crawl.take().unwrap_or_default();
-        crawl.listed += listed;
+        crawl.listed += page.rows.len();
         crawl.skipped += page.skipped;
         match crawl.advance(page.next) {
             Ok(true) => return self.end_crawl(&crawl, now),

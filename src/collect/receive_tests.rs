@@ -17,7 +17,7 @@ fn collector_of(islands: u64) -> Simulation {
     let run = Simulation::new(VirtualUpstream::new(1, 0, 0), false);
     let listed: Vec<_> = (0..islands).map(|number| island(code(number))).collect();
     let first_seen = UnixSeconds(start().0 - 9 * DAY_SECONDS);
-    catalogue::record_page(&run.collector.store, &listed, first_seen).unwrap();
+    catalogue::record_page(&run.collector.store, &listed, None, first_seen).unwrap();
     run
 }
 
@@ -125,6 +125,49 @@ fn a_catalogue_whose_rows_lack_members_is_not_believed() {
     // One such row among others is left out.
     let mixed = format!("{whole},{whole},{}", renamed[0]);
     assert_eq!(crawl(&mixed).0, Outcome::Usable);
+}
+
+/// As for a row of the catalogue without them, but these may be absent.
+#[test]
+fn a_member_that_no_row_of_a_page_has_blanks_no_island() {
+    let row = |number, members: &str| format!(r#"{{"code":"{}",{members}}}"#, code(number));
+    let all = r#""title":"T","creatorCode":"ann","createdIn":"UEFN","tags":["pvp"]"#;
+    let none = r#""title":"","creatorCode":null,"tags":[]"#;
+    let other = r#""title":"","creator":"ann","createdIn":"uefn","tags":[]"#;
+    for (first, second, (is_kept, is_changed)) in [
+        (none, none, (true, false)),
+        (other, other, (true, false)),
+        // One island that has lost its own.
+        (none, all, (false, true)),
+        (all, all, (true, false)),
+    ] {
+        for codes in [None, Some([code(1)].into())] {
+            let mut run = collector_of(0);
+            let mut crawl = |rows: [&str; 2]| {
+                let rows = [row(1, rows[0]), row(2, rows[1])].join(",");
+                let end = r#""meta":{"page":{"nextCursor":null}},"links":{"next":null}"#;
+                let raw = reply(200, &format!(r#"{{"data":[{rows}],{end}}}"#));
+                run.collector.settings.codes.clone_from(&codes);
+                run.collector.crawl = Some(Crawl::new(true));
+                let request = Request::Catalogue { after: None };
+                let received = run.collector.receive(&request, Ok(raw), run.now).unwrap();
+                assert_eq!(received.outcome, Outcome::Usable);
+                let store = &run.collector.store;
+                let is_changed = store.task(Task::ISLANDS_CHANGED).unwrap() > 0;
+                store.set_task(Task::ISLANDS_CHANGED, 0).unwrap();
+                (catalogue::all(store).unwrap().swap_remove(0), is_changed)
+            };
+            let (before, _) = crawl([all, all]);
+            assert!(before.creator.is_some() && before.created_in.is_some());
+            let (after, changed) = crawl([first, second]);
+            assert_eq!(
+                (after == before, changed),
+                (is_kept, is_changed),
+                "{first} {second}"
+            );
+            assert!(is_kept || after.creator.is_none() && after.created_in.is_none());
+        }
+    }
 }
 
 #[test]

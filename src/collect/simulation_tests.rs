@@ -226,7 +226,7 @@ fn merge_seconds(count: u64) -> f64 {
     let day = rules::newest_day(run.now);
     let islands: Vec<_> = (0..count).map(|number| island(code(number))).collect();
     let store = Rc::clone(&run.collector.store);
-    let recorded = store.write(|| catalogue::record_page(&store, &islands, run.now));
+    let recorded = store.write(|| catalogue::record_page(&store, &islands, None, run.now));
     recorded.unwrap();
     let mut least = f64::INFINITY;
     for round in 0..4_u64 {
@@ -274,7 +274,7 @@ fn a_merge_that_changes_no_row_writes_no_file() {
     let run = &mut Simulation::new(VirtualUpstream::new(1, 0, 0), false);
     let day = rules::newest_day(run.now);
     let islands = [0, 1].map(|number| island(code(number)));
-    catalogue::record_page(&run.collector.store, &islands, run.now).unwrap();
+    catalogue::record_page(&run.collector.store, &islands, None, run.now).unwrap();
     let mut inode_after = |metrics: &[Metrics]| {
         for (number, metrics) in (0..).zip(metrics) {
             record(run, number, day, *metrics);
@@ -298,7 +298,7 @@ fn a_merge_that_changes_no_row_writes_no_file() {
 #[test]
 fn a_fault_of_one_file_keeps_values_out_of_that_file_only() {
     let run = &mut Simulation::new(VirtualUpstream::new(1, 0, 0), false);
-    catalogue::record_page(&run.collector.store, &[island(code(0))], run.now).unwrap();
+    catalogue::record_page(&run.collector.store, &[island(code(0))], None, run.now).unwrap();
     let newest = rules::newest_day(run.now);
     let days = [UtcDay(newest.0 - 1), newest];
     let step = UnixSeconds(run.now.0 - 3600);
@@ -357,7 +357,7 @@ fn a_fault_of_one_file_keeps_values_out_of_that_file_only() {
 #[test]
 fn a_new_day_waits_for_noon_while_the_one_before_cannot_be_read() {
     let run = &mut Simulation::new(VirtualUpstream::new(1, 0, 0), false);
-    catalogue::record_page(&run.collector.store, &[island(code(0))], run.now).unwrap();
+    catalogue::record_page(&run.collector.store, &[island(code(0))], None, run.now).unwrap();
     let day = rules::newest_day(run.now);
     let before = run
         .scratch
@@ -376,7 +376,7 @@ fn a_new_day_waits_for_noon_while_the_one_before_cannot_be_read() {
 #[test]
 fn a_held_lock_ends_a_write_after_one_wait_and_nothing_is_lost() {
     let run = &mut Simulation::new(VirtualUpstream::new(1, 0, 0), false);
-    catalogue::record_page(&run.collector.store, &[island(code(0))], run.now).unwrap();
+    catalogue::record_page(&run.collector.store, &[island(code(0))], None, run.now).unwrap();
     run.collector.finish(run.now).unwrap();
     let day = rules::newest_day(run.now);
     let step = UnixSeconds(run.now.0 - 3600);
