@@ -7,6 +7,7 @@ use zlib_rs::crc32::crc32;
 
 use super::endpoints::{PAGE_SIZE, Request};
 use super::error::Result;
+use super::rules;
 use super::store::{Store, Task};
 use super::wire::Page;
 use crate::calendar::UnixSeconds;
@@ -129,13 +130,19 @@ pub(super) fn record_page(
     let is_chosen = |island: &&Island| chosen.is_none_or(|codes| codes.contains(&island.code));
     for island in islands.iter().filter(is_chosen) {
         changes += insert(store, island, believed, now)?;
-        let sql = "UPDATE reading SET class = 0, due_at = 0 WHERE code = ?1 AND class < 0";
-        store.execute(sql, [island.code])?;
+        let sql = "UPDATE reading SET class = 0, due_at = 0, covered = max(covered, ?2) WHERE code = ?1 AND class < 0";
+        store.execute(sql, (island.code, last_lost(now)))?;
     }
     if changes > 0 {
         store.set_task(Task::ISLANDS_CHANGED, 1)?;
     }
     Ok(())
+}
+
+/// Returns the newest day that the upstream no longer has. For an island that returns to the plan, days up to it are not
+/// at risk, and are no reason for an alert.
+fn last_lost(now: UnixSeconds) -> i32 {
+    rules::window(now).start.0 - 1
 }
 
 /// Adds an island. Replaces the members of a known one that are believed: title, creator, `createdIn`, tags. Returns the
@@ -182,20 +189,20 @@ pub(super) fn adopt(store: &Store, islands: &[Island], now: UnixSeconds) -> Resu
 
 /// Takes all islands but the chosen ones out of the queues, and returns those that are chosen again. If others were
 /// chosen before, the catalogue is due, which has those that are not known.
-pub(super) fn restrict(store: &Store, chosen: Option<&BTreeSet<IslandCode>>) -> Result<()> {
+pub(super) fn restrict(
+    store: &Store,
+    chosen: Option<&BTreeSet<IslandCode>>,
+    now: UnixSeconds,
+) -> Result<()> {
     let (list, mark) = list_and_mark(chosen);
     if store.task(Task::CODES)? != mark {
         store.set_task(Task::CODES, mark)?;
         store.set_task(Task::FULL_CRAWL, 0)?;
     }
-    for sql in [
-        "UPDATE reading SET class = 0, due_at = 0
-         WHERE class = -2 AND (?1 IS NULL OR code IN (SELECT value FROM json_each(?1)))",
-        "UPDATE reading SET class = -2
-         WHERE class <> -2 AND ?1 IS NOT NULL AND code NOT IN (SELECT value FROM json_each(?1))",
-    ] {
-        store.execute(sql, [&list])?;
-    }
+    let sql =
+        "UPDATE reading SET class = iif(class = -2, 0, -2), due_at = 0, covered = max(covered, ?2)
+         WHERE (class = -2) <> (?1 IS NOT NULL AND code NOT IN (SELECT value FROM json_each(?1)))";
+    store.execute(sql, (&list, last_lost(now)))?;
     Ok(())
 }
 

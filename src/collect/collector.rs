@@ -147,7 +147,7 @@ fn open_store(
         ));
     }
     store.write(|| {
-        catalogue::restrict(&store, settings.codes.as_ref())?;
+        catalogue::restrict(&store, settings.codes.as_ref(), now)?;
         if settings.once {
             readings::release_postponed(&store)?;
         }

@@ -202,7 +202,7 @@ impl Collector {
         let listed = self.dataset.listed()?;
         self.store.write(|| {
             catalogue::adopt(&self.store, &listed, now)?;
-            catalogue::restrict(&self.store, self.settings.codes.as_ref())
+            catalogue::restrict(&self.store, self.settings.codes.as_ref(), now)
         })?;
         drop(listed);
         let all = catalogue::all(&self.store)?;
