@@ -27,6 +27,7 @@ use super::settings::CollectSettings;
 use super::store::{self, Store, Task};
 use super::wire;
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
+use crate::dataset::DatasetReader;
 use crate::model::IslandCode;
 
 /// Time after which a crawl or reading of rankings that was given up begins again.
@@ -160,6 +161,9 @@ impl Collector {
     /// Opens a dataset and a state directory, both locked by the caller.
     pub(super) fn open(settings: CollectSettings, now: UnixSeconds) -> Result<Collector> {
         let dataset = Dataset::open(&settings.dataset)?;
+        // Before it is read.
+        let listed = DatasetReader::ISLANDS;
+        dataset.leave(listed.to_owned(), dataset.stamp(listed)?);
         let mut log = Vec::new();
         let (store, is_state_replaced) = open_store(&settings, now, &mut log)?;
         // Their pauses would be short again otherwise.
@@ -191,7 +195,7 @@ impl Collector {
             rate: 0.0,
             unavailable: None,
         };
-        collector.restore_lost_files(now)?;
+        collector.check_days(now)?;
         collector.count(now)?;
         Ok(collector)
     }

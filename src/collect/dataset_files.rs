@@ -4,9 +4,11 @@
 //! of the directory. `publish` and `check` hold the lock shared, so the files do not change while they read. The
 //! dataset is sound after each rename: islands.csv is written before files that have its islands.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,9 +33,14 @@ const TEMP_NAME: &str = "collect.csv";
 /// publish does not stop collecting.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Modification time and length of a file that is not empty, as a full disk leaves it.
+pub(super) type Stamp = (i64, i64, u64);
+
 #[derive(Debug)]
 pub(super) struct Dataset {
     directory: PathBuf,
+    /// The files that this process has written, or found as it would write them.
+    left: RefCell<BTreeMap<String, Stamp>>,
 }
 
 impl Dataset {
@@ -41,18 +48,18 @@ impl Dataset {
     /// sound from the beginning.
     pub(super) fn open(directory: &Path) -> Result<Dataset> {
         let error = io_error("create", directory);
-        durable::create_directory(directory).map_err(&error)?;
+        for folder in [DAILY, LIVE] {
+            durable::create_directory(&directory.join(folder)).map_err(&error)?;
+        }
         let dataset = Dataset {
             directory: directory.to_owned(),
+            left: RefCell::default(),
         };
-        if found(&directory.join(DatasetReader::ISLANDS))?.is_none() {
+        if dataset.stamp(DatasetReader::ISLANDS)?.is_none() {
             dataset.write_islands(&[])?;
         } else if !directory.join(durable::LOCK_FILE).exists() {
             // Readers take part in the lock only if there is one.
             drop(durable::lock_exclusive(directory, LOCK_TIMEOUT).map_err(&error)?);
-        }
-        for folder in [DAILY, LIVE] {
-            durable::create_directory(&directory.join(folder)).map_err(&error)?;
         }
         Ok(dataset)
     }
@@ -64,17 +71,35 @@ impl Dataset {
         durable::lock_folder(&folder)
     }
 
-    /// Reads islands.csv; no islands if there is no file. Writes nothing.
+    /// Reads islands.csv; no islands if there is no file, or an empty one. Writes nothing.
     pub(super) fn islands(directory: &Path) -> Result<Vec<Island>> {
-        if found(&directory.join(DatasetReader::ISLANDS))?.is_none() {
+        if stamp(&directory.join(DatasetReader::ISLANDS))?.is_none() {
             return Ok(Vec::new());
         }
         read(directory, |reader| Ok(reader.islands_only()?.islands))
     }
 
+    /// Returns the stamp of a file; `None` if it does not exist or is empty.
+    pub(super) fn stamp(&self, name: &str) -> Result<Option<Stamp>> {
+        stamp(&self.directory.join(name))
+    }
+
+    /// Returns whether a file is as this process left it: nobody has changed, emptied or removed it since.
+    pub(super) fn is_left(&self, name: &str) -> Result<bool> {
+        let found = self.stamp(name)?;
+        Ok(found.is_some() && self.left.borrow().get(name) == found.as_ref())
+    }
+
+    /// Records that a file with this stamp needs no change.
+    pub(super) fn leave(&self, name: String, stamp: Option<Stamp>) {
+        self.left
+            .borrow_mut()
+            .extend(stamp.map(|stamp| (name, stamp)));
+    }
+
     /// Returns whether there is a file of a day.
     pub(super) fn has_day(&self, day: UtcDay) -> Result<bool> {
-        has_content(&self.directory.join(day_name(day)))
+        Ok(self.stamp(&day_name(day))?.is_some())
     }
 
     /// Reads the rows of a day; none if there is no file.
@@ -111,19 +136,6 @@ impl Dataset {
         let days = stems.iter().filter_map(|stem| UtcDay::parse(stem));
         let newest = days.filter(|held| *held < day).max();
         newest.map_or_else(|| Ok(DayRows::new()), |newest| self.day(newest))
-    }
-
-    /// Returns whether there is an islands.csv.
-    pub(super) fn has_islands(&self) -> Result<bool> {
-        has_content(&self.directory.join(DatasetReader::ISLANDS))
-    }
-
-    /// Reads islands.csv; no islands if there is no file, or an empty one.
-    pub(super) fn listed(&self) -> Result<Vec<Island>> {
-        if !self.has_islands()? {
-            return Ok(Vec::new());
-        }
-        Dataset::islands(&self.directory)
     }
 
     pub(super) fn write_islands(&self, islands: &[Island]) -> Result<()> {
@@ -165,17 +177,21 @@ impl Dataset {
             let mut file = AtomicFile::create(folder, TEMP_NAME)?;
             write_csv(&mut file.out, kind, rows)?;
             file.sync()?;
+            let stamp = stamp_of(&file.out.get_ref().metadata()?);
             let _lock = durable::lock_exclusive(&self.directory, LOCK_TIMEOUT)?;
-            file.commit(&to)
+            file.commit(&to)?;
+            self.leave(name.to_owned(), Some(stamp));
+            Ok(())
         };
         replace().map_err(io_error("write", &to))
     }
 
-    /// Removes a live step. Fails with `TimedOut` while readers hold the lock of the dataset.
-    pub(super) fn remove_step(&self, step: UnixSeconds) -> Result<()> {
-        let path = self.directory.join(step_name(step));
+    /// Removes a file. Fails with `TimedOut` while readers hold the lock of the dataset.
+    pub(super) fn remove(&self, name: &str) -> Result<()> {
+        let path = self.directory.join(name);
         let lock = durable::lock_exclusive(&self.directory, LOCK_TIMEOUT);
         let removed = lock.and_then(|_lock| durable::remove(&path));
+        self.left.borrow_mut().remove(name);
         removed.map_err(io_error("remove", &path))
     }
 }
@@ -194,21 +210,22 @@ fn read<T>(
     read.map_err(CollectError::Dataset)
 }
 
-/// Returns whether there is a file that is not empty, as a full disk leaves it.
-fn has_content(path: &Path) -> Result<bool> {
-    Ok(found(path)?.is_some_and(|found| found.len() > 0))
+/// A link to a missing file is an error: a new file in its place would hide what the link led to.
+fn stamp(path: &Path) -> Result<Option<Stamp>> {
+    let found = regular_file::metadata(path).map_err(io_error("read", path))?;
+    Ok(found
+        .map(|found| stamp_of(&found))
+        .filter(|stamp| stamp.2 > 0))
 }
 
-/// Returns the metadata of a file, if there is one. A link to a missing file is an error: a new file in its place would
-/// hide what the link led to.
-fn found(path: &Path) -> Result<Option<Metadata>> {
-    regular_file::metadata(path).map_err(io_error("read", path))
+fn stamp_of(found: &Metadata) -> Stamp {
+    (found.mtime(), found.mtime_nsec(), found.len())
 }
 
-fn day_name(day: UtcDay) -> String {
+pub(super) fn day_name(day: UtcDay) -> String {
     format!("{DAILY}/{day}.csv")
 }
 
-fn step_name(step: UnixSeconds) -> String {
+pub(super) fn step_name(step: UnixSeconds) -> String {
     format!("{LIVE}/{}.csv", step.0)
 }

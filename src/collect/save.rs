@@ -2,13 +2,14 @@
 
 use super::catalogue;
 use super::collector::Collector;
+use super::dataset_files::{Dataset, day_name, step_name};
 use super::endpoints::summarize;
 use super::error::Result;
 use super::readings::{self, newer};
 use super::rules::{self, WINDOW_DAYS};
 use super::store::{Store, Task};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
-use crate::dataset::Metrics;
+use crate::dataset::{DatasetReader, Metrics};
 use crate::model::SortField;
 
 /// Longest time for which a value of a day that readers see is in the database only.
@@ -19,7 +20,7 @@ const ENOUGH_PERCENT: u128 = 95;
 const LATEST_SECONDS: i64 = 12 * 3600;
 /// Days that stay in the database after they left the window, for the comparison with the day after.
 const KEPT_DAYS: i32 = WINDOW_DAYS + 2;
-/// Time between two looks at the days that are hidden, old or lost.
+/// Time between two looks at the days that are hidden or old, and at the files.
 const LOOK_SECONDS: i64 = 60;
 /// Time between two summaries in the log.
 const SUMMARY_SECONDS: i64 = 3600;
@@ -63,19 +64,22 @@ pub(super) fn prune(store: &Store, now: UnixSeconds) -> Result<()> {
 }
 
 impl Collector {
-    /// Makes files that were lost due again: islands.csv, and those of days, whose islands are requested again if the
-    /// upstream still has the day.
-    pub(super) fn restore_lost_files(&mut self, now: UnixSeconds) -> Result<()> {
-        if !self.dataset.has_islands()? {
-            self.store.set_task(Task::ISLANDS_CHANGED, 1)?;
-        }
+    /// Makes days due whose files are not as this collector left them: what the database has is merged into them again.
+    /// The islands of a day without a file are requested again if the upstream still has it.
+    pub(super) fn check_days(&mut self, now: UnixSeconds) -> Result<()> {
         let written = "SELECT day FROM day WHERE written_at > 0 ORDER BY day";
         for day in self.store.rows(written, [], |row| row.get(0).map(UtcDay))? {
-            if self.dataset.has_day(day)? {
+            if self.dataset.is_left(&day_name(day))? {
                 continue;
             }
-            let sql = "UPDATE day SET changed_at = ?2, written_at = NULL WHERE day = ?1";
-            self.store.execute(sql, (day.0, now.0))?;
+            let is_lost = !self.dataset.has_day(day)?;
+            let sql = "UPDATE day SET changed_at = ifnull(changed_at, ?2), written_at = iif(?3, NULL, written_at)
+                 WHERE day = ?1";
+            self.store
+                .execute(sql, (day.0, now.0 - WRITE_SECONDS, is_lost))?;
+            if !is_lost {
+                continue;
+            }
             let requested = if day >= rules::window(now).start {
                 let sql = "UPDATE reading SET covered = min(covered, ?1 - 1), due_at = 0
                      WHERE class >= 0 AND read_at > 0";
@@ -132,7 +136,7 @@ impl Collector {
         let mut first = Ok(());
         let is_look = is_end || !(0..LOOK_SECONDS).contains(&(now.0 - self.looked.0));
         if is_look {
-            keep_first(&mut first, self.restore_lost_files(now))?;
+            keep_first(&mut first, self.check_days(now))?;
         }
         if is_end || self.crawl.is_none() {
             keep_first(&mut first, self.save_islands(now))?;
@@ -152,22 +156,18 @@ impl Collector {
             first = read.map(|rows| self.before = (newest, rows));
         }
         for (day, changed_at) in changed_days(&self.store, now)? {
-            let is_due = is_end || now.0 - changed_at.0 >= WRITE_SECONDS;
+            let mut is_due = is_end || now.0 - changed_at.0 >= WRITE_SECONDS;
             // A hidden day is shown as soon as there is enough of it.
-            let is_hidden = day == newest && !self.dataset.has_day(day)?;
-            let is_due = if is_hidden {
-                is_look && self.is_shown(day, is_due, now)?
-            } else {
-                is_due
-            };
-            if is_end && !is_due {
+            if day == newest && !self.dataset.has_day(day)? {
+                is_due = is_look && self.is_shown(day, is_due, now)?;
+            }
+            if is_due {
+                keep_first(&mut first, self.save_day(day, now))?;
+            } else if is_end {
                 self.log.push(format!(
                     "{day} is not written yet: too few of the players of the day before have a value; a run from 12:00Z \
                      on writes it in any case"
                 ));
-            }
-            if is_due {
-                keep_first(&mut first, self.save_day(day, now))?;
             }
         }
         if is_look {
@@ -193,13 +193,14 @@ impl Collector {
         Ok((is_due || all > 0) && (is_late || is_enough))
     }
 
-    /// Writes islands.csv if an island has changed. Comes before all files that have islands. Islands that others have
-    /// added to the file stay.
+    /// Writes islands.csv if an island or the file has changed. Comes before all files that have islands. Islands that
+    /// others have added to the file stay.
     fn save_islands(&self, now: UnixSeconds) -> Result<()> {
-        if self.store.task(Task::ISLANDS_CHANGED)? == 0 {
+        let is_left = self.dataset.is_left(DatasetReader::ISLANDS)?;
+        if is_left && self.store.task(Task::ISLANDS_CHANGED)? == 0 {
             return Ok(());
         }
-        let listed = self.dataset.listed()?;
+        let listed = Dataset::islands(&self.settings.dataset)?;
         self.store.write(|| {
             catalogue::adopt(&self.store, &listed, now)?;
             catalogue::restrict(&self.store, self.settings.codes.as_ref(), now)
@@ -215,6 +216,7 @@ impl Collector {
     /// Writes a file of `daily/`: the rows that are there, with the values of the database in place of theirs.
     fn save_day(&mut self, day: UtcDay, now: UnixSeconds) -> Result<()> {
         self.save_islands(now)?;
+        let stamp = self.dataset.stamp(&day_name(day))?;
         let mut rows = self.dataset.day(day)?;
         let (mut revised, mut is_changed) = (0, false);
         for (code, metrics) in readings::values(&self.store, day)? {
@@ -226,13 +228,14 @@ impl Collector {
             rows.insert(code, merged);
         }
         if is_changed {
-            let is_new = !self.dataset.has_day(day)?;
             self.dataset.write_day(day, &rows)?;
-            if is_new {
-                let count = rows.len();
-                self.log
-                    .push(format!("{day}: written with {count} islands"));
-            }
+        } else {
+            self.dataset.leave(day_name(day), stamp);
+        }
+        if stamp.is_none() {
+            let count = rows.len();
+            self.log
+                .push(format!("{day}: written with {count} islands"));
         }
         record_written(&self.store, day, now)?;
         if revised > 0 {
@@ -278,7 +281,7 @@ impl Collector {
         }
         let old = "SELECT step FROM live_file WHERE step <= ?1 ORDER BY step";
         for step in self.store.rows(old, [oldest], |row| row.get(0))? {
-            let removed = self.dataset.remove_step(UnixSeconds(step));
+            let removed = self.dataset.remove(&step_name(UnixSeconds(step)));
             let sql = "DELETE FROM live_file WHERE step = ?1";
             let removed = removed.and_then(|()| self.store.execute(sql, [step]));
             keep_first(&mut first, removed.map(drop))?;

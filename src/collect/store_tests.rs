@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use super::*;
 use crate::calendar::{DAY_SECONDS, UtcDay};
+use crate::collect::dataset_files::Dataset;
 use crate::collect::endpoints::Endpoint;
 use crate::collect::plan;
 use crate::collect::readings;
@@ -103,32 +104,56 @@ fn a_state_of_another_dataset_is_set_aside() {
     assert!(run.collector.dataset.has_day(newest_day(run.now)).unwrap());
 }
 
+/// By others, while it runs and before a start. Only a day that is lost is requested again.
 #[test]
-fn a_lost_file_of_a_day_is_written_again_and_requested_again() {
-    for is_running in [false, true] {
+fn what_a_file_of_a_day_has_lost_is_written_again() {
+    for (change, is_running) in [
+        ("removed", false),
+        ("emptied", true),
+        ("cut", true),
+        ("without rows", false),
+        ("extended", true),
+    ] {
         let mut run = collected(64);
+        let dataset = run.scratch.path().join("dataset");
+        let islands = File::options()
+            .append(true)
+            .open(dataset.join("islands.csv"));
+        let row = b"7919-0791-9000,Theirs,,,\n";
+        islands.unwrap().write_all(row).unwrap();
         let day = UtcDay(newest_day(run.now).0 - 2);
         let rows = run.collector.dataset.day(day).unwrap();
         assert!(rows.len() > 5);
-        let dataset = run.scratch.path().join("dataset");
         let path = dataset.join(format!("daily/{day}.csv"));
-        if is_running {
-            File::options()
-                .write(true)
-                .truncate(true)
-                .open(path)
-                .unwrap();
-            fs::remove_dir_all(dataset.join("live")).unwrap();
-        } else {
-            fs::remove_file(path).unwrap();
+        let mut text = fs::read_to_string(&path).unwrap();
+        match change {
+            "removed" | "emptied" => text.clear(),
+            "cut" => text.truncate(text[..text.len() / 2].rfind('\n').unwrap() + 1),
+            "without rows" => text.truncate(text.find('\n').unwrap() + 1),
+            _ => text += "7919-0791-9000,7,,,,,,,,\n",
+        }
+        crate::durable::replace(&path, text.as_bytes()).unwrap();
+        if change == "removed" {
+            fs::remove_file(&path).unwrap();
+        }
+        fs::remove_dir_all(dataset.join("live")).unwrap();
+        if !is_running {
             run.crash();
         }
+        run.tick_seconds = 60;
         let before = run.upstream.requested[Endpoint::Days as usize];
-        run.advance(UnixSeconds(run.now.0 + 2 * 3600), PACE);
+        run.advance(UnixSeconds(run.now.0 + 120), PACE);
         let log = run.collector.log.join("\n");
-        assert!(log.contains(&format!("the dataset lacks {day}")), "{log}");
-        assert!(run.upstream.requested[Endpoint::Days as usize] >= before + 50);
-        assert_eq!(run.collector.dataset.day(day).unwrap(), rows);
+        let is_lost = text.is_empty();
+        let is_said = log.contains(&format!("the dataset lacks {day}"));
+        assert_eq!(is_said, is_lost, "{change}: {log}");
+        let mut found = run.collector.dataset.day(day).unwrap();
+        let theirs = found.remove(&"7919-0791-9000".parse().unwrap());
+        assert_eq!(theirs.is_some(), change == "extended");
+        assert_eq!(found, rows, "{change}");
+        run.advance(UnixSeconds(run.now.0 + 2 * 3600), PACE);
+        let requested = run.upstream.requested[Endpoint::Days as usize] - before;
+        assert_eq!(requested >= 50, is_lost, "{change}: {requested} requests");
         assert!(dataset.join("live").exists());
         run.validate();
     }
@@ -140,12 +165,8 @@ fn islands_that_others_add_to_the_dataset_while_it_runs_stay() {
     let path = run.scratch.path().join("dataset/islands.csv");
     let mut file = File::options().append(true).open(path).unwrap();
     file.write_all(b"7777-7777-7777,Theirs,,,\n").unwrap();
-    run.collector
-        .store
-        .set_task(Task::ISLANDS_CHANGED, 1)
-        .unwrap();
     run.finish();
-    let listed = run.collector.dataset.listed().unwrap();
+    let listed = Dataset::islands(&run.collector.settings.dataset).unwrap();
     assert!(listed.iter().any(|island| &*island.title == "Theirs"));
     assert!(listed.len() > 50);
     // The file itself is written again if it is lost.
@@ -156,7 +177,12 @@ fn islands_that_others_add_to_the_dataset_while_it_runs_stay() {
         .open(path)
         .unwrap();
     run.finish();
-    assert_eq!(run.collector.dataset.listed().unwrap().len(), listed.len());
+    assert_eq!(
+        Dataset::islands(&run.collector.settings.dataset)
+            .unwrap()
+            .len(),
+        listed.len()
+    );
 }
 
 /// They are a part of the day, and would be a file that grows.
