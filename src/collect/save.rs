@@ -3,9 +3,10 @@
 use super::catalogue;
 use super::collector::Collector;
 use super::dataset_files::{Dataset, day_name, step_name};
-use super::endpoints::summarize;
+use super::endpoints::{Endpoint, summarize};
 use super::error::Result;
 use super::readings::{self, newer};
+use super::reply::Outcome;
 use super::rules::{self, WINDOW_DAYS};
 use super::store::{Store, Task};
 use crate::calendar::{DAY_SECONDS, UnixSeconds, UtcDay};
@@ -97,6 +98,36 @@ impl Collector {
         Ok(())
     }
 
+    /// Takes back the values of days that have not ended, which a clock ahead of time read and perhaps wrote. Not before
+    /// a reply about days: the upstream has none for a clock that is behind, whose days may have ended.
+    fn take_back_days(&mut self, now: UnixSeconds) -> Result<()> {
+        let days = self.breaker(Endpoint::Days);
+        if days.counts[Outcome::Usable as usize] == 0 {
+            return Ok(());
+        }
+        let early = "SELECT day FROM day WHERE day >= ?1";
+        for day in self
+            .store
+            .rows(early, [now.day().0], |row| row.get(0).map(UtcDay))?
+        {
+            let values = readings::values(&self.store, day)?;
+            let mut rows = self.dataset.day(day)?;
+            rows.retain(|code, _| !values.contains_key(code));
+            if rows.is_empty() {
+                self.dataset.remove(&day_name(day))?;
+            } else {
+                self.dataset.write_day(day, &rows)?;
+            }
+            for sql in [
+                "DELETE FROM value WHERE day = ?1",
+                "DELETE FROM day WHERE day = ?1",
+            ] {
+                self.store.execute(sql, [day.0])?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes what is due. To be called about once a second. Opens everything again if the clock was set back.
     pub(super) fn tick(&mut self, now: UnixSeconds) -> Result<()> {
         if now.0 < self.ticked.0 - CLOCK_SLACK_SECONDS {
@@ -136,6 +167,7 @@ impl Collector {
         let mut first = Ok(());
         let is_look = is_end || !(0..LOOK_SECONDS).contains(&(now.0 - self.looked.0));
         if is_look {
+            keep_first(&mut first, self.take_back_days(now))?;
             keep_first(&mut first, self.check_days(now))?;
         }
         if is_end || self.crawl.is_none() {

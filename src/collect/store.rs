@@ -252,9 +252,6 @@ impl Store {
             "UPDATE reading SET postponed_until = min(postponed_until, ?1), contradicted_at = min(contradicted_at, ?1)
              WHERE postponed_until > ?1 OR contradicted_at > ?1",
             "UPDATE day SET changed_at = min(changed_at, ?1), written_at = min(written_at, ?1)",
-            // The values of a day in progress are not those of the day.
-            "DELETE FROM value WHERE day >= ?1 / 86400",
-            "DELETE FROM day WHERE day >= ?1 / 86400",
         ] {
             self.execute(sql, [now.0])?;
         }

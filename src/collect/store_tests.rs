@@ -1,6 +1,5 @@
 //! A database that cannot be used, and a state that does not fit its dataset.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::FileExt;
@@ -10,14 +9,14 @@ use super::*;
 use crate::calendar::{DAY_SECONDS, UtcDay};
 use crate::collect::dataset_files::Dataset;
 use crate::collect::endpoints::Endpoint;
+use crate::collect::faults_tests::{Spell, Trouble};
 use crate::collect::plan;
 use crate::collect::readings;
 use crate::collect::rules::{newest_day, window};
-use crate::collect::scratch_tests::{Scratch, record_reply};
+use crate::collect::scratch_tests::Scratch;
 use crate::collect::simulated_collector_tests::Simulation;
 use crate::collect::simulation_tests::compare;
-use crate::collect::virtual_upstream_tests::{VirtualUpstream, code};
-use crate::dataset::Metrics;
+use crate::collect::virtual_upstream_tests::VirtualUpstream;
 
 /// Seconds of one request.
 const PACE: i64 = 20;
@@ -185,20 +184,52 @@ fn islands_that_others_add_to_the_dataset_while_it_runs_stay() {
     );
 }
 
-/// They are a part of the day, and would be a file that grows.
+/// They are a part of the day, and would be a file that grows. Rows of others stay.
 #[test]
-fn values_that_a_clock_ahead_of_time_read_of_a_day_in_progress_are_forgotten() {
-    let mut run = collected(67);
-    let today = run.now.day();
-    let ahead = UnixSeconds(run.now.0 + DAY_SECONDS);
-    let days = BTreeMap::from([(today, Metrics::of_peak(Some(7)))]);
-    let rows = |run: &Simulation| readings::values(&run.collector.store, today).unwrap().len();
-    record_reply(&run.collector.store, code(1), &days, ahead).unwrap();
-    assert_eq!(rows(&run), 1);
-    run.crash();
-    assert_eq!(rows(&run), 0);
-    run.collector.finish(ahead).unwrap();
-    assert!(!run.collector.dataset.has_day(today).unwrap());
+fn values_that_a_clock_ahead_of_time_read_of_a_day_in_progress_are_taken_back() {
+    for theirs in ["", "7919-0791-9000,7,,,,,,,,\n"] {
+        let mut run = collected(67);
+        let (today, begun) = (run.now.day(), run.now);
+        let path = run
+            .scratch
+            .path()
+            .join(format!("dataset/daily/{today}.csv"));
+        run.skew = DAY_SECONDS;
+        run.advance(UnixSeconds(run.now.0 + 8 * 3600), PACE);
+        let rows = run.collector.dataset.day(today).unwrap();
+        assert!(rows.len() > 5);
+        if !theirs.is_empty() {
+            let islands = run.scratch.path().join("dataset/islands.csv");
+            for (path, row) in [
+                (islands, "7919-0791-9000,Theirs,,,\n"),
+                (path.clone(), theirs),
+            ] {
+                let mut file = File::options().append(true).open(path).unwrap();
+                file.write_all(row.as_bytes()).unwrap();
+            }
+        }
+        run.skew = 0;
+        assert_eq!(run.now.day(), begun.day());
+        run.crash();
+        // The clock may be behind now: then, the upstream has no reply.
+        let trouble = run.now..UnixSeconds(run.now.0 + 3600);
+        let spell = Spell::new(Trouble::Status(400), Endpoint::Days, trouble);
+        run.upstream.spells.push(spell);
+        run.advance(UnixSeconds(run.now.0 + 3600), PACE);
+        assert!(path.exists());
+        run.advance(UnixSeconds(run.now.0 + 2 * 3600), PACE);
+        let found = run.collector.dataset.day(today).unwrap();
+        assert_eq!(
+            (found.len(), path.exists()),
+            (theirs.lines().count(), !theirs.is_empty())
+        );
+        assert!(
+            readings::values(&run.collector.store, today)
+                .unwrap()
+                .is_empty()
+        );
+        run.validate();
+    }
 }
 
 /// The upstream no longer has it.
