@@ -30,8 +30,8 @@ const LIVE: &str = "live";
 /// Temporary name of the file that is written. The next write replaces one that a crash left.
 const TEMP_NAME: &str = "collect.csv";
 /// Time for which a write waits for readers. It fails after that and is repeated later, so that a long
-/// publish does not stop collecting.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// publish does not stop collecting. Shorter than a wait that is reported: the loop reports all attempts together.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Modification time and length of a file that is not empty, as a full disk leaves it.
 pub(super) type Stamp = (i64, i64, u64);
@@ -45,7 +45,7 @@ pub(super) struct Dataset {
 
 impl Dataset {
     /// Opens a dataset directory. Creates it if it is missing, with an empty islands.csv, so that it is
-    /// sound from the beginning.
+    /// sound from the beginning, or from the first write if readers hold its lock.
     pub(super) fn open(directory: &Path) -> Result<Dataset> {
         let error = io_error("create", directory);
         for folder in [DAILY, LIVE] {
@@ -56,7 +56,10 @@ impl Dataset {
             left: RefCell::default(),
         };
         if dataset.stamp(DatasetReader::ISLANDS)?.is_none() {
-            dataset.write_islands(&[])?;
+            match dataset.write_islands(&[]) {
+                Err(error) if error.is_busy() => {}
+                written => written?,
+            }
         } else if !directory.join(durable::LOCK_FILE).exists() {
             // Readers take part in the lock only if there is one.
             drop(durable::lock_exclusive(directory, LOCK_TIMEOUT).map_err(&error)?);

@@ -69,6 +69,7 @@ pub(crate) fn run(
         count_at: Instant::now(),
         page: Arc::new(Mutex::new((String::new(), Some("starting")))),
         write_at: Instant::now(),
+        waits_since: None,
     };
     finish(runtime, opened.run())
 }
@@ -106,6 +107,8 @@ struct Loop<'a> {
     count_at: Instant,
     /// Time of the next write: later after an error.
     write_at: Instant,
+    /// Begin of a wait for readers that hold the lock of the dataset.
+    waits_since: Option<Instant>,
 }
 
 impl Loop<'_> {
@@ -176,13 +179,12 @@ impl Loop<'_> {
                 Next::Wait => sleep(TICK).await,
                 Next::Done => {
                     let is_patient = done.get_or_insert_with(Instant::now).elapsed() < LOCK_TIMEOUT;
-                    match self.collector.finish(UnixSeconds::now()) {
-                        Err(error) if error.is_busy() && is_patient => sleep(TICK).await,
-                        written => {
-                            return written
-                                .and_then(|()| self.collector.missing(UnixSeconds::now()));
-                        }
+                    let written = self.collector.finish(UnixSeconds::now());
+                    if self.is_waiting(&written) && is_patient {
+                        sleep(TICK).await;
+                        continue;
                     }
+                    return written.and_then(|()| self.collector.missing(UnixSeconds::now()));
                 }
             }
         }
@@ -226,7 +228,6 @@ impl Loop<'_> {
             return Err(error);
         }
         self.write_at = Instant::now() + WRITE_PAUSE;
-        // Each wait for a held lock is reported where it happens.
         if !error.is_busy() {
             let line = format!("{error}; it is tried again until it works");
             let collector = &mut self.collector;
@@ -235,11 +236,28 @@ impl Loop<'_> {
         Ok(())
     }
 
+    /// Returns whether a write waits for readers of the dataset. Logs when such a wait begins, and when it ends.
+    fn is_waiting(&mut self, written: &Result<()>) -> bool {
+        let is_busy = written.as_ref().is_err_and(CollectError::is_busy);
+        let lock = self.collector.settings.dataset.join(durable::LOCK_FILE);
+        let (lock, log) = (lock.display(), &mut self.collector.log);
+        if is_busy && self.waits_since.is_none() {
+            self.waits_since = Some(Instant::now());
+            let line = format!("waiting for the lock {lock}, which another process holds");
+            log.push(line);
+        } else if !is_busy && let Some(since) = self.waits_since.take() {
+            let seconds = since.elapsed().as_secs();
+            log.push(format!("the lock {lock} was free after {seconds} s"));
+        }
+        is_busy
+    }
+
     /// Writes what is due, and shows how it goes.
     fn tick(&mut self) -> Result<()> {
         let (before, now) = (self.collector.ticked, UnixSeconds::now());
         if Instant::now() >= self.write_at {
             let written = self.collector.tick(now);
+            self.is_waiting(&written);
             self.check(written)?;
         }
         let begun = Instant::now();

@@ -24,6 +24,7 @@ fn with_loop(log: fn(&str), test: impl FnOnce(Loop<'_>)) {
         count_at: Instant::now(),
         page: Arc::default(),
         write_at: Instant::now(),
+        waits_since: None,
     });
 }
 

@@ -211,25 +211,36 @@ fn a_link_to_a_missing_catalogue_is_not_replaced() {
     assert!(link.is_symlink());
 }
 
+/// Of a dataset that is new, and of one with data. Other programs that read it create the lock too.
 #[test]
-fn a_collector_that_waits_for_readers_reports_the_lock() {
+fn a_collector_waits_for_readers_and_logs_the_begin_and_the_end_of_the_wait() {
     let directory = TempDir::new();
     let paths = paths(&directory);
     let upstream = FakeUpstream::start(10, |_| None);
-    assert!(once(&paths, &upstream).status.success());
-    upstream.set_islands(20);
-    fs::remove_dir_all(&paths.1).unwrap();
     let path = Path::new(&paths.0).join(".lock");
-    let lock = File::open(&path).unwrap();
-    lock.lock_shared().unwrap();
-    let log = directory.join("log");
-    let mut waiting = collector(&paths, &upstream);
-    let mut waiting = waiting.stderr(File::create(&log).unwrap()).spawn().unwrap();
-    let want = format!("waiting for the lock {},", path.display());
-    wait_for(&want, || fs::read_to_string(&log).unwrap().contains(&want));
-    drop(lock);
-    assert!(waiting.wait().unwrap().success());
-    assert_sound(&paths);
+    fs::create_dir_all(&paths.0).unwrap();
+    File::create(&path).unwrap();
+    for islands in [10, 20] {
+        upstream.set_islands(islands);
+        let lock = File::open(&path).unwrap();
+        lock.lock_shared().unwrap();
+        let log = directory.join("log");
+        let mut waiting = collector(&paths, &upstream);
+        let mut waiting = waiting.stderr(File::create(&log).unwrap()).spawn().unwrap();
+        let path = path.display();
+        let begin = format!("waiting for the lock {path},");
+        let logged = || fs::read_to_string(&log).unwrap();
+        wait_for(&begin, || logged().contains(&begin));
+        // At the end of a run, there are several attempts.
+        thread::sleep(Duration::from_secs(4));
+        drop(lock);
+        assert!(waiting.wait().unwrap().success());
+        let end = format!("the lock {path} was free after ");
+        let counts = [begin, end].map(|line| logged().matches(&line).count());
+        assert_eq!(counts, [1, 1], "{}", logged());
+        assert_sound(&paths);
+        let _next_time = fs::remove_dir_all(&paths.1);
+    }
 }
 
 /// Each run adds islands and their days: half of a set would be days of unknown islands.
