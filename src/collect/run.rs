@@ -27,13 +27,11 @@ use crate::sync::{Mutex, lock};
 
 /// Time between looks at what is due.
 const TICK: Duration = Duration::from_secs(1);
-/// Time between status lines to the service manager.
-const STATUS_SECONDS: i64 = 10;
 /// Time between two counts of the queues, as a multiple of the time that counting takes.
 const COUNTING_PAUSE: u32 = 500;
 /// Pause after a file could not be written, for example on a full disk, or because readers hold the lock.
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
-/// Time for which a run with `--once` waits at its end for readers of the dataset.
+/// Longest wait for readers of the dataset at the end of a run with `--once`.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
 /// Without a usable response for this long, the collector is not ready.
 const READY_SECONDS: i64 = 15 * 60;
@@ -160,10 +158,10 @@ impl Loop<'_> {
             tokio::spawn(admin::serve(listener, respond));
         }
         self.notifier.ready("collecting");
-        let (mut ticked, mut done): (Option<Instant>, Option<Instant>) = (None, None);
+        let mut tick_at = Instant::now();
         loop {
-            if ticked.is_none_or(|at| at.elapsed() >= TICK) {
-                ticked = Some(Instant::now());
+            if Instant::now() >= tick_at {
+                tick_at = Instant::now() + TICK;
                 self.notifier.alive();
                 self.tick()?;
             }
@@ -178,9 +176,9 @@ impl Loop<'_> {
                 Next::Send(request) => self.send(&request).await?,
                 Next::Wait => sleep(TICK).await,
                 Next::Done => {
-                    let is_patient = done.get_or_insert_with(Instant::now).elapsed() < LOCK_TIMEOUT;
                     let written = self.collector.finish(UnixSeconds::now());
-                    if self.is_waiting(&written) && is_patient {
+                    let is_short = |since: Instant| since.elapsed() < LOCK_TIMEOUT;
+                    if self.is_waiting(&written) && self.waits_since.is_some_and(is_short) {
                         sleep(TICK).await;
                         continue;
                     }
@@ -254,7 +252,7 @@ impl Loop<'_> {
 
     /// Writes what is due, and shows how it goes.
     fn tick(&mut self) -> Result<()> {
-        let (before, now) = (self.collector.ticked, UnixSeconds::now());
+        let now = UnixSeconds::now();
         if Instant::now() >= self.write_at {
             let written = self.collector.tick(now);
             self.is_waiting(&written);
@@ -262,9 +260,8 @@ impl Loop<'_> {
         }
         let begun = Instant::now();
         if begun >= self.count_at {
-            if let Err(error) = self.collector.count(now) {
-                self.check(Err(error))?;
-            }
+            let counted = self.collector.count(now);
+            self.check(counted)?;
             self.count_at = Instant::now() + begun.elapsed() * COUNTING_PAUSE;
         }
         self.collector.rate = self.pace.rate;
@@ -279,10 +276,8 @@ impl Loop<'_> {
         }
         let all = self.collector.sizes.islands;
         let done = all.saturating_sub(self.collector.sizes.due());
-        if now.0 / STATUS_SECONDS != before.0 / STATUS_SECONDS {
-            let status = format!("{done} of {all} islands are up to date");
-            self.notifier.status(&status);
-        }
+        let status = format!("{done} of {all} islands are up to date");
+        self.notifier.status(&status);
         (self.show_progress)(done, all);
         Ok(())
     }
