@@ -166,8 +166,6 @@ impl Collector {
         dataset.leave(listed.to_owned(), dataset.stamp(listed)?);
         let mut log = Vec::new();
         let (store, is_state_replaced) = open_store(&settings, now, &mut log)?;
-        // Their pauses would be short again otherwise.
-        let failing = readings::postponed(&store, now)?;
         let mut collector = Collector {
             settings,
             started: now,
@@ -185,7 +183,7 @@ impl Collector {
             rankings: None,
             live: None,
             not_before: UnixSeconds(0),
-            failing_islands: failing.into_iter().map(|code| (code, ATTEMPTS)).collect(),
+            failing_islands: BTreeMap::new(),
             suspect: None,
             ticked: now,
             looked: UnixSeconds(0),

@@ -207,12 +207,6 @@ pub(super) fn postpone(
     store.execute(sql, (code, until, now.0)).map(drop)
 }
 
-/// Returns the islands whose pause is longer than the first one after a failure.
-pub(super) fn postponed(store: &Store, now: UnixSeconds) -> Result<Vec<IslandCode>> {
-    let sql = "SELECT code FROM reading WHERE class >= 0 AND postponed_until > ?1";
-    store.rows(sql, [rules::retry_at(1, now)], |row| row.get(0))
-}
-
 /// Returns all postponed islands to their queues.
 pub(super) fn release_postponed(store: &Store) -> Result<()> {
     let sql = "UPDATE reading SET postponed_until = 0 WHERE postponed_until > 0";
