@@ -29,7 +29,7 @@ use crate::sync::Replicated;
 
 const REQUESTS: usize = 200;
 
-pub(super) fn worker(records: &KeyRecords) -> Arc<Worker> {
+fn worker(records: &KeyRecords) -> Arc<Worker> {
     let snapshot = open_sample(&SiteSettings::new("http://api.test")).unwrap();
     let clock = Arc::new(Clock::new(None, None));
     let keyed = KeyedQuota::new(None);

@@ -331,6 +331,3 @@ pub(in crate::server) fn is_last(request: &Request<Incoming>) -> bool {
 #[cfg(test)]
 #[path = "allocation_tests.rs"]
 mod tests;
-#[cfg(test)]
-#[path = "turn_tests.rs"]
-mod turn_tests;

@@ -372,3 +372,29 @@ fn a_request_whose_handling_panics_is_lost_alone_and_counted() {
     let panics = registry.metrics.counters.panics.get();
     assert_eq!((panics, registry.size()), (1, 0));
 }
+
+#[test]
+fn a_connection_yields_after_each_sixteen_requests() {
+    let wire = Wire {
+        sent: PLAIN.head().repeat(64).into_bytes(),
+        writes_left: usize::MAX,
+        ..Wire::default()
+    };
+    let (_wire, io, context) = guarded(&Arc::default(), wire);
+    let service = service_fn(|request: Request<Incoming>| {
+        context.requests.add(1);
+        std::future::ready(Ok::<_, Infallible>(respond(
+            &request,
+            &context,
+            Disk::SOUND,
+        )))
+    });
+    let mut conversation = Box::pin(drive(io, service, &context));
+    let polls = std::array::from_fn(|_| {
+        let before = context.requests.get();
+        let mut cx = Context::from_waker(Waker::noop());
+        let _ = conversation.as_mut().poll(&mut cx);
+        context.requests.get() - before
+    });
+    assert_eq!(polls, [16, 0, 16, 0, 16, 0, 16]);
+}
