@@ -88,7 +88,13 @@ impl KeyStoreError {
 
     /// Returns a conversion of faults of a file: the number of a line, starting at 1, and its fault.
     pub(super) fn damaged(path: &Path) -> impl FnOnce((usize, String)) -> KeyStoreError + '_ {
-        |(line, problem)| KeyStoreError::Damaged(format!("{}:{line}: {problem}", path.display()))
+        |(line, problem)| {
+            KeyStoreError::Damaged(format!(
+                "{}:{line}: {problem}; restore a backup, or remove the file while a server runs, \
+                 which then writes its keys again",
+                path.display()
+            ))
+        }
     }
 
     /// Returns `true` if another process held the directory's lock until the timeout.
@@ -307,7 +313,10 @@ mod tests {
                 KeyStoreError::TooManyFree("a@x.test".parse().unwrap()),
                 "a@x.test already has 3 active free keys",
             ),
-            (damaged((3, "no".to_owned())), "/s/keys.jsonl:3: no"),
+            (
+                damaged((3, "no".to_owned())),
+                "/s/keys.jsonl:3: no; restore a backup, or remove the file while",
+            ),
         ] {
             let message = error.to_string();
             assert!(message.contains(text), "{message}");

@@ -2,6 +2,7 @@
 //! it.
 
 use std::fmt;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::sleep;
@@ -95,12 +96,17 @@ impl KeyStore {
 
     /// Reads all records; none if no key has been issued.
     pub fn read(&self) -> Result<KeyRecords, KeyStoreError> {
-        let path = self.path();
-        let read = regular_file::read(&path, u64::MAX).map_err(KeyStoreError::io(&path))?;
-        let Some((bytes, _)) = read else {
+        let Some((bytes, _)) = self.read_bytes(u64::MAX)? else {
             return Ok(KeyRecords::default());
         };
-        key_file::parse(&bytes).map_err(KeyStoreError::damaged(&path))
+        key_file::parse(&bytes).map_err(KeyStoreError::damaged(&self.path()))
+    }
+
+    /// Reads the beginning of the key file. An empty file has lost all keys, as a missing one has.
+    fn read_bytes(&self, bytes_max: u64) -> Result<Option<(Vec<u8>, Metadata)>, KeyStoreError> {
+        let path = self.path();
+        let read = regular_file::read(&path, bytes_max).map_err(KeyStoreError::io(&path))?;
+        Ok(read.filter(|(bytes, _)| !bytes.is_empty()))
     }
 
     /// Returns all records that this process knows. The file may have others that were not read yet.
@@ -145,9 +151,7 @@ impl KeyStore {
 
     /// Returns the version of the key file without reading all of it; `None` if there is no file.
     fn version(&self) -> Result<Option<KeyFileVersion>, KeyStoreError> {
-        let path = self.path();
-        let read = regular_file::read(&path, HEADER_BYTES_MAX);
-        let read = read.map_err(KeyStoreError::io(&path))?;
+        let read = self.read_bytes(HEADER_BYTES_MAX)?;
         Ok(read.map(|(header, metadata)| (header, metadata.len(), metadata.modified().ok())))
     }
 

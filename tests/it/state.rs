@@ -67,7 +67,7 @@ fn a_damaged_key_file_keeps_the_loaded_keys_and_is_logged_once() {
     let swapped = good.replace("\"tier\":\"pro\"", "\"tier\":\"free\"");
     for (damaged, message) in [
         (half, "keys.jsonl:2: "),
-        ("", "keys.jsonl:1: missing header line"),
+        ("nonsense", "keys.jsonl:1: missing header line"),
         ("nonsense\n", "keys.jsonl:1: "),
         (swapped.as_str(), "keys.jsonl:1: checksum mismatch"),
     ] {
@@ -108,8 +108,8 @@ fn a_server_writes_keys_again_that_its_file_has_lost() {
         None => fs::remove_file(state.file()).unwrap(),
         Some(text) => state.replace(text),
     };
-    for (lost, count) in [(None, 3), (Some(&older), 2), (None, 4)] {
-        lose(lost.map(String::as_str));
+    for (lost, count) in [(None, 3), (Some(older.as_str()), 2), (Some(""), 4)] {
+        lose(lost);
         let new = lost.map(|_| state.issue());
         server.await_line(&format!(
             "known keys were missing or out of date, and were written again ({count})"
@@ -121,7 +121,7 @@ fn a_server_writes_keys_again_that_its_file_has_lost() {
     }
     // A file that lacks nothing is only read.
     state.replace(&newer);
-    server.await_line("were written again (1)");
+    server.await_line("were written again (2)");
     let repaired = fs::read_to_string(state.file()).unwrap();
     state.replace(&repaired);
     assert!(server.terminate().success());
@@ -257,7 +257,12 @@ fn a_key_file_that_cannot_be_read_stops_the_start() {
         check_refused(&words, code, message);
     };
     check(&good[..good.len() - 1], 65, "keys.jsonl:2: ");
-    check("", 65, "keys.jsonl:1: missing header line");
+    check("\n", 65, "keys.jsonl:1: ");
+    check(
+        "{}",
+        65,
+        "keys.jsonl:1: missing header line; restore a backup",
+    );
     let other = good.replace("keys 1", "keys 2");
     check(
         &other,
