@@ -4,8 +4,11 @@
 //! the day when it first matters.
 
 use std::collections::HashSet;
+use std::env;
 use std::fs::{self, File};
 use std::path::Path;
+
+use rustix::fs::{Access, access};
 
 use super::arguments::Arguments;
 use super::error::CliError;
@@ -18,6 +21,7 @@ pub(super) fn validate(arguments: &Arguments, settings: &Settings) -> Result<(),
         .or_else(|| Some(("published", published(settings)?)))
         .or_else(|| Some(("state", state(settings)?)))
         .or_else(|| Some(("access-log", access_log(settings)?)))
+        .or_else(|| Some(("mailer", mailer(settings)?)))
         .or_else(|| Some(("connections", connections(settings)?)));
     match found {
         Some((name, problem)) => Err(arguments.setting_error(name, &problem)),
@@ -124,6 +128,20 @@ fn access_log(settings: &Settings) -> Option<String> {
         "must be a writable file, got {}; {problem}",
         quoted(path)
     ))
+}
+
+/// The command must be found as it will be when it is run: by its path, or in the directories of `PATH`.
+fn mailer(settings: &Settings) -> Option<String> {
+    let command = settings.signup.as_ref()?.mailer.as_deref()?;
+    let program = command.split_ascii_whitespace().next()?;
+    let is_program = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+    let is_found = if program.contains('/') {
+        is_program(Path::new(program))
+    } else {
+        let directories = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&directories).any(|directory| is_program(&directory.join(program)))
+    };
+    (!is_found).then(|| format!("must be a command that can be executed, got {program:?}"))
 }
 
 fn connections(settings: &Settings) -> Option<String> {

@@ -215,6 +215,10 @@ const INCOMPLETE: &str = "
 --signup email --state STATE | requires --mailer COMMAND
 --signup email --mailer m --state STATE | requires --base-url URL
 --mailer m | requires --signup email
+--signup email --mailer /nowhere/m --state STATE --base-url https://x.test | must be a command that can be executed, got
+--signup email --mailer ./Cargo.toml --state STATE --base-url https://x.test | can be executed, got
+--signup email --mailer ./src --state STATE --base-url https://x.test | can be executed, got
+--signup email --mailer no-such-mailer --state STATE --base-url https://x.test | can be executed, got
 ";
 
 #[cfg(feature = "tls")]
