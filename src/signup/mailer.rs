@@ -8,6 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 
 use super::tokens::MAC_CHARS;
 use crate::keys::KeyAddress;
-use crate::observe::Log;
+use crate::observe::{LocalCounter, Log};
 
 /// Length of the queue, without the mail being sent.
 const QUEUE_MAX: usize = 64;
@@ -33,6 +34,8 @@ const STDERR_BYTES_MAX: u64 = 300;
 /// mails and ends. No thread waits for it: at the end of the process queued mails are lost.
 pub(crate) struct Mailer {
     queue: Sender<String>,
+    /// Mails that the command did not accept.
+    pub(super) failed: Arc<LocalCounter>,
 }
 
 impl Mailer {
@@ -41,16 +44,19 @@ impl Mailer {
         let words: Vec<String> = command.split_ascii_whitespace().map(String::from).collect();
         let (queue, mut mails) = channel::<String>(QUEUE_MAX);
         let runtime = Builder::new_current_thread().enable_all().build()?;
+        let failed = Arc::new(LocalCounter::default());
+        let counter = Arc::clone(&failed);
         let run = async move {
             while let Some(mail) = mails.recv().await {
                 if let Err(problem) = send(&words, &mail, longest).await {
                     log.write(&format!("mail was not sent: {}: {problem}", words[0]));
+                    counter.add(1);
                 }
             }
         };
         let thread = thread::Builder::new().name("mailer".into());
         thread.spawn(move || runtime.block_on(run))?;
-        Ok(Mailer { queue })
+        Ok(Mailer { queue, failed })
     }
 
     /// Returns `true` if the queue is full. To be checked before each mail.

@@ -20,7 +20,7 @@ use crate::keys::{
     NewKey, SignupSecret,
 };
 use crate::model::Tier;
-use crate::observe::{Log, RateLimitedLog};
+use crate::observe::{LocalCounter, Log, RateLimitedLog};
 use crate::sync::lock;
 
 /// Mails per key of the daily maximum: one may be lost, one may expire.
@@ -134,6 +134,12 @@ impl SignupService {
             queue_log: RateLimitedLog::new(log.clone()),
             log: RateLimitedLog::new(log),
         })
+    }
+
+    /// Returns the number of mails that the mail command did not accept.
+    pub(crate) fn failed_mails(&self) -> Arc<LocalCounter> {
+        let mailer = self.mailer.as_ref();
+        mailer.map_or_else(Arc::default, |mailer| Arc::clone(&mailer.failed))
     }
 
     /// Handles a request, of which the caller limits the rate.

@@ -1,5 +1,6 @@
 //! Sign-up at `/keys`: by address and by mail, and attacks on it.
 
+use crate::admin::{address, metrics};
 use crate::dumps::failed_with;
 use crate::prelude::*;
 
@@ -341,11 +342,11 @@ pub(crate) fn mailer(dir: &TempDir, line: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-fn by_mail(dir: &TempDir, line: &str) -> Server {
+fn by_mail(dir: &TempDir, line: &str, admin: &str) -> Server {
     let (state, mailer) = (dir.join("state"), mailer(dir, line));
     let state = state.to_str().unwrap();
     let base = ["--base-url", "https://metrics.test/api", "--state", state];
-    let args = ["--signup", "email", "--mailer", &mailer];
+    let args = ["--signup", "email", "--mailer", &mailer, "--admin", admin];
     Server::start(&[&base[..], &args[..]].concat())
 }
 
@@ -384,7 +385,7 @@ pub(crate) fn mailed_target(dir: &TempDir) -> String {
 #[test]
 fn a_mailed_link_proves_an_address_and_each_form_gives_one_key() {
     let dir = TempDir::new();
-    let server = by_mail(&dir, KEEP);
+    let server = by_mail(&dir, KEEP, "127.0.0.1:0");
     let mut client = server.connect();
     // No mail: the first one in the folder is that of the next address.
     assert_eq!(ask(&mut client, "a%0d%0aBcc:b@x.test").status, 400);
@@ -416,9 +417,13 @@ fn a_mailed_link_proves_an_address_and_each_form_gives_one_key() {
 #[test]
 fn a_failing_mailer_is_reported_to_the_operator_only() {
     let dir = TempDir::new();
-    let server = by_mail(&dir, "cat >/dev/null; echo no relay >&2; exit 75");
+    let (admin, port) = address();
+    let server = by_mail(&dir, "cat >/dev/null; echo no relay >&2; exit 75", &port);
+    let failed = || metrics(admin)["island_metrics_signup_mails_failed_total"];
+    assert_eq!(failed(), 0.0);
     let reply = ask(&mut server.connect(), "ann@example.com");
     assert_eq!(reply.status, 200);
     assert!(!reply.text().contains("relay"));
     server.await_line("no relay");
+    wait_for("the count", || failed() == 1.0);
 }

@@ -86,6 +86,12 @@ const METRICS: &[Metric<WriteSamples>] = metrics! {
     Gauge "island_metrics_keys"
         "Keys in the key file, including revoked ones."
         |server, page| page.value(server.quota.keys.current().count());
+    Counter "island_metrics_signup_mails_failed_total"
+        "Mails of sign-up that the mail command did not accept."
+        |server, page| {
+            let signup = server.workers[0].services.signup.as_ref();
+            page.value(signup.map_or(0, |signup| signup.failed_mails.get()));
+        };
     Gauge "island_metrics_snapshot_published_timestamp_seconds"
         "Publish time of each served payload, in Unix seconds."
         |server, page| {

@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 
 use crate::calendar::UnixSeconds;
 use crate::keys::{KeySharing, KeyStore, NewKey};
-use crate::observe::Log;
+use crate::observe::{LocalCounter, Log};
 use crate::request::Query;
 use crate::server::http::api_error::ApiError;
 use crate::server::http::request_head::RequestHead;
@@ -43,6 +43,7 @@ pub(crate) struct SignupHandler {
     poller: PollTrigger,
     /// Whether keys belong to an IP address, which several people may share.
     is_shared: bool,
+    pub(crate) failed_mails: Arc<LocalCounter>,
 }
 
 impl SignupHandler {
@@ -67,6 +68,7 @@ impl SignupHandler {
         let service = SignupService::open(keys, policy, prefix, base_url, log.clone());
         let service = service.map_err(StartError::SignUp)?;
         Ok(Some(SignupHandler {
+            failed_mails: service.failed_mails(),
             service: Arc::new(Mutex::new(service)),
             poller: poller.clone(),
             is_shared: policy.mailer.is_none(),

@@ -24,6 +24,7 @@ impl SignupHandler {
             service: Arc::new(Mutex::new(service.unwrap())),
             poller: PollTrigger::start("keys", |_| {}).unwrap(),
             is_shared: true,
+            failed_mails: Arc::default(),
         }
     }
 }
