@@ -49,7 +49,8 @@ impl World {
             .unwrap()
             .catalogue()
             .unwrap();
-        let open = || History::open(Storage::File(Arc::new(File::open(&file).unwrap()))).unwrap();
+        let storage = || Storage::File(Arc::new((File::open(&file).unwrap(), file.clone())));
+        let open = || History::open(storage()).unwrap();
         // The first time reads the file into the page cache.
         drop(open());
         let begun = Instant::now();

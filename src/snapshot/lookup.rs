@@ -165,7 +165,8 @@ impl History {
                 let mut reader = self.stored(body, gzip).reader();
                 while reader.left() > 0 {
                     let bytes = reader.left().min(SHORT_BYTES_MAX.into());
-                    reader.fill(vec![0; usize::try_from(bytes).expect("at most 512 KiB")])?;
+                    reader
+                        .fill_at_open(vec![0; usize::try_from(bytes).expect("at most 512 KiB")])?;
                 }
             }
             progress(at + 1, self.bodies.len());

@@ -46,7 +46,7 @@ impl Payload {
     ) -> Result<T, SnapshotError> {
         let path = directory.path().join(&self.file);
         let opened = || {
-            let storage = Storage::File(Arc::new(directory.file(&self.file)?));
+            let storage = Storage::File(Arc::new((directory.file(&self.file)?, path.clone())));
             let found = Trailer::read(&storage)?.identity;
             if self.names(found) {
                 return open(storage);

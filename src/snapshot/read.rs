@@ -61,13 +61,18 @@ impl Live {
             if body.plain_bytes == 0 {
                 return Ok(None);
             }
-            let form = |gzip| StoredBody {
-                storage: file.storage.clone(),
-                body,
-                gzip,
+            let form = |gzip| {
+                let storage = file.storage.clone();
+                let mut reader = StoredBody {
+                    storage,
+                    body,
+                    gzip,
+                }
+                .reader();
+                reader.fill_at_open(vec![0; body.bytes(gzip) as usize])
             };
-            let plain = form(false).read()?;
-            let gzip = body.has_gzip().then(|| form(true).read()).transpose()?;
+            let plain = form(false)?;
+            let gzip = body.has_gzip().then(|| form(true)).transpose()?;
             // The curve has none.
             players.extend(site::live_players(&plain));
             let due = next_due(&plain, published);

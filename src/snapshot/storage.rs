@@ -8,11 +8,14 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use memmap2::{Advice, MmapMut};
 use zlib_rs::crc32::crc32;
+
+use super::error::SnapshotError;
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Bytes that are read and verified at a time: what fits in the cache of a core.
@@ -23,16 +26,16 @@ const CHUNK_BYTES: usize = 256 * 1024;
 pub enum Storage {
     /// In memory: the embedded sample.
     Memory(Bytes),
-    /// In a file, whose bodies are read when they are requested. Shared with bodies that are being
-    /// sent, so that they do not keep the rest of the snapshot in memory.
-    File(Arc<File>),
+    /// In a file, whose bodies are read when they are requested, and its path, for messages. Shared with bodies that
+    /// are being sent, so that they do not keep the rest of the snapshot in memory.
+    File(Arc<(File, PathBuf)>),
 }
 
 impl Storage {
     pub(crate) fn len(&self) -> io::Result<u64> {
         match self {
             Storage::Memory(bytes) => Ok(bytes.len() as u64),
-            Storage::File(file) => file.metadata().map(|found| found.len()),
+            Storage::File(file) => file.0.metadata().map(|found| found.len()),
         }
     }
 
@@ -48,7 +51,15 @@ impl Storage {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
                 bytes.get(start..).unwrap_or_default().read_exact(buffer)
             }
-            Storage::File(file) => file.read_exact_at(buffer, offset),
+            Storage::File(file) => file.0.read_exact_at(buffer, offset),
+        }
+    }
+
+    /// Adds the path of the file to the message of an error.
+    pub(super) fn name(&self, error: SnapshotError) -> SnapshotError {
+        match self {
+            Storage::Memory(_) => error,
+            Storage::File(file) => error.in_file(&file.1),
         }
     }
 }
@@ -125,7 +136,7 @@ mod tests {
             let bytes: Vec<u8> = (0..blocks * HUGE_PAGE_BYTES as u64 / 8 + 1000)
                 .flat_map(u64::to_le_bytes)
                 .collect();
-            let storage = Storage::File(Arc::new(file(&bytes)));
+            let storage = Storage::File(Arc::new((file(&bytes), PathBuf::new())));
             let length = bytes.len() - 13;
             let wanted = crc32(0, &bytes[13..]);
             let read = || read_resident(&storage, 13, length).unwrap();

@@ -44,9 +44,10 @@ impl StoredBody {
         let stored = StoredPart {
             offset: body.offset + u64::from(skipped),
             left: body.bytes(body.has_gzip()).saturating_sub(skipped).into(),
-            storage: self.storage,
+            storage: self.storage.clone(),
         };
         BodyReader {
+            storage: self.storage,
             body,
             gzip,
             left: body.bytes(gzip).into(),
@@ -69,6 +70,7 @@ impl StoredBody {
 
 /// A body that is being read, which waits for the disk.
 pub struct BodyReader {
+    storage: Storage,
     body: BodyRef,
     gzip: bool,
     source: Box<dyn Read + Send>,
@@ -84,8 +86,14 @@ impl BodyReader {
     }
 
     /// Fills a piece, which must not be longer than what is left. An error means that the body is damaged; the rest
-    /// cannot be sent.
-    pub fn fill(&mut self, mut piece: Vec<u8>) -> Result<Bytes, SnapshotError> {
+    /// cannot be sent. It names the file.
+    pub fn fill(&mut self, piece: Vec<u8>) -> Result<Bytes, SnapshotError> {
+        let filled = self.fill_at_open(piece);
+        filled.map_err(|error| self.storage.name(error))
+    }
+
+    /// The same where the file is named by what opens it.
+    pub(super) fn fill_at_open(&mut self, mut piece: Vec<u8>) -> Result<Bytes, SnapshotError> {
         let place = self.body.place();
         match self.source.read_exact(&mut piece) {
             // By the decoder. A file that is too short for its bodies is an unexpected end.
@@ -94,7 +102,7 @@ impl BodyReader {
                 return Err(SnapshotError::malformed(place, problem));
             }
             read => read.map_err(|error| {
-                SnapshotError::Damaged(format!("{place} cannot be read: {error}"))
+                SnapshotError::malformed(&place, format!("it cannot be read: {error}"))
             })?,
         }
         self.checksum = crc32(self.checksum, &piece);

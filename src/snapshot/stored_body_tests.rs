@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,7 +16,7 @@ const OFFSET: u64 = 13;
 
 /// A body in a file of its own, which can be written to.
 struct Scene {
-    file: Arc<File>,
+    file: Arc<(File, PathBuf)>,
     sent: Vec<u8>,
     body: StoredBody,
 }
@@ -33,10 +34,10 @@ impl Scene {
             .create_new(true)
             .open(&path)
             .unwrap();
-        std::fs::remove_file(path).unwrap();
+        std::fs::remove_file(&path).unwrap();
         let stored = if packed.is_empty() { &plain } else { &packed };
         file.write_all_at(stored, OFFSET).unwrap();
-        let file = Arc::new(file);
+        let file = Arc::new((file, path));
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap();
         let body = BodyRef {
             offset: OFFSET,
@@ -64,8 +65,9 @@ impl Scene {
     /// Flips a bit of the stored form.
     fn damage(&self, at: u64) {
         let mut byte = [0];
-        self.file.read_exact_at(&mut byte, OFFSET + at).unwrap();
+        self.file.0.read_exact_at(&mut byte, OFFSET + at).unwrap();
         self.file
+            .0
             .write_all_at(&[byte[0] ^ 16], OFFSET + at)
             .unwrap();
     }
@@ -177,7 +179,7 @@ fn a_body_damaged_while_it_is_read_is_never_sent_whole() {
             scene.damage(at);
         }
         let mut reader = scene.body.clone().reader();
-        scene.file.set_len(OFFSET + stored / 2).unwrap();
+        scene.file.0.set_len(OFFSET + stored / 2).unwrap();
         assert!(read_all(&mut reader, 10_000).is_err(), "cut short");
     }
 }

@@ -190,9 +190,12 @@ fn a_damaged_body_fails_alone_and_is_counted_and_logged_once_in_ten_seconds() {
         );
     }
     for line in expect_damage(&server, admin, 500, begun) {
-        let place =
-            format!("a response could not be sent: a body at byte {offset} is damaged: checksum ");
-        assert!(line.contains(&place), "{line}");
+        let place = format!(
+            "a response could not be sent: {}: a body at byte {offset} is damaged: checksum ",
+            published.history.display()
+        );
+        let names_remedy = line.ends_with("; publish again with --full");
+        assert!(line.contains(&place) && names_remedy, "{line}");
     }
     published.assert_only_these_fail(&mut client, &[*target].into());
     expect_damage(&server, admin, 502, begun);
@@ -235,7 +238,16 @@ fn a_file_cut_short_fails_only_for_what_was_not_read_yet() {
     published.assert_only_these_fail(&mut client, &failing);
     let count = u32::try_from(2 * failing.len()).unwrap();
     let lines = expect_damage(&server, admin, count, begun);
-    assert!(lines[0].contains(" cannot be read: "), "{lines:#?}");
+    let place = format!("{}: a body at byte ", published.history.display());
+    let parts = [
+        &place,
+        " it cannot be read: ",
+        "; publish again with --full",
+    ];
+    assert!(
+        parts.iter().all(|part| lines[0].contains(part)),
+        "{lines:#?}"
+    );
     // Published again under a later time, it is served again.
     publish(&published.dir.join("dataset"), &published.directory, LATER);
     shows(&mut client, LATER);
