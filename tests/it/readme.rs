@@ -339,7 +339,7 @@ fn each_readme_says_which_names_in_commands_to_replace() {
 }
 
 #[test]
-fn examples_of_the_first_readme_are_responses_of_the_sample() {
+fn examples_are_responses_of_the_sample() {
     let text = read("README.md");
     let server = Server::start(&["--base-url", "http://127.0.0.1:8080"]);
     let mut client = server.connect();
@@ -355,6 +355,45 @@ fn examples_of_the_first_readme_are_responses_of_the_sample() {
         count += 1;
     }
     assert_eq!(count, 2);
+    // With its head, of which the values of some lines differ each time.
+    let text = read("data/README.md");
+    let (_, example) = text.split_once("$ curl -i 'http://127.0.0.1:8080").unwrap();
+    let (target, shown) = example.split_once("'\nHTTP/1.1 ").unwrap();
+    let (head, body) = shown.split_once("\n\n").unwrap();
+    let reply = client.get(target);
+    assert_eq!(Some(reply.text()), body.lines().next());
+    let (status, lines) = head.split_once('\n').unwrap();
+    assert_eq!(status.split(' ').next().unwrap(), reply.status.to_string());
+    let varies = [
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+        "x-request-id",
+        "date",
+    ];
+    let same = |(name, value): (&str, &str)| varies.contains(&name) || value == reply.expect(name);
+    let mut lines = lines.lines().map(|line| line.split_once(": ").unwrap());
+    assert!(lines.all(same), "{:?}", reply.headers);
+    assert_eq!(head.lines().count(), 1 + reply.headers.len());
+}
+
+#[test]
+fn the_printed_settings_are_those_of_the_example() {
+    let text = read("data/README.md");
+    let (_, example) = text.split_once("$ ISLAND_METRICS_LIMIT_FREE=5000").unwrap();
+    let mut lines = example.lines().skip(1).take_while(|line| *line != "```");
+    let mut command = command();
+    command.env("ISLAND_METRICS_LIMIT_FREE", "5000");
+    command.args(words("serve --listen 0.0.0.0:8080 --print-config"));
+    let printed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    // The width of the columns depends on the features of the build, and the number of cores on the machine.
+    let words = |line: &'_ str| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let printed: Vec<_> = printed.lines().map(words).collect();
+    let is_printed = |line: &str| line.starts_with("workers ") || printed.contains(&words(line));
+    assert!(lines.all(is_printed), "{printed:?}");
 }
 
 /// Whether a file has each part of the name of a test, as a step of its path or as a function.
