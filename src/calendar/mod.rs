@@ -15,8 +15,8 @@ pub use clock::{Clock, ManualTime};
 /// Seconds per UTC day. Unix time has no leap seconds.
 pub const DAY_SECONDS: i64 = 86_400;
 const EPOCH: jiff::civil::Date = jiff::civil::date(1970, 1, 1);
-/// 9999-12-31T23:59:59Z, the last timestamp with a text form.
-const LAST_SECOND: i64 = 253_402_300_799;
+/// 9999-12-30T22:00:00Z, the last timestamp with a text form: with any offset, its year has four digits.
+const LAST_SECOND: i64 = 253_402_207_200;
 
 /// A timestamp in whole seconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -214,6 +214,8 @@ mod tests {
         for day in [-719_528, -1, 0, 2_932_896] {
             assert!(UtcDay(day).has_text(), "{day}");
         }
+        let last = UnixSeconds(LAST_SECOND);
+        assert_eq!(UnixSeconds::parse(&last.to_string()), Some(last));
         for seconds in [i64::MIN, -1, LAST_SECOND + 1, i64::MAX] {
             assert_eq!(UnixSeconds(seconds).to_string(), seconds.to_string());
         }

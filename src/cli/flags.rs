@@ -168,7 +168,10 @@ pub(super) const STORE: ValueKind = Text(
     "redis://HOST or rediss://HOST, with an optional user and port and without a password",
 );
 const TIER: ValueKind = Text("TIER", "free, starter or pro");
-const TIME: ValueKind = Text("TIME", "a timestamp such as 2026-11-20T12:05:00Z");
+const TIME: ValueKind = Text(
+    "TIME",
+    "a timestamp from 1970 to 9999-12-30, such as 2026-11-20T12:05:00Z",
+);
 pub(super) const UPSTREAM: ValueKind = Text(
     "URL",
     "an https:// URL without query, or an http:// URL of a loopback address",

@@ -122,6 +122,13 @@ fn a_refused_publish_reports_it_last_and_reports_nothing_as_rendered() {
     // What was published stays, also for an older timestamp.
     let before = files(&to);
     refused(&[&words[..], &["--generated-at", "2020-01-01T00:00:00Z"]].concat());
+    for time in ["9999-12-31T23:59:59Z", "1969-12-31T23:59:59Z", "yesterday"] {
+        let output = run(&[&words[..], &["--generated-at", time]].concat());
+        let want = format!(
+            "a timestamp from 1970 to 9999-12-30, such as 2026-11-20T12:05:00Z, got \"{time}\""
+        );
+        has(&stderr_of(&output, 64), &want);
+    }
     write_day(&dataset, "ccu/2026-10-01.csv", 11);
     refused(&words);
     assert!(files(&to) == before, "the directory has changed");
