@@ -23,8 +23,14 @@ pub(super) fn healthcheck(arguments: &Arguments) -> Result<(), CliError> {
         Err(error) if is_late(&error) => request(admin),
         first => first,
     };
-    let response = response
-        .map_err(|error| CliError::unhealthy(format!("no response from {admin}: {error}")))?;
+    let response = response.map_err(|error| {
+        let reason = if is_late(&error) {
+            format!(" within {} s", 2 * TIMEOUT.as_secs())
+        } else {
+            format!(": {error}")
+        };
+        CliError::unhealthy(format!("no response from {admin}{reason}"))
+    })?;
     let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
     match head.split(' ').nth(1) {
         Some("200") => print(body),
