@@ -203,3 +203,17 @@ fn a_history_that_cannot_be_opened_is_rendered_again_although_its_checksum_is_ri
     assert_eq!(rendered.history.unwrap().generated_at, time);
     check_published(directory, &mut |_, _, _| {}).unwrap();
 }
+
+#[test]
+fn publishes_that_end_during_a_check_are_no_damage() {
+    let Published(directory, first) = &Published::new();
+    let mut manifest = first.clone();
+    let checked = check_published(directory, &mut |_, _, _| {
+        if manifest == *first {
+            // The second one removes files that are being checked.
+            let publishes = [600, 1200].map(|seconds| UnixSeconds(PUBLISHED.0 + seconds));
+            manifest = publishes.map(|time| publish_to(directory, time))[1].clone();
+        }
+    });
+    assert_eq!(checked.unwrap(), manifest);
+}

@@ -12,6 +12,9 @@ use super::read::Live;
 use crate::regular_file::Directory;
 use crate::sync::{cores, in_order};
 
+/// Checks of a directory in which publishes end during each.
+const CHECKS_MAX: usize = 5;
+
 /// Verifies every body and every dump of a published directory. Returns its manifest; or the first fault of each payload,
 /// that of the index of the dumps, and one for each dump. `progress` receives the work, and how much of it is done.
 pub fn check_published(
@@ -20,35 +23,56 @@ pub fn check_published(
 ) -> Result<Manifest, Vec<SnapshotError>> {
     let opened = Directory::open(directory).map_err(SnapshotError::Io);
     let opened = opened.map_err(|fault| vec![fault.in_file(directory)])?;
-    let manifest = Manifest::read(&opened).map_err(|error| damage(error.into()));
+    let mut manifest = read_manifest(&opened)?;
+    let mut checks = 1;
+    loop {
+        let faults = check_files(&opened, &manifest, progress);
+        if faults.is_empty() {
+            return Ok(manifest);
+        }
+        // Publishes that have ended meanwhile remove files which only earlier manifests name.
+        let current = read_manifest(&opened)?;
+        if current == manifest || checks == CHECKS_MAX {
+            return Err(faults);
+        }
+        (manifest, checks) = (current, checks + 1);
+    }
+}
+
+fn read_manifest(directory: &Directory) -> Result<Manifest, Vec<SnapshotError>> {
+    let manifest = Manifest::read(directory).map_err(|error| damage(error.into()));
     let absent = || io::Error::new(ErrorKind::NotFound, "nothing is published here").into();
     let manifest = manifest.and_then(|found| found.ok_or_else(absent));
-    let path = directory.join(Manifest::FILE);
-    let manifest = manifest.map_err(|fault| vec![fault.in_file(&path)])?;
+    let path = directory.path().join(Manifest::FILE);
+    manifest.map_err(|fault| vec![fault.in_file(&path)])
+}
+
+/// Returns the faults of the files of a manifest.
+fn check_files(
+    directory: &Directory,
+    manifest: &Manifest,
+    progress: &mut dyn FnMut(&str, usize, usize),
+) -> Vec<SnapshotError> {
     let mut faults = Vec::new();
     let mut record = |fault| faults.push(damage(fault));
     if let Some(named) = &manifest.history {
         let mut progress = |done, all| progress("checking responses", done, all);
-        let verified = named.open(&opened, |file| {
+        let verified = named.open(directory, |file| {
             History::open(file)?.verify_bodies(&mut progress)
         });
         verified.unwrap_or_else(&mut record);
     }
     if let Some(named) = &manifest.live {
-        let verified = named.open(&opened, |file| Live::open(file).map(drop));
+        let verified = named.open(directory, |file| Live::open(file).map(drop));
         verified.unwrap_or_else(&mut record);
     }
     let dumps = manifest.dumps.as_ref();
-    match dumps.map(|named| Dumps::open(&opened, named)) {
+    match dumps.map(|named| Dumps::open(directory, named)) {
         Some(Ok(dumps)) => check_dumps(&dumps, record, progress),
-        Some(Err(fault)) => record(fault.in_file(directory)),
+        Some(Err(fault)) => record(fault.in_file(directory.path())),
         None => {}
     }
-    if faults.is_empty() {
-        Ok(manifest)
-    } else {
-        Err(faults)
-    }
+    faults
 }
 
 /// Verifies the SHA-256 of every file of the dumps against their index.
