@@ -1,6 +1,7 @@
 //! [`Plan`]: what a publish keeps of the previous one, decided once before anything is read.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use super::live_payload::LiveInput;
 use super::options::PublishOptions;
@@ -98,6 +99,19 @@ impl Plan {
         players.filter(|_| self.keeps(step) && self.keeps(DatasetReader::ISLANDS))
     }
 
+    /// Fails if a file whose dumps are kept was replaced between its comparison and its reading: what is rendered has its
+    /// new content, and its dumps have the old one.
+    pub(super) fn expect_unreplaced(&self, dataset: &DatasetReader<'_>) -> Result<(), LoadError> {
+        for name in dataset.stamps().keys() {
+            let kept = self.known.files.get(name);
+            if kept.is_some() && kept != Some(&dataset.stamp(name)?) {
+                let problem = format!("{name} was replaced during the publish; publish again");
+                return Err(LoadError::Io(io::Error::other(problem)));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the list of all files that were read and of those that are kept, for the next publish.
     pub(super) fn into_sources(
         self,
@@ -116,5 +130,61 @@ impl Plan {
             players: names.zip(live.totals.iter().map(|total| total.1)).collect(),
             warnings: warnings.iter().cloned().collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use crate::calendar::UnixSeconds;
+    use crate::dataset::Files;
+    use crate::durable;
+    use crate::publish::{PublishEvent, PublishOptions, publish};
+
+    #[test]
+    fn a_kept_file_that_is_replaced_before_it_is_read_fails_the_publish() {
+        const LIVE: &str = "live/1795262400.csv";
+        let root = std::env::temp_dir().join(format!("im-replaced-{}", std::process::id()));
+        let [dataset, directory] = ["dataset", "published"].map(|name| root.join(name));
+        let write = |name: &str, text: &str| {
+            let path = dataset.join(name);
+            durable::create_directory(path.parent().unwrap()).unwrap();
+            durable::replace(&path, text.as_bytes()).unwrap();
+        };
+        let publish_at = |seconds: i64, during: &dyn Fn()| {
+            let options = PublishOptions {
+                directory: &directory,
+                published: Some(UnixSeconds(1_795_262_700 + seconds)),
+                force: false,
+                full: false,
+                strict: false,
+                credit: "",
+            };
+            // A stamp identifies the content of a file that was not written to shortly before.
+            sleep(Duration::from_millis(100));
+            let notify = &mut |event: PublishEvent<'_>| {
+                if matches!(event, PublishEvent::Progress { .. }) {
+                    during();
+                }
+            };
+            let published = publish(&Files::Directory(dataset.clone()), &options, notify);
+            published.map(drop).map_err(|error| error.to_string())
+        };
+        write(
+            "islands.csv",
+            "code,title,creator,createdIn,tags\n0000-0000-0001,A,,,\n",
+        );
+        write("ccu/2026-11-20.csv", "code,peakCCU\n0000-0000-0001,1\n");
+        write(LIVE, "code,players\n0000-0000-0001,1\n");
+        assert_eq!(publish_at(0, &|| ()), Ok(()));
+        // Its days are read before the live step.
+        write("ccu/2026-11-20.csv", "code,peakCCU\n0000-0000-0001,2\n");
+        let replace = || write(LIVE, "code,players\n0000-0000-0001,2\n");
+        let problem = format!("{LIVE} was replaced during the publish; publish again");
+        assert_eq!(publish_at(1, &replace), Err(problem));
+        assert_eq!(publish_at(2, &|| ()), Ok(()));
+        std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -101,6 +101,7 @@ fn publish_changes(
     let warnings = dataset.take_warnings();
     notify(PublishEvent::Warnings(&warnings));
     let tables = tables?;
+    plan.expect_unreplaced(dataset)?;
     let (index, _) = dumps.finish((options.credit, notice.as_deref()))?;
     let index = index.to_json().map_err(PublishError::Refused)?;
     let history = match &plan.kept_history {
