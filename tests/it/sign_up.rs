@@ -419,11 +419,11 @@ fn a_failing_mailer_is_reported_to_the_operator_only() {
     let dir = TempDir::new();
     let (admin, port) = address();
     let server = by_mail(&dir, "cat >/dev/null; echo no relay >&2; exit 75", &port);
-    let failed = || metrics(admin)["island_metrics_signup_mails_failed_total"];
-    assert_eq!(failed(), 0.0);
+    let failed = || metrics(admin)["island_metrics_signup_mails_failed_total"] > 0.5;
+    assert!(!failed());
     let reply = ask(&mut server.connect(), "ann@example.com");
     assert_eq!(reply.status, 200);
     assert!(!reply.text().contains("relay"));
     server.await_line("no relay");
-    wait_for("the count", || failed() == 1.0);
+    wait_for("the count", failed);
 }
