@@ -54,8 +54,10 @@
 //! beyond it.
 //!
 //! After a loss of data, `total` is at least what all servers have admitted before anything is granted, as
-//! long as their state directories survive. One exception is small: clients that share an overflow word of the
-//! counters are counted again when they come back.
+//! long as their state directories survive. There are two exceptions. Clients that share an overflow word of the
+//! counters are counted again when they come back. And IPv6 networks that a new server counted before it first reached
+//! the store have another tag there: other servers do not know of these requests until the network uses this server
+//! again, and after a restart nor does this one.
 //!
 //! - `step`: the decision on a request of a client with a lease
 //! - `table`: the leases of all clients at this server
