@@ -33,6 +33,8 @@ const COUNTING_PAUSE: u32 = 500;
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
 /// Longest wait for readers of the dataset at the end of a run with `--once`.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(10);
+/// The same after a signal.
+const STOP_MAX: Duration = Duration::from_secs(5);
 /// Without a usable response for this long, the collector is not ready.
 const READY_SECONDS: i64 = 15 * 60;
 
@@ -137,13 +139,17 @@ impl Loop<'_> {
 
     /// Writes what was collected after a signal.
     fn stop(&mut self) -> Result<()> {
-        match self.collector.finish(UnixSeconds::now()) {
-            Err(error) if error.is_busy() => {
-                let line = "readers hold the lock of the dataset; days that are not written there are in the database";
-                self.collector.log.push(line.to_owned());
-                Ok(())
+        let begun = Instant::now();
+        loop {
+            match self.collector.finish(UnixSeconds::now()) {
+                Err(error) if error.is_busy() && begun.elapsed() < STOP_MAX => {}
+                Err(error) if error.is_busy() => {
+                    let line = "readers hold the lock of the dataset; days that are not written there are in the database";
+                    self.collector.log.push(line.to_owned());
+                    return Ok(());
+                }
+                written => return written,
             }
-            written => written,
         }
     }
 
@@ -159,6 +165,7 @@ impl Loop<'_> {
         }
         self.notifier.ready("collecting");
         let mut tick_at = Instant::now();
+        let mut done_at = None;
         loop {
             if Instant::now() >= tick_at {
                 tick_at = Instant::now() + TICK;
@@ -177,8 +184,10 @@ impl Loop<'_> {
                 Next::Wait => sleep(TICK).await,
                 Next::Done => {
                     let written = self.collector.finish(UnixSeconds::now());
-                    let is_short = |since: Instant| since.elapsed() < LOCK_TIMEOUT;
-                    if self.is_waiting(&written) && self.waits_since.is_some_and(is_short) {
+                    let waited = done_at.get_or_insert_with(Instant::now).elapsed();
+                    if self.is_waiting(&written) && waited < LOCK_TIMEOUT {
+                        // A tick, for which perhaps nothing is due, must not end the wait.
+                        self.write_at = Instant::now() + WRITE_PAUSE;
                         sleep(TICK).await;
                         continue;
                     }
