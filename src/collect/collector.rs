@@ -102,7 +102,7 @@ pub(super) struct Collector {
     pub(super) failing_islands: BTreeMap<IslandCode, u32>,
     /// The island of the last request for days, if it failed and the request before did not.
     pub(super) suspect: Option<IslandCode>,
-    /// Times of the last tick, of the last look at the days that are hidden or old, and of the last summary.
+    /// Times of the last tick, of the last look at days and files, and of the last summary.
     pub(super) ticked: UnixSeconds,
     pub(super) looked: UnixSeconds,
     pub(super) summarized: UnixSeconds,
@@ -163,7 +163,7 @@ impl Collector {
         let dataset = Dataset::open(&settings.dataset)?;
         // Before it is read.
         let listed = DatasetReader::ISLANDS;
-        dataset.leave(listed.to_owned(), dataset.stamp(listed)?);
+        dataset.set_unchanged(listed.to_owned(), dataset.stamp(listed)?);
         let mut log = Vec::new();
         let (store, is_state_replaced) = open_store(&settings, now, &mut log)?;
         let mut collector = Collector {
@@ -262,13 +262,15 @@ impl Collector {
     }
 
     /// Opens everything again, which forgets all times in the future: nothing would be due before them. As after a
-    /// start, what is not written yet is requested again.
+    /// start, but for live steps that are not written yet, which are not requested again.
     pub(super) fn open_again(&mut self, now: UnixSeconds) -> Result<()> {
         let mut opened = Collector::open(self.settings.clone(), now)?;
         mem::swap(&mut self.log, &mut opened.log);
         opened.log.push("the clock was set back".to_owned());
         opened.log.append(&mut self.log);
         opened.is_state_replaced |= self.is_state_replaced;
+        opened.live_steps = mem::take(&mut self.live_steps);
+        opened.counts.last_usable = self.counts.last_usable.min(now.0);
         *self = opened;
         Ok(())
     }

@@ -33,14 +33,17 @@ const TEMP_NAME: &str = "collect.csv";
 /// publish does not stop collecting. Shorter than a wait that is reported: the loop reports all attempts together.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Modification time and length of a file that is not empty, as a full disk leaves it.
+/// Time after a change for which another program may still be writing the file.
+const SETTLED_SECONDS: i64 = 5;
+
+/// Modification time and length of a file with content.
 pub(super) type Stamp = (i64, i64, u64);
 
 #[derive(Debug)]
 pub(super) struct Dataset {
     directory: PathBuf,
-    /// The files that this process has written, or found as it would write them.
-    left: RefCell<BTreeMap<String, Stamp>>,
+    /// The files that this process has written or has read in full. Others are merged when they are looked at.
+    stamps: RefCell<BTreeMap<String, Stamp>>,
 }
 
 impl Dataset {
@@ -53,7 +56,7 @@ impl Dataset {
         }
         let dataset = Dataset {
             directory: directory.to_owned(),
-            left: RefCell::default(),
+            stamps: RefCell::default(),
         };
         if dataset.stamp(DatasetReader::ISLANDS)?.is_none() {
             match dataset.write_islands(&[]) {
@@ -87,15 +90,19 @@ impl Dataset {
         stamp(&self.directory.join(name))
     }
 
-    /// Returns whether a file is as this process left it: nobody has changed, emptied or removed it since.
-    pub(super) fn is_left(&self, name: &str) -> Result<bool> {
-        let found = self.stamp(name)?;
-        Ok(found.is_some() && self.left.borrow().get(name) == found.as_ref())
+    /// Returns whether nobody has changed, emptied or removed a file since this process has written or read it. A change
+    /// counts when it is a few seconds old: what a program adds to a file that is replaced meanwhile is lost.
+    pub(super) fn is_unchanged(&self, name: &str, now: UnixSeconds) -> Result<bool> {
+        let Some(found) = self.stamp(name)? else {
+            return Ok(false);
+        };
+        let is_new = (0..SETTLED_SECONDS).contains(&(now.0 - found.0));
+        Ok(is_new || self.stamps.borrow().get(name) == Some(&found))
     }
 
     /// Records that a file with this stamp needs no change.
-    pub(super) fn leave(&self, name: String, stamp: Option<Stamp>) {
-        self.left
+    pub(super) fn set_unchanged(&self, name: String, stamp: Option<Stamp>) {
+        self.stamps
             .borrow_mut()
             .extend(stamp.map(|stamp| (name, stamp)));
     }
@@ -183,7 +190,7 @@ impl Dataset {
             let stamp = stamp_of(&file.out.get_ref().metadata()?);
             let _lock = durable::lock_exclusive(&self.directory, LOCK_TIMEOUT)?;
             file.commit(&to)?;
-            self.leave(name.to_owned(), Some(stamp));
+            self.set_unchanged(name.to_owned(), Some(stamp));
             Ok(())
         };
         replace().map_err(io_error("write", &to))
@@ -194,7 +201,7 @@ impl Dataset {
         let path = self.directory.join(name);
         let lock = durable::lock_exclusive(&self.directory, LOCK_TIMEOUT);
         let removed = lock.and_then(|_lock| durable::remove(&path));
-        self.left.borrow_mut().remove(name);
+        self.stamps.borrow_mut().remove(name);
         removed.map_err(io_error("remove", &path))
     }
 }

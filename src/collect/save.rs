@@ -70,7 +70,7 @@ impl Collector {
     pub(super) fn check_days(&mut self, now: UnixSeconds) -> Result<()> {
         let written = "SELECT day FROM day WHERE written_at > 0 ORDER BY day";
         for day in self.store.rows(written, [], |row| row.get(0).map(UtcDay))? {
-            if self.dataset.is_left(&day_name(day))? {
+            if self.dataset.is_unchanged(&day_name(day), now)? {
                 continue;
             }
             let is_lost = !self.dataset.has_day(day)?;
@@ -228,8 +228,8 @@ impl Collector {
     /// Writes islands.csv if an island or the file has changed. Comes before all files that have islands. Islands that
     /// others have added to the file stay.
     fn save_islands(&self, now: UnixSeconds) -> Result<()> {
-        let is_left = self.dataset.is_left(DatasetReader::ISLANDS)?;
-        if is_left && self.store.task(Task::ISLANDS_CHANGED)? == 0 {
+        let is_unchanged = self.dataset.is_unchanged(DatasetReader::ISLANDS, now)?;
+        if is_unchanged && self.store.task(Task::ISLANDS_CHANGED)? == 0 {
             return Ok(());
         }
         let listed = Dataset::islands(&self.settings.dataset)?;
@@ -262,7 +262,7 @@ impl Collector {
         if is_changed {
             self.dataset.write_day(day, &rows)?;
         } else {
-            self.dataset.leave(day_name(day), stamp);
+            self.dataset.set_unchanged(day_name(day), stamp);
         }
         if stamp.is_none() {
             let count = rows.len();

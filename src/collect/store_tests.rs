@@ -120,6 +120,12 @@ fn what_a_file_of_a_day_has_lost_is_written_again() {
             .open(dataset.join("islands.csv"));
         let row = b"7919-0791-9000,Theirs,,,\n";
         islands.unwrap().write_all(row).unwrap();
+        // Perhaps more is to come.
+        let is_unchanged = |seconds| {
+            let later = UnixSeconds(UnixSeconds::now().0 + seconds);
+            run.collector.dataset.is_unchanged("islands.csv", later)
+        };
+        assert!(is_unchanged(0).unwrap() && !is_unchanged(5).unwrap());
         let day = UtcDay(newest_day(run.now).0 - 2);
         let rows = run.collector.dataset.day(day).unwrap();
         assert!(rows.len() > 5);

@@ -52,7 +52,7 @@ pub(super) struct VirtualUpstream {
     pub(super) requested: [u64; Endpoint::ALL.len()],
     /// Values given, in order, with the time of the last.
     pub(super) given: BTreeMap<Key, (Vec<u64>, UnixSeconds)>,
-    /// Values given of days that had not ended by a clock which was set back then. They are forgotten, or in a file.
+    /// Values given of days that had not ended by a clock which was set back then. They are taken back.
     pub(super) partial: BTreeMap<Key, Vec<u64>>,
     /// Days of islands that have a value, of which it gave a null or a 404 that must be believed.
     pub(super) denied: BTreeSet<(u64, i32)>,
