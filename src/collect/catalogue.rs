@@ -111,8 +111,11 @@ impl Rankings {
     }
 }
 
+/// Rows of a page from which on a member that all lack is not believed to be gone.
+const BELIEVED_ROWS: usize = 10;
+
 /// Records the islands of a page of the catalogue, of the chosen ones. Islands that were gone are back. A member that no
-/// row of the page has is not believed to be gone from all: islands keep theirs.
+/// row of the page has is not believed to be gone from all, unless there are few: islands keep theirs.
 pub(super) fn record_page(
     store: &Store,
     islands: &[Island],
@@ -125,7 +128,8 @@ pub(super) fn record_page(
         |island| island.created_in.is_some(),
         |island| !island.tags.is_empty(),
     ];
-    let believed = has.map(|has| islands.iter().any(has));
+    let is_short = islands.len() < BELIEVED_ROWS;
+    let believed = has.map(|has| is_short || islands.iter().any(has));
     let mut changes = 0;
     let is_chosen = |island: &&Island| chosen.is_none_or(|codes| codes.contains(&island.code));
     for island in islands.iter().filter(is_chosen) {

@@ -134,17 +134,20 @@ fn a_member_that_no_row_of_a_page_has_blanks_no_island() {
     let all = r#""title":"T","creatorCode":"ann","createdIn":"UEFN","tags":["pvp"]"#;
     let none = r#""title":"","creatorCode":null,"tags":[]"#;
     let other = r#""title":"","creator":"ann","createdIn":"uefn","tags":[]"#;
-    for (first, second, (is_kept, is_changed)) in [
-        (none, none, (true, false)),
-        (other, other, (true, false)),
+    for (first, others, (is_kept, is_changed), count) in [
+        (none, none, (true, false), 10),
+        (other, other, (true, false), 10),
         // One island that has lost its own.
-        (none, all, (false, true)),
-        (all, all, (true, false)),
+        (none, all, (false, true), 10),
+        (all, all, (true, false), 10),
+        // The last page may be short.
+        (none, none, (false, true), 9),
     ] {
         for codes in [None, Some([code(1)].into())] {
             let mut run = collector_of(0);
             let mut crawl = |rows: [&str; 2]| {
-                let rows = [row(1, rows[0]), row(2, rows[1])].join(",");
+                let rows = (1..=count).map(|number| row(number, rows[usize::from(number > 1)]));
+                let rows = rows.collect::<Vec<_>>().join(",");
                 let end = r#""meta":{"page":{"nextCursor":null}},"links":{"next":null}"#;
                 let raw = reply(200, &format!(r#"{{"data":[{rows}],{end}}}"#));
                 run.collector.settings.codes.clone_from(&codes);
@@ -159,11 +162,11 @@ fn a_member_that_no_row_of_a_page_has_blanks_no_island() {
             };
             let (before, _) = crawl([all, all]);
             assert!(before.creator.is_some() && before.created_in.is_some());
-            let (after, changed) = crawl([first, second]);
+            let (after, changed) = crawl([first, others]);
             assert_eq!(
                 (after == before, changed),
                 (is_kept, is_changed),
-                "{first} {second}"
+                "{first} {others}"
             );
             assert!(is_kept || after.creator.is_none() && after.created_in.is_none());
         }
