@@ -102,11 +102,10 @@ impl KeyStore {
         key_file::parse(&bytes).map_err(KeyStoreError::damaged(&self.path()))
     }
 
-    /// Reads the beginning of the key file. An empty file has lost all keys, as a missing one has.
+    /// Reads the beginning of the key file, if there is one.
     fn read_bytes(&self, bytes_max: u64) -> Result<Option<(Vec<u8>, Metadata)>, KeyStoreError> {
         let path = self.path();
-        let read = regular_file::read(&path, bytes_max).map_err(KeyStoreError::io(&path))?;
-        Ok(read.filter(|(bytes, _)| !bytes.is_empty()))
+        regular_file::read(&path, bytes_max).map_err(KeyStoreError::io(&path))
     }
 
     /// Returns all records that this process knows. The file may have others that were not read yet.
@@ -132,9 +131,12 @@ impl KeyStore {
     /// Merges the file into the known records if it has changed.
     fn read_changed(&self, known: &mut Known) -> Result<(), KeyStoreError> {
         // Before the records, so that a change in between is noticed the next time.
-        let version = self.version()?;
+        let version = self.version(&known.records)?;
         if version != known.version {
-            let file = self.read()?;
+            let file = match version {
+                Some(_) => self.read()?,
+                None => KeyRecords::default(),
+            };
             let mut records = KeyRecords::clone(&known.records);
             records.merge(file.as_slice(), KEYS_MAX)?;
             let differ = records.count_differing(&file);
@@ -149,9 +151,11 @@ impl KeyStore {
         Ok(())
     }
 
-    /// Returns the version of the key file without reading all of it; `None` if there is no file.
-    fn version(&self) -> Result<Option<KeyFileVersion>, KeyStoreError> {
+    /// Returns the version of the key file without reading all of it; `None` if there is no file. An empty file has lost
+    /// all keys, as a missing one has; to a process that knows none, it is damaged.
+    fn version(&self, known: &KeyRecords) -> Result<Option<KeyFileVersion>, KeyStoreError> {
         let read = self.read_bytes(HEADER_BYTES_MAX)?;
+        let read = read.filter(|(header, _)| !header.is_empty() || known.as_slice().is_empty());
         Ok(read.map(|(header, metadata)| (header, metadata.len(), metadata.modified().ok())))
     }
 
@@ -273,7 +277,7 @@ impl KeyStore {
         let written = records.clone();
         let mut known = lock(&self.known);
         // The change is made even if this fails. Without a version the file is read again.
-        known.version = self.version().ok().flatten();
+        known.version = self.version(&written).ok().flatten();
         // What was merged meanwhile is written the next time.
         let _ = records.merge(known.records.as_slice(), KEYS_MAX);
         known.lost = (records != written).then_some(0);

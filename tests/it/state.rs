@@ -257,6 +257,7 @@ fn a_key_file_that_cannot_be_read_stops_the_start() {
         check_refused(&words, code, message);
     };
     check(&good[..good.len() - 1], 65, "keys.jsonl:2: ");
+    check("", 65, "keys.jsonl:1: missing header line");
     check("\n", 65, "keys.jsonl:1: ");
     check(
         "{}",
