@@ -60,9 +60,9 @@ pub struct SharedKeysState {
 pub(crate) type CheckRecords<'a> = &'a mut dyn FnMut(&KeyRecords) -> bool;
 
 /// Adds a key to the store and the known keys if the check accepts the records of all servers, which no server changes in
-/// between. Returns `false` if the check refused it, it was too late, or the store cannot be reached, which may have the
-/// key then. Waits for an exchange with the store; must not be
-/// called with a lock of the keys, which the exchange uses too.
+/// between. Returns `false` if the check refused it, it was too late, or the store cannot be reached. In the last case,
+/// the store may have the key. Waits for an exchange with the store; must not be called with a lock of the keys, which
+/// the exchange uses too.
 type AddKey = Arc<dyn Fn(&KeyRecord, CheckRecords<'_>) -> bool + Send + Sync>;
 
 /// The exchange of keys with the store. It ends when all clones are dropped.
