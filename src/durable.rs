@@ -101,9 +101,9 @@ pub fn replace(to: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_with(|path| File::create(path), to, bytes)
 }
 
-/// Like [`replace`], with mode 0600 and the directory's owner, for files of a state directory. Fails if `to` is a link:
-/// the file that it names would become out of date unnoticed, and is not written, since the directory's owner could
-/// otherwise make root write to another file.
+/// Like [`replace`], with mode 0600 and the directory's owner, for files of a state directory. Fails if `to` is a link.
+/// If the link were replaced, the file that it names would become out of date unnoticed. If that file were written, the
+/// directory's owner could make root write to any file.
 pub fn replace_private(to: &Path, bytes: &[u8]) -> io::Result<()> {
     if to.is_symlink() {
         let problem =

@@ -138,7 +138,8 @@ fn mailer(settings: &Settings) -> Option<String> {
     let is_found = if program.contains('/') {
         is_program(Path::new(program))
     } else {
-        let directories = env::var_os("PATH").unwrap_or_default();
+        // Without it, these are used.
+        let directories = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
         env::split_paths(&directories).any(|directory| is_program(&directory.join(program)))
     };
     (!is_found).then(|| format!("must be a command that can be executed, got {program:?}"))

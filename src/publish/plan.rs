@@ -124,8 +124,6 @@ impl Plan {
         Sources {
             program: Sources::program(),
             published,
-            // A kept file that has changed since it was compared keeps its old stamp: some of what is published has
-            // its old content.
             files: read.chain(self.known.files).collect(),
             players: names.zip(live.totals.iter().map(|total| total.1)).collect(),
             warnings: warnings.iter().cloned().collect(),

@@ -12,7 +12,7 @@ use super::read::Live;
 use crate::regular_file::Directory;
 use crate::sync::{cores, in_order};
 
-/// Checks of a directory in which publishes end during each.
+/// Number of checks after which faults are reported although publishes still end meanwhile.
 const CHECKS_MAX: usize = 5;
 
 /// Verifies every body and every dump of a published directory. Returns its manifest; or the first fault of each payload,

@@ -23,9 +23,10 @@ use crate::server::conn::timed_io::TimedIo;
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 /// Hyper's buffer: the longest head and a little, so that a connection cannot take more.
 const BUFFER_BYTES_MAX: usize = 16 * 1024;
-/// A connection that was polled for this many requests yields to the others, as after a time slice. Hyper handles up to
-/// sixteen in one poll, with up to a tenth of a millisecond for each that no time slice measures: a long head is read.
-/// It then wakes the connection's task itself, and the runtime polls for events only after 61 such polls.
+/// After a poll that handled this many requests, a connection yields to the others, as after a time slice. A time slice
+/// does not measure the time in which a head is read and parsed: up to a tenth of a millisecond. Hyper handles up to
+/// sixteen requests in one poll. Then it wakes the task itself, and the runtime polls for events only after 61 such
+/// polls. A smaller number is sufficient, and safe if hyper's number changes.
 const POLLED_REQUESTS_MAX: u64 = 8;
 
 /// A response as hyper sees it: without most header lines, and without the body.
