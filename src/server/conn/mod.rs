@@ -9,7 +9,7 @@
 //!   shutdown;
 //! - `context`: the state that the parts of one connection share, with header lines and log lines on
 //!   their way from the request handler to the socket;
-//! - `timed_io`, `hyper_head`, `send_buffer`: the socket as hyper sees it; `drive`: hyper;
+//! - `timed_io`, `hyper_head`, `send_buffer`: the socket as hyper sees it; `drive`: hyper serves it;
 //! - `client_stream`: the socket, with TLS or without, and its end.
 
 pub(in crate::server) mod client_stream;
