@@ -211,7 +211,8 @@ fn a_link_to_a_missing_catalogue_is_not_replaced() {
     assert!(link.is_symlink());
 }
 
-/// Of a dataset that is new, and of one with data. Other programs that read it create the lock too.
+/// Of a dataset that is new, of one with data, and at the end of a run, when only days are not written yet. Other programs
+/// that read it create the lock too.
 #[test]
 fn a_collector_waits_for_readers_and_logs_the_begin_and_the_end_of_the_wait() {
     let directory = TempDir::new();
@@ -220,13 +221,26 @@ fn a_collector_waits_for_readers_and_logs_the_begin_and_the_end_of_the_wait() {
     let path = Path::new(&paths.0).join(".lock");
     fs::create_dir_all(&paths.0).unwrap();
     File::create(&path).unwrap();
-    for islands in [10, 20] {
+    for (islands, is_late) in [(10, false), (20, false), (20, true)] {
         upstream.set_islands(islands);
         let lock = File::open(&path).unwrap();
-        lock.lock_shared().unwrap();
         let log = directory.join("log");
         let mut waiting = collector(&paths, &upstream);
+        if is_late {
+            fs::remove_dir_all(Path::new(&paths.0).join("daily")).unwrap();
+            waiting = command();
+            let url = upstream.url();
+            let flags = arguments(&paths, &url, &["--once", "--live", "0"]);
+            // Five requests a second.
+            waiting.args(flags.into_iter().map(|flag| flag.replace("200", "5")));
+        } else {
+            lock.lock_shared().unwrap();
+        }
         let mut waiting = waiting.stderr(File::create(&log).unwrap()).spawn().unwrap();
+        if is_late {
+            thread::sleep(Duration::from_secs(2));
+            lock.lock_shared().unwrap();
+        }
         let path = path.display();
         let begin = format!("waiting for the lock {path},");
         let logged = || fs::read_to_string(&log).unwrap();
