@@ -90,8 +90,8 @@ impl Dataset {
         stamp(&self.directory.join(name))
     }
 
-    /// Returns whether nobody has changed, emptied or removed a file since this process has written or read it. A change
-    /// counts when it is a few seconds old: what a program adds to a file that is replaced meanwhile is lost.
+    /// Returns `true` if a file is as this process wrote or read it. Changes of the last few seconds do not count: another
+    /// program may still be writing the file, and would lose the rest if it were replaced.
     pub(super) fn is_unchanged(&self, name: &str, now: UnixSeconds) -> Result<bool> {
         let Some(found) = self.stamp(name)? else {
             return Ok(false);
@@ -220,7 +220,7 @@ fn read<T>(
     read.map_err(CollectError::Dataset)
 }
 
-/// A link to a missing file is an error: a new file in its place would hide what the link led to.
+/// A link to a missing file is an error: a new file in its place would hide the target of the link.
 fn stamp(path: &Path) -> Result<Option<Stamp>> {
     let found = regular_file::metadata(path).map_err(io_error("read", path))?;
     Ok(found

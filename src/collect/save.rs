@@ -65,7 +65,7 @@ pub(super) fn prune(store: &Store, now: UnixSeconds) -> Result<()> {
 }
 
 impl Collector {
-    /// Makes days due whose files are not as this collector left them: what the database has is merged into them again.
+    /// Makes days due whose files are not as this collector left them. The values of the database are merged into them again.
     /// The islands of a day without a file are requested again if the upstream still has it.
     pub(super) fn check_days(&mut self, now: UnixSeconds) -> Result<()> {
         let written = "SELECT day FROM day WHERE written_at > 0 ORDER BY day";

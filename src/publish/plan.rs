@@ -99,8 +99,8 @@ impl Plan {
         players.filter(|_| self.keeps(step) && self.keeps(DatasetReader::ISLANDS))
     }
 
-    /// Fails if a file whose dumps are kept was replaced between its comparison and its reading: what is rendered has its
-    /// new content, and its dumps have the old one.
+    /// Fails if a file whose dumps are kept was replaced between its comparison and its reading: the rendered bodies would
+    /// have its new content, and its dumps the old one.
     pub(super) fn expect_unreplaced(&self, dataset: &DatasetReader<'_>) -> Result<(), LoadError> {
         for name in dataset.stamps().keys() {
             let kept = self.known.files.get(name);

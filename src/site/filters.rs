@@ -116,8 +116,8 @@ fn with_days(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Isolates what a message quotes, so that its direction of writing leaves the words around it in their order. A quoted
-/// text with quotes in it becomes several parts.
+/// Isolates the quoted parts of a message, so that right-to-left text in them does not reorder the words around them. A
+/// quoted text with quotes in it becomes several parts.
 fn isolated(text: &str) -> String {
     let parts = text.split('"').map(|part| {
         let escaped = Escaped(part);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_message_quotes_is_isolated() {
+    fn quoted_parts_of_a_message_are_isolated() {
         for (text, want) in [
             ("plain & short", "plain &amp; short"),
             ("got \"a\\\"b\"", "got &quot;a\\&quot;b&quot;"),

@@ -92,7 +92,7 @@ impl BodyReader {
         filled.map_err(|error| self.storage.name(error))
     }
 
-    /// The same where the file is named by what opens it.
+    /// Like [`fill`](Self::fill), for a file that is being opened: the code that opens it names it in errors.
     pub(super) fn fill_at_open(&mut self, mut piece: Vec<u8>) -> Result<Bytes, SnapshotError> {
         let place = self.body.place();
         match self.source.read_exact(&mut piece) {

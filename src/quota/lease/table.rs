@@ -21,8 +21,8 @@ const SHARDS: usize = 64;
 pub enum NoLease {
     /// Credits have been requested. The request can be repeated after [`LeaseTable::wait`].
     Wait(LeaseWait),
-    /// What remains is not known: the store has not answered in time and no credits are left here, or
-    /// the client has no counter.
+    /// The remaining quota is unknown: the store has not answered in time and no credits are left here, or the client
+    /// has no counter.
     Unavailable,
 }
 
@@ -183,8 +183,8 @@ impl LeaseTable {
     }
 
     /// Returns the requests that a client has left, without counting one, for a response: later ones show
-    /// no more. What other servers admit is known once the client has a lease here. Returns `None` where what
-    /// remains is not known, which is not the same as nothing.
+    /// no more. What other servers admit is known once the client has a lease here. Returns `None` if
+    /// the remaining quota is unknown, which differs from a quota that is used up.
     pub fn peek(
         &self,
         client: LeaseClient,

@@ -218,7 +218,7 @@ impl QuotaGate {
         }
     }
 
-    /// The quota of a caller as it is shown, where what is not known is 0.
+    /// The quota of a caller for response headers, which show an unknown remainder as 0.
     pub(in crate::server) fn status(
         &self,
         caller: Caller,
@@ -248,7 +248,7 @@ impl QuotaGate {
         }
     }
 
-    /// Requests that remain of a caller's quota; `None` where that is not known. Counts nothing.
+    /// Requests that remain of a caller's quota; `None` if that is unknown. Counts nothing.
     pub fn remaining(&self, caller: Caller, day: UtcDay) -> Option<u32> {
         let (limit, counter) = (self.limit(caller), (self, caller, day));
         match &self.leases {
